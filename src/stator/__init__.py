@@ -1,0 +1,76 @@
+"""Stator: session state for AI agents. The part that stays fixed while the agent turns.
+
+    import stator
+
+    with stator.open("fix-login", agent="my-agent") as s:
+        with s.turn("fix the login bug") as t:
+            source = t.call(read_file, path="auth.py")
+            t.decide("use JWT", topic="auth", why="no shared session store")
+    print(s.diff())
+
+Everything here is loaded when it is first used; importing `stator` itself does nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from stator import aio, errors
+    from stator.connect import connect, open
+    from stator.errors import InDoubt, NotDone, StatorError
+    from stator.runtime.calls import Outcome, tool
+    from stator.runtime.reading import SessionView
+    from stator.runtime.sessions import Session, Store
+    from stator.runtime.turns import Turn
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "InDoubt",
+    "NotDone",
+    "Outcome",
+    "Session",
+    "SessionView",
+    "StatorError",
+    "Store",
+    "Turn",
+    "aio",
+    "connect",
+    "errors",
+    "open",
+    "tool",
+]
+
+_HOMES = {
+    "InDoubt": "stator.errors",
+    "NotDone": "stator.errors",
+    "Outcome": "stator.runtime.calls",
+    "Session": "stator.runtime.sessions",
+    "SessionView": "stator.runtime.reading",
+    "StatorError": "stator.errors",
+    "Store": "stator.runtime.sessions",
+    "Turn": "stator.runtime.turns",
+    "aio": "stator.aio",
+    "connect": "stator.connect",
+    "errors": "stator.errors",
+    "open": "stator.connect",
+    "tool": "stator.runtime.calls",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """PEP 562: fetch a public name from its home on first use."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'stator' has no attribute {name!r}")
+    import importlib
+
+    module = importlib.import_module(home)
+    found = module if home == f"stator.{name}" and name in ("aio", "errors") else getattr(module, name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

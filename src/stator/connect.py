@@ -1,0 +1,226 @@
+"""The composition root: from a URL to a store, with a real clock, real ids and what the environment says.
+
+The only place besides the surfaces that reads the environment, and the only one that names a concrete store.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stator.errors import InvalidInput, NotAStore
+from stator.model.ids import PREFIXES, Kind
+from stator.runtime.context import Context
+from stator.runtime.sessions import Session, Store
+from stator.store import port
+
+FOLDER = ".stator"
+FILE = "store.db"
+PROJECT_FILE = "project"
+DURABILITIES = ("full", "barrier", "relaxed")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a store is, and why it was looked for there."""
+
+    url: str
+    why: str
+
+
+def connect(
+    url: str | os.PathLike[str] | None = None,
+    *,
+    durability: port.Durability = "full",
+    create: bool = True,
+    read_only: bool = False,
+    redact: bool = True,
+    project: str | None = None,
+) -> Store:
+    """Open a store, creating it if it is not there.
+
+    `url` is a path, `sqlite:///path` or `memory:`; without one: `$STATOR_STORE`, the nearest `.stator/store.db` upward, the user's
+    data folder. `durability`: "full" loses nothing acknowledged, ever; "barrier" may lose to a power cut (not to a kill) what followed
+    the last write or turn end; "relaxed" may lose the newest commits to a power cut.
+    """
+    if durability not in DURABILITIES:
+        raise InvalidInput(
+            f"unknown durability {durability!r:.40}", hint="full, barrier or relaxed"
+        )
+    place = locate(url)
+    store = _open(place.url, durability, create=create, read_only=read_only, redact=redact)
+    return Store(store, context(project=project))
+
+
+def open(name: str, *, store: str | os.PathLike[str] | None = None, **options: Any) -> Session[Any]:
+    """`connect().open(name)`: create or resume a session in the default store, and drive it."""
+    return connect(store).open(name, **options)
+
+
+def _open(
+    url: str, durability: port.Durability, *, create: bool, read_only: bool, redact: bool
+) -> port.Store:
+    scheme, _, rest = url.partition(":")
+    if url in ("memory:", ":memory:"):
+        from stator.store.memory import MemoryStore
+
+        return MemoryStore(redact=redact)
+    if scheme in ("postgresql", "postgres", "http", "https"):
+        raise NotAStore(
+            f"{scheme} stores are not part of this release", hint="use a path or sqlite:///path"
+        )
+    path = rest.removeprefix("//") if scheme == "sqlite" else url
+    if scheme == "sqlite" and path.startswith("/"):
+        path = path[1:] if not path.startswith("//") and rest.startswith("////") else path
+    return _open_sqlite(path, durability, create=create, read_only=read_only, redact=redact)
+
+
+def _open_sqlite(
+    path: str, durability: port.Durability, *, create: bool, read_only: bool, redact: bool
+) -> port.Store:
+    from stator.store import sqlite
+
+    if create and not read_only and path and not os.path.lexists(path):
+        folder = os.path.dirname(path)
+        if folder and os.path.basename(folder) == FOLDER:
+            prepare_folder(folder)
+        sqlite.create(path)
+    return sqlite.SqliteStore(path, durability=durability, read_only=read_only, redact=redact)
+
+
+def prepare_folder(folder: str) -> None:
+    """Make a `.stator` folder that git ignores by itself."""
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    ignore = Path(folder, ".gitignore")
+    if not ignore.exists():
+        ignore.write_text("*\n", encoding="utf-8")
+
+
+def locate(
+    url: str | os.PathLike[str] | None = None, environ: dict[str, str] | None = None
+) -> Place:
+    """Which store is meant: argument, `$STATOR_STORE`, nearest `.stator`, user data folder."""
+    given = os.environ if environ is None else environ
+    if url is not None:
+        if not os.fspath(url):
+            raise NotAStore("a store needs a path, got an empty one", hint="for example: stator.db")
+        return Place(os.fspath(url), "as given")
+    if named := given.get("STATOR_STORE"):
+        return Place(named, "$STATOR_STORE")
+    nearest = nearest_folder()
+    if nearest is not None:
+        return Place(str(nearest / FILE), f"nearest {FOLDER} folder")
+    return Place(str(user_folder(given) / FILE), "user data folder")
+
+
+def nearest_folder(start: Path | None = None) -> Path | None:
+    """The nearest `.stator` folder upward that holds a store."""
+    here = (start or Path.cwd()).absolute()
+    for folder in (here, *here.parents):
+        if (folder / FOLDER / FILE).exists():
+            return folder / FOLDER
+    return None
+
+
+def user_folder(environ: Any = None) -> Path:
+    """Where a user's own store lives."""
+    given = os.environ if environ is None else environ
+    base = given.get("XDG_DATA_HOME")
+    if base:
+        return Path(base) / "stator"
+    home = given.get("HOME")
+    if home:
+        return Path(home) / ".local" / "share" / "stator"
+    raise NotAStore(
+        "no store was named and there is no home folder to keep one in",
+        hint="set STATOR_STORE, or run stator init in the project",
+    )
+
+
+def known_stores() -> list[Place]:
+    """Stores that can be seen from here, for answers that came up empty."""
+    places: list[Place] = []
+    nearest = nearest_folder()
+    if nearest is not None:
+        places.append(Place(str(nearest / FILE), f"nearest {FOLDER} folder"))
+    try:
+        own = user_folder() / FILE
+    except NotAStore:
+        return places
+    if own.exists():
+        places.append(Place(str(own), "user data folder"))
+    return places
+
+
+def project_root(start: Path | None = None) -> Path:
+    """The folder a project is: where `.stator` is, else the git root, else the working folder."""
+    here = (start or Path.cwd()).absolute()
+    for folder in (here, *here.parents):
+        if (folder / FOLDER / PROJECT_FILE).exists():
+            return folder
+    for folder in (here, *here.parents):
+        if (folder / ".git").exists():
+            return folder
+    return here
+
+
+def project_id(root: Path) -> str:
+    """What a project is called: the id `init` wrote, else its folder."""
+    written = root / FOLDER / PROJECT_FILE
+    try:
+        return written.read_text(encoding="utf-8").strip() or str(root)
+    except OSError:
+        return str(root)
+
+
+def context(*, project: str | None = None) -> Context:
+    """The real world: clock, ids, and who is running this."""
+    root = project_root()
+    return Context(
+        clock=now,
+        mint=mint,
+        secret=secrets.token_bytes,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        program=os.path.basename(sys.argv[0] or "python") if sys.argv else "python",
+        principal=f"local:{_user()}",
+        project=project_id(root) if project is None else project,
+        root=str(root),
+    )
+
+
+def _user() -> str:
+    try:
+        import pwd
+
+        return pwd.getpwuid(os.getuid()).pw_name
+    except (ImportError, KeyError):
+        return str(os.getuid()) if hasattr(os, "getuid") else "unknown"
+
+
+def now() -> int:
+    """µs since 1970."""
+    return time.time_ns() // 1000
+
+
+def _uuid7() -> Callable[[], Any]:
+    if sys.version_info >= (3, 14):
+        from uuid import uuid7
+    else:
+        from uuid_utils import uuid7
+    return uuid7
+
+
+_new = _uuid7()
+
+
+def mint(kind: Kind) -> str:
+    """A fresh id."""
+    return PREFIXES[kind] + str(_new().hex)

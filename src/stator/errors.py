@@ -1,0 +1,270 @@
+"""Every error Stator raises: one tree, each with a wire code, the ids it is about and what to do next.
+
+    StatorError
+    ├── InvalidInput          the caller's value cannot be recorded; nothing was written
+    │   ├── BadType           E_TYPE      a value of a type that has no recorded form
+    │   ├── BadNumber         E_NUMBER    NaN or infinity
+    │   ├── BadText           E_ENCODING  text that cannot be kept exactly
+    │   ├── TooLarge          E_SIZE      over a stated limit
+    │   ├── TooDeep           E_DEPTH     nested past the limit
+    │   ├── Cyclic            E_CYCLE     a value that contains itself
+    │   ├── BadId             E_ID        not an id of the expected kind
+    │   ├── BadBudget         E_BUDGET    a limit that is zero, negative or absurd
+    │   ├── BadTurn           E_TURN      a turn that is not the one open
+    │   ├── BadDelta          E_DELTA     a change to something that is not there
+    │   ├── BadPosition       E_POSITION  a position or range that does not parse
+    │   └── BadQuery          E_QUERY     a filter, limit or time that makes no sense
+    ├── NotFound              E_NOT_FOUND
+    │   └── Erased            E_ERASED    it was there; its content has been erased
+    ├── Ambiguous             E_AMBIGUOUS several things answer to that name
+    ├── Conflict              E_CONFLICT
+    │   ├── HeadMoved         E_HEAD      compare-and-set failed; carries the head found
+    │   └── IdReused          E_IDEMPOTENCY  same commit id, another body
+    ├── WrongState            E_STATE     the session's lifecycle does not allow it
+    ├── Busy                  E_BUSY      a live driver holds the session
+    ├── LeaseLost             E_LEASE     this driver was displaced; its append was refused
+    ├── CallError             a call that did not end ok, carries its outcome
+    │   ├── CallFailed        E_CALL_FAILED
+    │   ├── CallCancelled     E_CALL_CANCELLED
+    │   └── InDoubt           E_IN_DOUBT  it may or may not have happened
+    ├── NotDone               E_NOT_DONE  raised by a tool: certainly nothing happened
+    ├── BrokenChain           E_CHAIN     a commit does not match its hash
+    └── StoreError            the store cannot be used as asked
+        ├── NotAStore         E_NOT_A_STORE
+        ├── SchemaChanged     E_SCHEMA    tables, triggers or views that are not ours
+        ├── NewerStore        E_VERSION   written by a newer release; readable at most
+        ├── StoreReplaced     E_GENERATION  the file under us is not the one we opened
+        ├── StoreCorrupt      E_CORRUPT
+        ├── StoreFull         E_FULL
+        ├── StoreReadOnly     E_READ_ONLY
+        ├── StoreBusy         E_STORE_BUSY
+        ├── StoreFailed       E_IO        the disk reported an error
+        └── WrongProcess      E_FORK      a store used after fork, or after close
+
+Catch `StatorError` for all of them. `str(error)` is for people; `error.wire()` is for programs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class StatorError(Exception):
+    """What happened, to which id, and what to do next."""
+
+    code: ClassVar[str] = "E_STATOR"
+
+    def __init__(self, what: str, *, hint: str = "", **ids: Any) -> None:
+        super().__init__(what)
+        self.what = what
+        self.hint = hint
+        self.ids = {name: value for name, value in ids.items() if value is not None}
+
+    def __str__(self) -> str:
+        return f"{self.what} ({self.hint})" if self.hint else self.what
+
+    def wire(self) -> dict[str, Any]:
+        """The error as plain data, for JSON surfaces."""
+        return {
+            "code": self.code,
+            "what": self.what,
+            "hint": self.hint,
+            "ids": {name: _plain(value) for name, value in self.ids.items()},
+        }
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, (str, int, bool, list)) else str(value)
+
+
+class InvalidInput(StatorError):
+    """The caller's value cannot be recorded; nothing was written."""
+
+    code = "E_INVALID"
+
+    def __init__(self, what: str, *, path: str = "", hint: str = "", **ids: Any) -> None:
+        super().__init__(f"{what} - at {path}" if path else what, hint=hint, **ids)
+        self.path = path
+
+
+class BadType(InvalidInput):
+    code = "E_TYPE"
+
+
+class BadNumber(InvalidInput):
+    code = "E_NUMBER"
+
+
+class BadText(InvalidInput):
+    code = "E_ENCODING"
+
+
+class TooLarge(InvalidInput):
+    code = "E_SIZE"
+
+
+class TooDeep(InvalidInput):
+    code = "E_DEPTH"
+
+
+class Cyclic(InvalidInput):
+    code = "E_CYCLE"
+
+
+class BadId(InvalidInput):
+    code = "E_ID"
+
+
+class BadBudget(InvalidInput):
+    code = "E_BUDGET"
+
+
+class BadTurn(InvalidInput):
+    code = "E_TURN"
+
+
+class BadDelta(InvalidInput):
+    code = "E_DELTA"
+
+
+class BadPosition(InvalidInput):
+    code = "E_POSITION"
+
+
+class BadQuery(InvalidInput):
+    code = "E_QUERY"
+
+
+class NotFound(StatorError):
+    code = "E_NOT_FOUND"
+
+
+class Erased(NotFound):
+    code = "E_ERASED"
+
+
+class Ambiguous(StatorError):
+    """Several things answer to that name; `candidates` lists them."""
+
+    code = "E_AMBIGUOUS"
+
+    def __init__(self, what: str, *, candidates: list[str], hint: str = "", **ids: Any) -> None:
+        super().__init__(what, hint=hint, candidates=candidates, **ids)
+        self.candidates = candidates
+
+
+class Conflict(StatorError):
+    code = "E_CONFLICT"
+
+
+class HeadMoved(Conflict):
+    """Compare-and-set failed: `head` is the hash that was found instead."""
+
+    code = "E_HEAD"
+
+    def __init__(self, what: str, *, head: str, hint: str = "", **ids: Any) -> None:
+        super().__init__(what, hint=hint, head=head, **ids)
+        self.head = head
+
+
+class IdReused(Conflict):
+    code = "E_IDEMPOTENCY"
+
+
+class WrongState(StatorError):
+    code = "E_STATE"
+
+
+class Busy(StatorError):
+    """A live driver holds the session; `holder` says who, where and since when."""
+
+    code = "E_BUSY"
+
+    def __init__(self, what: str, *, holder: Any = None, hint: str = "", **ids: Any) -> None:
+        super().__init__(what, hint=hint, **ids)
+        self.holder = holder
+
+
+class LeaseLost(StatorError):
+    code = "E_LEASE"
+
+
+class CallError(StatorError):
+    """A call that did not end ok; `outcome` is what is known of it."""
+
+    code = "E_CALL"
+
+    def __init__(self, what: str, *, outcome: Any = None, hint: str = "", **ids: Any) -> None:
+        super().__init__(what, hint=hint, **ids)
+        self.outcome = outcome
+
+
+class CallFailed(CallError):
+    code = "E_CALL_FAILED"
+
+
+class CallCancelled(CallError):
+    code = "E_CALL_CANCELLED"
+
+
+class InDoubt(CallError):
+    """It may or may not have happened. A tool may raise this to say so of itself."""
+
+    code = "E_IN_DOUBT"
+
+
+class NotDone(StatorError):
+    """Raised by a tool: certainly nothing happened."""
+
+    code = "E_NOT_DONE"
+
+    def __init__(self, what: str = "nothing happened", *, hint: str = "", **ids: Any) -> None:
+        super().__init__(what, hint=hint, **ids)
+
+
+class BrokenChain(StatorError):
+    code = "E_CHAIN"
+
+
+class StoreError(StatorError):
+    code = "E_STORE"
+
+
+class NotAStore(StoreError):
+    code = "E_NOT_A_STORE"
+
+
+class SchemaChanged(StoreError):
+    code = "E_SCHEMA"
+
+
+class NewerStore(StoreError):
+    code = "E_VERSION"
+
+
+class StoreReplaced(StoreError):
+    code = "E_GENERATION"
+
+
+class StoreCorrupt(StoreError):
+    code = "E_CORRUPT"
+
+
+class StoreFull(StoreError):
+    code = "E_FULL"
+
+
+class StoreReadOnly(StoreError):
+    code = "E_READ_ONLY"
+
+
+class StoreBusy(StoreError):
+    code = "E_STORE_BUSY"
+
+
+class StoreFailed(StoreError):
+    code = "E_IO"
+
+
+class WrongProcess(StoreError):
+    code = "E_FORK"

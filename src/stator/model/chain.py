@@ -1,0 +1,156 @@
+"""The hash chain: salted commitments to content, and the hash of each commit over the one before.
+
+    commitment = SHA-256(salt ‖ bytes)                       one per content item and per put record
+    hash       = SHA-256(TAG ‖ canonical JSON of `Preimage`)
+
+The preimage holds structure and commitments, never content: erasing bytes and salt of an item leaves every
+hash valid, and without the salt nobody can guess the bytes back. A chain shows change to whoever knows its head;
+it cannot prevent a rewrite by someone who recomputes all of it, which is what an exported head is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from stator.errors import BrokenChain
+from stator.model.commit import CONTENT, Commit, Gone, Item, Large
+from stator.model.delta import Put
+
+TAG = b"stator.commit/1\n"
+GENESIS = "0" * 64
+"""`prev` of a session's first commit, unless it is a fork: then it is its parent commit's hash."""
+SALT_BYTES = 16
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+class Preimage(msgspec.Struct):
+    """What a commit's hash covers. Fields in canonical order, so that encoding needs no sort."""
+
+    actor: str
+    at: int
+    attempt: int
+    call: str
+    cause: str
+    content: dict[str, str]
+    delta: list[list[Any]]
+    effect: str
+    epoch: int
+    happened: int
+    id: str
+    inputs: Sequence[int | str]
+    kind: str
+    origin: Sequence[str]
+    parent: str
+    prev: str
+    provenance: Sequence[str]
+    run: str
+    seq: int
+    session: str
+    status: str
+    tool: str
+    trace: str
+    turn: int
+    v: int
+
+
+def commitment(salt: bytes, data: bytes) -> str:
+    return sha256(salt + data).hexdigest()
+
+
+def digest(preimage: Preimage) -> str:
+    return sha256(TAG + _encode(preimage)).hexdigest()
+
+
+def put_item(n: int) -> str:
+    """The name under which the nth op's record is kept among a commit's content items."""
+    return f"put{n}"
+
+
+def rehash(commit: Commit) -> str:
+    """The hash a commit must have, recomputed from everything that is stored of it."""
+    content = {name: _committed(commit, name) for name in CONTENT if name in commit.content}
+    delta: list[list[Any]] = []
+    for n, op in enumerate(commit.delta):
+        if isinstance(op, Put):
+            delta.append(
+                ["put", op.collection, op.id, op.was, _committed(commit, put_item(n))]
+            )
+        else:
+            delta.append(["drop", op.collection, op.id, op.was])
+    return digest(
+        Preimage(
+            actor=commit.actor,
+            at=commit.at,
+            attempt=commit.attempt,
+            call=commit.call,
+            cause=commit.cause,
+            content=content,
+            delta=delta,
+            effect=commit.effect,
+            epoch=commit.epoch,
+            happened=commit.happened,
+            id=commit.id,
+            inputs=commit.inputs,
+            kind=commit.kind,
+            origin=commit.origin or (),
+            parent=commit.parent,
+            prev=commit.prev,
+            provenance=(commit.provenance.source, commit.provenance.trust),
+            run=commit.run,
+            seq=commit.seq,
+            session=commit.session,
+            status=commit.status,
+            tool=commit.tool,
+            trace=commit.trace,
+            turn=commit.turn,
+            v=commit.v,
+        )
+    )
+
+
+def _committed(commit: Commit, name: str) -> str:
+    item: Item = commit.content.get(name, b"")
+    if isinstance(item, Gone):
+        return item.commitment.hex()
+    if isinstance(item, Large):
+        raise BrokenChain(f"{name} of commit {commit.id} is not loaded, so it cannot be checked")
+    return commitment(commit.salts.get(name, b""), item)
+
+
+def check(commit: Commit, prev: str, seq: int) -> str | None:
+    """What is wrong with a commit at this place of the chain, or None."""
+    if commit.seq != seq:
+        return f"expected @{seq}, found @{commit.seq}: a commit is missing, doubled or moved"
+    if commit.prev != prev:
+        return f"prev is {commit.prev[:12]}, but the commit before it is {prev[:12]}"
+    if rehash(commit) != commit.hash:
+        return "content or structure does not match its hash"
+    return None
+
+
+def must_follow(commit: Commit, prev: str, seq: int) -> None:
+    """`BrokenChain` unless the commit belongs at this place of the chain."""
+    wrong = check(commit, prev, seq)
+    if wrong is not None:
+        raise BrokenChain(
+            f"commit {commit.id} (@{commit.seq}): {wrong}",
+            hint="nothing was written",
+            commit=commit.id,
+            session=commit.session,
+        )
+
+
+def must_match(mine: Commit, theirs: Commit) -> None:
+    """`BrokenChain` unless both are the same commit."""
+    if mine.hash != theirs.hash:
+        raise BrokenChain(
+            f"@{mine.seq} of session {mine.session} is {mine.hash[:12]} here and "
+            f"{theirs.hash[:12]} there: the two have diverged",
+            hint="nothing was written; bring the other one in as a fork",
+            session=mine.session,
+        )

@@ -1,0 +1,293 @@
+"""The reducer: from a draft and the state it meets, the delta it makes.
+
+Pure and run once per commit, at append. Most changes are "let this record stand under its key"; the few kinds with
+more to say (calls, decisions, artifacts, lifecycle) have a function of their own here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, cast
+
+import msgspec
+
+from stator.errors import BadDelta, InvalidInput
+from stator.model.commit import KINDS, Draft, Erase, Remove, Upsert
+from stator.model.delta import Delta, Drop, Op, Put
+from stator.model.ids import record_id
+from stator.model.session import TRANSITIONS, check_transition
+from stator.model.state import (
+    COLLECTIONS,
+    KEY_MAX,
+    KEYLESS,
+    ArtifactRecord,
+    CallRecord,
+    DecisionRecord,
+    Effect,
+    Entry,
+    FileRecord,
+    Record,
+    SessionRecord,
+    SpendRecord,
+    ToolRecord,
+    WorkingRecord,
+    file_key,
+    key_of,
+)
+
+
+class View(Protocol):
+    """The state just before the commit, as far as the reducer looks at it."""
+
+    def find(self, collection: str, key: str) -> Entry | None:
+        """The live record that answers to `key`."""
+        ...
+
+    def all(self, collection: str) -> Sequence[Entry]:
+        """Every live record of a (small) collection."""
+        ...
+
+
+class Made:
+    """Ops made so far for one draft; later changes of the same draft see earlier ones."""
+
+    def __init__(self, commit: str, view: View) -> None:
+        self.commit = commit
+        self.view = view
+        self.ops: Delta = []
+        self.keys: list[str] = []
+        self._minted = 0
+        self._touched: dict[tuple[str, str], tuple[str, int, Record] | None] = {}
+
+    def find(self, collection: str, key: str) -> tuple[str, int, Record] | None:
+        """(id, was, record) of what stands under `key` now."""
+        mine = self._touched.get((collection, key), False)
+        if mine is not False:
+            return cast("tuple[str, int, Record] | None", mine)
+        entry = self.view.find(collection, key)
+        return None if entry is None else (entry.id, entry.seq, entry.record)
+
+    def put(self, collection: str, record: Record, key: str | None = None) -> str:
+        """Let the record stand under its key, as a new id or as the id that stands there."""
+        if key is None:
+            key = key_of(COLLECTIONS[collection], record, "")
+        if len(key) > KEY_MAX:
+            raise InvalidInput(
+                f"a {collection} key has at most {KEY_MAX} characters, got {len(key)}",
+                path=f"$.{collection}",
+            )
+        standing = None if key == KEYLESS else self.find(collection, key)
+        identifier, was = standing[:2] if standing else (self._mint(), 0)
+        if key == KEYLESS:
+            key += identifier
+        self._add(Put(collection, identifier, record, was), key)
+        self._touched[collection, key] = (identifier, was, record)
+        return identifier
+
+    def drop(self, collection: str, key: str) -> str:
+        """Let nothing stand under `key`; it is an error if nothing does."""
+        standing = self.find(collection, key)
+        if standing is None:
+            raise BadDelta(
+                f"no {collection} record {key!r:.80} to remove",
+                path=f"$.{collection}",
+                hint="it was never recorded, or is gone already",
+            )
+        self._add(Drop(collection, standing[0], standing[1]), key)
+        self._touched[collection, key] = None
+        return standing[0]
+
+    def _add(self, op: Op, key: str) -> None:
+        self.ops.append(op)
+        self.keys.append(key)
+
+    def _mint(self) -> str:
+        self._minted += 1
+        return record_id(self.commit, self._minted - 1)
+
+
+def reduce(draft: Draft, view: View) -> tuple[Delta, list[str]]:
+    """The delta of a draft met by that state, and the key each op's record answers to."""
+    if draft.kind not in KINDS:
+        raise InvalidInput(f"unknown kind of commit {draft.kind!r:.40}", path="$.kind")
+    made = Made(draft.id, view)
+    special = _SPECIAL.get(draft.kind)
+    if special is not None:
+        special(draft, made)
+    else:
+        for change in draft.changes:
+            _change(change, made)
+    if draft.kind in TRANSITIONS:
+        _lifecycle(draft, made)
+    if draft.usage:
+        _spend(draft.usage, made)
+    return made.ops, made.keys
+
+
+def _change(change: Upsert | Remove | Erase, made: Made) -> None:
+    if isinstance(change, Upsert):
+        if not isinstance(change.record, COLLECTIONS[change.collection].type):
+            raise InvalidInput(
+                f"{type(change.record).__name__} is not a record of {change.collection}",
+                path=f"$.{change.collection}",
+            )
+        merge = _MERGE.get(change.collection)
+        if merge is None:
+            made.put(change.collection, change.record)
+        else:
+            merge(change.record, made)
+    elif isinstance(change, Remove):
+        made.drop(change.collection, change.key)
+
+
+def _call(draft: Draft, made: Made) -> None:
+    made.put(
+        "calls",
+        CallRecord(
+            call=draft.call,
+            tool=draft.tool,
+            attempt=draft.attempt or 1,
+            effect=cast("Effect", draft.effect or "write"),
+            since=draft.happened,
+            status="started",
+        ),
+        draft.call,
+    )
+
+
+def _outcome(draft: Draft, made: Made) -> None:
+    """An outcome closes its call and counts in its tool; an unknown one leaves the call in doubt."""
+    standing = made.find("calls", draft.call)
+    if standing is None:
+        raise BadDelta(
+            f"no open call {draft.call}: an outcome needs its intent, and only one may settle it",
+            path="$.call",
+            call=draft.call,
+        )
+    if draft.status == "in doubt":
+        record = cast("CallRecord", standing[2])
+        doubt = msgspec.structs.replace(record, status="in doubt", cause=draft.cause)
+        made.put("calls", doubt, draft.call)
+    else:
+        made.drop("calls", draft.call)
+    _count_use(draft, made)
+    for change in draft.changes:
+        _change(change, made)
+
+
+def _count_use(draft: Draft, made: Made) -> None:
+    standing = made.find("tools", draft.tool)
+    tool = cast("ToolRecord", standing[2]) if standing else ToolRecord(name=draft.tool)
+    failed = draft.status != "ok"
+    made.put(
+        "tools",
+        msgspec.structs.replace(
+            tool, uses=tool.uses + 1, failures=tool.failures + failed, last=draft.status
+        ),
+        draft.tool,
+    )
+
+
+def _settlement(draft: Draft, made: Made) -> None:
+    made.drop("calls", draft.call)
+    for change in draft.changes:
+        _change(change, made)
+
+
+def _decision(record: Record, made: Made) -> None:
+    """A decision on a topic supersedes the one that stands there; the old record leaves the state."""
+    decision = cast("DecisionRecord", record)
+    if decision.supersedes and not decision.topic:
+        made.drop("decisions", KEYLESS + decision.supersedes)
+        made.put("decisions", decision, KEYLESS)
+        return
+    standing = made.find("decisions", decision.topic) if decision.topic else None
+    if standing is None:
+        made.put("decisions", decision, decision.topic or KEYLESS)
+        return
+    old = made.drop("decisions", decision.topic)
+    made.put("decisions", msgspec.structs.replace(decision, supersedes=old), decision.topic)
+
+
+def _file(record: Record, made: Made) -> None:
+    """A file keeps its id over its life; a rename moves it and leaves the old path deleted."""
+    file = cast("FileRecord", record)
+    source = file_key(file.root, file.from_path) if file.from_path else ""
+    standing = made.find("files", source or file_key(file.root, file.path))
+    if standing is not None:
+        known = cast("FileRecord", standing[2])
+        if not file.before and getattr(known, "after", ""):
+            file = msgspec.structs.replace(file, before=known.after)
+        if file.op == "read" and not file.after and getattr(known, "after", ""):
+            file = msgspec.structs.replace(file, after=known.after)
+        if source:
+            gone = msgspec.structs.replace(known, op="deleted", before=known.after, after="")
+            made.put("files", gone, source)
+    made.put("files", file)
+
+
+def _artifact(record: Record, made: Made) -> None:
+    artifact = cast("ArtifactRecord", record)
+    standing = made.find("artifacts", artifact.name)
+    version = getattr(standing[2], "version", 0) + 1 if standing else 1
+    made.put("artifacts", msgspec.structs.replace(artifact, version=version, commit=made.commit))
+
+
+def _use(record: Record, made: Made) -> None:
+    use = cast("WorkingRecord", record)
+    standing = made.find("working_set", f"{use.kind}\n{use.name}")
+    uses = getattr(standing[2], "uses", 0) + 1 if standing else 1
+    made.put("working_set", msgspec.structs.replace(use, uses=uses))
+
+
+def _fork(draft: Draft, made: Made) -> None:
+    """A fork starts without its parent's approvals, budget and spend; its open calls are elsewhere."""
+    for change in draft.changes:
+        _change(change, made)
+    for collection in ("approvals", "spend", "runs"):
+        for entry in made.view.all(collection):
+            made.drop(collection, entry.key)
+    for entry in made.view.all("calls"):
+        call = cast("CallRecord", entry.record)
+        made.put("calls", msgspec.structs.replace(call, elsewhere=True), entry.key)
+
+
+def _lifecycle(draft: Draft, made: Made) -> None:
+    standing = made.find("session", "")
+    if standing is None:
+        raise BadDelta(f"{draft.kind} before the session was opened", path="$.kind")
+    record = cast("SessionRecord", standing[2])
+    status = check_transition(draft.kind, record.status, record.id)
+    assert status is not None  # draft.kind is in TRANSITIONS
+    if status != record.status or draft.cause != record.reason:
+        made.put("session", msgspec.structs.replace(record, status=status, reason=draft.cause), "")
+    for change in draft.changes:
+        _change(change, made)
+
+
+def _spend(usage: dict[str, int], made: Made) -> None:
+    for unit, amount in usage.items():
+        if type(amount) is not int or amount < 0:
+            raise InvalidInput("usage is counted in whole units", path=f"$.usage.{unit}")
+        standing = made.find("spend", unit)
+        spent = getattr(standing[2], "amount", 0) if standing else 0
+        made.put("spend", SpendRecord(unit=unit, amount=spent + amount), unit)
+
+
+def _nothing(draft: Draft, made: Made) -> None:
+    """Lifecycle kinds apply their changes after the transition, in `_lifecycle`."""
+
+
+_SPECIAL: dict[str, Callable[[Draft, Made], None]] = {
+    "call": _call,
+    "outcome": _outcome,
+    "settlement": _settlement,
+    "fork": _fork,
+    **dict.fromkeys(TRANSITIONS, _nothing),
+}
+_MERGE: dict[str, Callable[[Record, Made], None]] = {
+    "decisions": _decision,
+    "files": _file,
+    "artifacts": _artifact,
+    "working_set": _use,
+}

@@ -1,0 +1,278 @@
+"""Sealing: from a draft, the place it takes and the state it meets, the commit that is written.
+
+Every store calls this one function inside its append transaction, so that none can forget to redact, to check or to
+chain: clean (redact and encode content) → reduce → commit to each content item → hash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from stator.errors import BadText, BadType, InvalidInput, TooLarge
+from stator.model import canon
+from stator.model.chain import SALT_BYTES, Preimage, commitment, digest, put_item
+from stator.model.commit import Change, Commit, Draft, Item, Upsert
+from stator.model.delta import Delta, Put
+from stator.model.redact import Redactor
+from stator.model.reduce import View, reduce
+from stator.model.state import COLLECTIONS, Record
+
+CONTENT_MAX = 64 * 1024 * 1024
+"""Bytes of content one commit may hold."""
+SUMMARY_CHARS = 120
+"""How much of a text output its summary shows."""
+SUMMARISED = 200
+"""Outputs shorter than this many bytes are their own summary."""
+SHORT = 12
+"""Structural text below this length cannot hold a secret worth a scan."""
+
+encode_record = msgspec.json.Encoder(order="sorted").encode
+
+Salts = Callable[[int], bytes]
+"""Gives that many random bytes. Passed in, so that tests are repeatable."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """What the store knows of where the commit goes."""
+
+    seq: int
+    turn: int
+    at: int
+    prev: str
+
+
+class Sealed(msgspec.Struct, frozen=True):
+    """A commit ready to be written, and the key each of its ops answers to."""
+
+    commit: Commit
+    keys: list[str]
+
+
+def seal(draft: Draft, place: Place, view: View, redactor: Redactor | None, salts: Salts) -> Sealed:
+    """The commit a draft becomes at this place. Raises `InvalidInput` and changes nothing."""
+    draft = scrub(draft, redactor)
+    delta, keys = reduce(draft, view)
+    content = encode_content(draft, redactor)
+    committed: dict[str, str] = {}
+    names = len(content) + sum(isinstance(op, Put) for op in delta)
+    random = salts(SALT_BYTES * names)
+    drawn: dict[str, bytes] = {}
+    for name, data in content.items():
+        salt = drawn[name] = random[len(drawn) * SALT_BYTES : (len(drawn) + 1) * SALT_BYTES]
+        committed[name] = commitment(salt, data)
+    ops: list[list[Any]] = []
+    for n, op in enumerate(delta):
+        if isinstance(op, Put):
+            name = put_item(n)
+            data = content[name] = encode_record(op.record)
+            salt = drawn[name] = random[len(drawn) * SALT_BYTES : (len(drawn) + 1) * SALT_BYTES]
+            ops.append(["put", op.collection, op.id, op.was, commitment(salt, data)])
+        else:
+            ops.append(["drop", op.collection, op.id, op.was])
+    _check_size(content, draft)
+    happened = draft.happened or place.at
+    hashed = digest(
+        Preimage(
+            draft.actor,
+            place.at,
+            draft.attempt,
+            draft.call,
+            draft.cause,
+            committed,
+            ops,
+            draft.effect,
+            draft.epoch,
+            happened,
+            draft.id,
+            draft.inputs,
+            draft.kind,
+            draft.origin or (),
+            draft.parent,
+            place.prev,
+            (draft.provenance.source, draft.provenance.trust),
+            draft.run,
+            place.seq,
+            draft.session,
+            draft.status,
+            draft.tool,
+            draft.trace,
+            place.turn,
+            1,
+        )
+    )
+    items: dict[str, Item] = content  # type: ignore[assignment]
+    commit = Commit(
+        id=draft.id,
+        session=draft.session,
+        seq=place.seq,
+        kind=draft.kind,
+        turn=place.turn,
+        at=place.at,
+        hash=hashed,
+        prev=place.prev,
+        actor=draft.actor,
+        attempt=draft.attempt,
+        call=draft.call,
+        cause=draft.cause,
+        content=items,
+        delta=delta,
+        effect=draft.effect,
+        epoch=draft.epoch,
+        happened=happened,
+        inputs=list(draft.inputs),
+        origin=draft.origin,
+        parent=draft.parent,
+        provenance=draft.provenance,
+        run=draft.run,
+        salts=drawn,
+        status=draft.status,
+        tool=draft.tool,
+        trace=draft.trace,
+    )
+    return Sealed(commit, keys)
+
+
+def _check_size(content: dict[str, bytes], draft: Draft) -> None:
+    size = sum(map(len, content.values()))
+    if size > CONTENT_MAX:
+        raise TooLarge(
+            f"commit of {size:,} bytes; at most {CONTENT_MAX:,} fit",
+            hint="record a digest and keep the bytes elsewhere",
+            commit=draft.id,
+        )
+
+
+def encode_content(draft: Draft, redactor: Redactor | None) -> dict[str, bytes]:
+    """Canonical, redacted bytes of each content field the draft has, in stored order."""
+    scrubbed = redactor.scrub if redactor else None
+    content: dict[str, bytes] = {}
+    if draft.principal:
+        content["principal"] = canon.dumps(draft.principal, scrub=scrubbed)
+    if draft.key:
+        content["key"] = canon.dumps(draft.key)
+    if draft.input is not UNSET:
+        data = content["input"] = canon.dumps(draft.input, path="$.input", scrub=scrubbed)
+        if draft.kind == "call":
+            content["input_hash"] = b'"%s"' % sha256(data).hexdigest().encode()
+    if draft.output is not UNSET:
+        plain = canon.to_plain(draft.output, path="$.output", scrub=scrubbed)
+        data = content["output"] = canon.encode(plain)
+        if len(data) > SUMMARISED and not draft.output_summary:
+            content["output_summary"] = canon.encode(summarise(plain, len(data)))
+    if draft.output_summary:
+        content["output_summary"] = canon.dumps(draft.output_summary, scrub=scrubbed)
+    if draft.usage is not None:
+        content["usage"] = canon.dumps(draft.usage)
+    if draft.why:
+        content["why"] = canon.dumps(draft.why, scrub=scrubbed)
+    return content
+
+
+def summarise(plain: Any, size: int) -> str:
+    """One short line about a long output: how it starts, or what it is made of."""
+    if isinstance(plain, str):
+        start = plain[: SUMMARY_CHARS * 2].strip().partition("\n")[0][:SUMMARY_CHARS]
+        return f"{start}… ({size:,} bytes)"
+    if isinstance(plain, dict):
+        keys = ", ".join(sorted(plain)[:8])[:SUMMARY_CHARS]
+        return f"object with {len(plain)} keys: {keys} ({size:,} bytes)"
+    if isinstance(plain, list):
+        return f"list of {len(plain)} ({size:,} bytes)"
+    return f"{type(plain).__name__} ({size:,} bytes)"
+
+
+def scrub(draft: Draft, redactor: Redactor | None) -> Draft:
+    """The draft with secrets gone from its structural text and its changes."""
+    found: dict[str, Any] = {}
+    if redactor is not None:
+        for name in ("tool", "cause", "call", "parent", "run", "trace", "status", "effect"):
+            text = getattr(draft, name)
+            if len(text) >= SHORT and (clean := redactor.scrub(text)) is not text:
+                found[name] = clean
+        if draft.origin and (clean := redactor.scrub(draft.origin[1])) is not draft.origin[1]:
+            found["origin"] = (draft.origin[0], clean)
+    if draft.changes:
+        changes = tuple(_scrub_change(change, redactor) for change in draft.changes)
+        if any(new is not old for new, old in zip(changes, draft.changes, strict=True)):
+            found["changes"] = changes
+    return msgspec.structs.replace(draft, **found) if found else draft
+
+
+def _scrub_change(change: Change, redactor: Redactor | None) -> Change:
+    if not isinstance(change, Upsert):
+        return change
+    record = change.record
+    if hasattr(record, "value"):
+        record = _with_plain_value(record, redactor)
+    try:
+        text = encode_record(record).decode()
+    except UnicodeEncodeError:
+        raise BadText(
+            "text with a lone surrogate cannot stand in a record",
+            path=f"$.{change.collection}",
+            hint="decode it with errors='replace', or record it as a call's input or output",
+        ) from None
+    except (TypeError, msgspec.MsgspecError) as error:
+        raise BadType(f"not recordable: {error}", path=f"$.{change.collection}") from None
+    if redactor is None or redactor.scrub(text) is text:
+        return change if record is change.record else Upsert(change.collection, record)
+    plain = canon.to_plain(
+        msgspec.to_builtins(record), path=f"$.{change.collection}", scrub=redactor.scrub
+    )
+    return Upsert(change.collection, _typed(change.collection, plain))
+
+
+def _with_plain_value(record: Record, redactor: Redactor | None) -> Record:
+    """A record's foreign value in tagged form; its name counts as the key it stood under."""
+    value: Any = record.value  # type: ignore[attr-defined]
+    name: str = getattr(record, "name", "value")
+    if type(value) is int and abs(value) < 2**53:
+        return record
+    scrub = redactor.scrub if redactor else None
+    wrapped = canon.to_plain([value], path=f"$.{name}", scrub=scrub and _named(scrub, name))
+    return msgspec.structs.replace(record, value=wrapped[0])  # type: ignore[type-var]
+
+
+def _named(scrub: Callable[[str, str | None], str], name: str) -> Callable[[str, str | None], str]:
+    return lambda text, key: scrub(text, key or name)
+
+
+def _typed(collection: str, plain: Any) -> Record:
+    try:
+        return msgspec.convert(plain, COLLECTIONS[collection].type)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"not a {collection} record: {error}", path=f"$.{collection}") from None
+
+
+def same_part(draft: Draft, commit: Commit, view: View, redactor: Redactor | None) -> bool:
+    """Whether appending the draft again is the commit that is there, given the state it met then."""
+    draft = scrub(draft, redactor)
+    shape = ("kind", "actor", "tool", "call", "parent", "attempt", "effect", "status", "cause")
+    if any(getattr(draft, name) != getattr(commit, name) for name in (*shape, "run", "trace")):
+        return False
+    if draft.origin != commit.origin or list(draft.inputs) != commit.inputs:
+        return False
+    content = encode_content(draft, redactor)
+    delta, _ = reduce(draft, view)
+    for n, op in enumerate(delta):
+        if isinstance(op, Put):
+            content[put_item(n)] = encode_record(op.record)
+    return _same_content(content, commit) and _shape(delta) == _shape(commit.delta)
+
+
+def _same_content(content: dict[str, bytes], commit: Commit) -> bool:
+    if content.keys() != commit.content.keys():
+        return False
+    return all(
+        not isinstance(item, bytes) or item == content[name]
+        for name, item in commit.content.items()
+    )
+
+
+def _shape(delta: Delta) -> list[tuple[type, str, str]]:
+    return [(type(op), op.collection, op.id) for op in delta]

@@ -1,0 +1,148 @@
+"""Sessions: modes, the lifecycle and who may append what when.
+
+Decisions only. A session is open → active ⇄ paused → closed → archived; "interrupted" is not a status
+but how an active session without a live driver is shown.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from stator.errors import BadBudget, InvalidInput, LeaseLost, WrongState
+
+Mode = Literal["driven", "recorded", "project"]
+Status = Literal["open", "active", "paused", "closed", "archived"]
+ParentKind = Literal["fork", "retry", "child", "import"]
+
+TRANSITIONS: dict[str, dict[str, Status]] = {
+    "run": {"open": "active", "active": "active"},
+    "resume": {"paused": "active", "closed": "active", "active": "active"},
+    "pause": {"open": "paused", "active": "paused", "paused": "paused"},
+    "close": {"open": "closed", "active": "closed", "paused": "closed"},
+    "archive": {"closed": "archived"},
+}
+"""The one table of legal transitions: commit kind → status before → status after."""
+
+REASONS = ("user", "done", "budget", "error", "lease lost", "process died")
+"""Why a session was paused or closed."""
+
+CONTRIBUTIONS = frozenset(
+    {
+        "decision",
+        "fact",
+        "preference",
+        "file",
+        "plan",
+        "artifact",
+        "dead_end",
+        "approval",
+        "settlement",
+        "budget",
+        "tag",
+        "score",
+        "flag",
+        "erasure",
+        "pause_request",
+    }
+)
+"""Kinds that need no lease in a driven session: they carry their own principal."""
+
+AFTER_THE_END = frozenset({"settlement", "score", "flag", "tag", "erasure", "resume"})
+"""Kinds a closed or archived session still accepts (a closed one may also be archived)."""
+
+BUDGET_UNITS = ("tokens", "calls", "turns", "seconds")
+"""Plain budget units; money is `money:usd` and the like, in micro-units."""
+_BUDGET_MAX = 2**53 - 1
+
+
+class Parent(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a session came from."""
+
+    session: str
+    seq: int
+    hash: str
+    kind: ParentKind
+
+
+class Segment(msgspec.Struct, frozen=True, kw_only=True):
+    """A stretch of the log, `after < seq <= upto`, that lives under another session's key."""
+
+    session: str
+    after: int
+    upto: int
+
+
+def check_transition(kind: str, status: Status, session: str) -> Status | None:
+    """The status after a commit of that kind, None if it does not change, or `WrongState`."""
+    if status in ("closed", "archived") and kind not in AFTER_THE_END:
+        if not (kind == "archive" and status == "closed"):
+            raise WrongState(
+                f"session {session} is {status}: it takes no {kind}",
+                hint="resume it first, or fork it",
+                session=session,
+                status=status,
+            )
+    table = TRANSITIONS.get(kind)
+    if table is None:
+        return None
+    if status not in table:
+        raise WrongState(
+            f"session {session} cannot {kind} while {status}",
+            hint=f"{kind} is possible from: {', '.join(table)}",
+            session=session,
+            status=status,
+        )
+    return table[status]
+
+
+def check_lease(*, mode: Mode, kind: str, epoch: int, current: int, session: str) -> None:
+    """Refuse what the lease does not cover: a displaced driver, or a driver's kind without one.
+
+    `epoch` is what the appender claims (0 = none), `current` what the session's row says.
+    """
+    if epoch and epoch != current:
+        raise LeaseLost(
+            f"session {session} is driven by someone else now (epoch {current}, not {epoch})",
+            hint="open it again; what this driver had not appended was refused, not lost silently",
+            session=session,
+            epoch=epoch,
+        )
+    if mode != "driven" or epoch or kind in CONTRIBUTIONS:
+        return
+    raise LeaseLost(
+        f"a {kind} in session {session} needs the lease",
+        hint="open the session to drive it",
+        session=session,
+    )
+
+
+def check_budget(budget: dict[str, Any]) -> dict[str, int]:
+    """A budget with known units and positive whole limits, else `BadBudget`."""
+    for unit, limit in budget.items():
+        if unit not in BUDGET_UNITS and not unit.startswith("money:"):
+            raise BadBudget(
+                f"unknown budget unit {unit!r}",
+                path=f"$.{unit}",
+                hint="use tokens, calls, turns, seconds or money:usd (in micro-units)",
+            )
+        if type(limit) is not int or not 0 < limit <= _BUDGET_MAX:
+            raise BadBudget(
+                f"a limit must be a whole number above 0, got {limit!r:.40}", path=f"$.{unit}"
+            )
+    return budget
+
+
+NAME_MAX = 300
+
+
+def check_name(name: object) -> str:
+    """A session name: free text, but not empty, blank, huge or with a NUL."""
+    if not isinstance(name, str) or not name.strip():
+        raise InvalidInput("a session needs a name", hint="any short text", path="$.name")
+    if len(name) > NAME_MAX or "\0" in name:
+        raise InvalidInput(
+            f"a session name has at most {NAME_MAX} characters and no NUL", path="$.name"
+        )
+    return str.__str__(name)

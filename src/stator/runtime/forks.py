@@ -1,0 +1,66 @@
+"""Forks: a session that starts from a position of another, by reference."""
+
+from __future__ import annotations
+
+import msgspec
+
+from stator.errors import InvalidInput
+from stator.model.commit import Draft, Upsert
+from stator.model.ids import short
+from stator.model.query import SessionRow
+from stator.model.session import Parent, ParentKind, Segment, check_name
+from stator.model.state import SessionRecord
+from stator.runtime.context import Context
+from stator.runtime.resolve import Point
+from stator.store.port import Store
+
+
+def head_of(store: Store, row: SessionRow) -> Point:
+    return Point(row.id, store.head(row.id).seq, "head")
+
+
+def fork(
+    store: Store, context: Context, point: Point, *, name: str = "", kind: ParentKind = "fork"
+) -> SessionRow:
+    """A new session whose log continues another's at a position. Costs the same whatever the length."""
+    if point.seq == 0:
+        raise InvalidInput(
+            "there is nothing at t0 to fork from", hint="open a new session instead", path="$.at"
+        )
+    source = store.session(point.session).record
+    parent = store.commits(point.session, after=point.seq - 1, upto=point.seq, load=False)[0]
+    session = context.mint("session")
+    record = msgspec.structs.replace(
+        source,
+        id=session,
+        name=check_name(name) if name else f"{source.name}~{short(session)[2:]}",
+        aliases=[],
+        budget={},
+        created=context.clock(),
+        lineage=lineage(source, point.seq),
+        parent=Parent(session=point.session, seq=point.seq, hash=parent.hash, kind=kind),
+        reason="",
+        status="open",
+    )
+    draft = Draft(
+        id=context.mint("commit"),
+        session=session,
+        kind="fork",
+        actor="system",
+        principal=context.principal,
+        changes=(Upsert("session", record),),
+    )
+    return store.create([draft])[0]
+
+
+def lineage(source: SessionRecord, seq: int) -> list[Segment]:
+    """The stretches a fork at `seq` reads: its parent's, cut there, and the parent's own part."""
+    inherited = [
+        msgspec.structs.replace(part, upto=min(part.upto, seq))
+        for part in source.lineage
+        if part.after < seq
+    ]
+    low = source.lineage[-1].upto if source.lineage else 0
+    if seq > low:
+        inherited.append(Segment(session=source.id, after=low, upto=seq))
+    return inherited

@@ -1,0 +1,545 @@
+"""Reading a session: log, state, diff and the questions people ask, without a lease and without changing anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from stator.errors import Erased
+from stator.model import app, canon
+from stator.model import diff as diffs
+from stator.model.commit import Commit
+from stator.model.delta import Put, Version
+from stator.model.diff import CallItem, Diff
+from stator.model.position import AtTurn, Range, parse_range, parse_ref
+from stator.model.query import CallQuery, CallRow, Counts, Head, SessionRow, TurnRow
+from stator.model.state import (
+    COLLECTIONS,
+    HOT,
+    HOT_LIMIT,
+    DecisionRecord,
+    Entry,
+    FileRecord,
+    Record,
+    SessionRecord,
+    State,
+    file_key,
+)
+from stator.runtime.resolve import Point, find_session, resolve
+from stator.store.port import Store
+
+PAGE = 1000
+SMALL_RANGE = 256
+"""Commits a range may have for its reasons to be read in one go."""
+FAILED = ("error", "timeout", "cancelled", "denied", "in doubt")
+
+
+class FileChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A file touched in a range: its net op, and the turn and commit that last touched it."""
+
+    path: str
+    op: str
+    turn: int
+    seq: int
+    root: str = "."
+    edits: int = 1
+    how: str = "recorded"
+    session: str = ""
+
+
+class DecisionLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision, whether it stands, and what superseded it."""
+
+    id: str
+    record: DecisionRecord
+    seq: int
+    turn: int
+    stands: bool
+    by: str = ""
+    """Id of the decision that superseded it."""
+
+
+class Reason(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that lies behind a path."""
+
+    kind: str
+    """decision, call, edit, or asked and said where no decision was recorded."""
+    text: str
+    session: str
+    turn: int
+    seq: int
+    detail: str = ""
+
+
+class SessionView:
+    """A session as anyone may look at it."""
+
+    def __init__(
+        self,
+        store: Store,
+        session: str,
+        *,
+        app_type: Any = None,
+        app_version: int = 1,
+        upcasts: Mapping[int, app.Upcast] | None = None,
+    ) -> None:
+        self._store = store
+        self._id = session
+        self._app_type = app_type
+        self._app_version = app_version
+        self._upcasts = upcasts or {}
+
+    @property
+    def id(self) -> str:
+        return self._id
+
+    @property
+    def row(self) -> SessionRow:
+        """The session as listings show it, now."""
+        return self._store.session(self._id)
+
+    @property
+    def record(self) -> SessionRecord:
+        return self.row.record
+
+    @property
+    def name(self) -> str:
+        return self.record.name
+
+    @property
+    def status(self) -> str:
+        return self.row.shown
+
+    @property
+    def head(self) -> Head:
+        return self._store.head(self._id)
+
+    @property
+    def counts(self) -> Counts:
+        return self._store.counts(self._id)
+
+    @property
+    def app(self) -> Any:
+        """The user's own state, as the type the session was opened with."""
+        entries = self._store.entries(self._id, "app")
+        fields = app.fields_of(entries, self._app_version, self._upcasts)
+        return app.load(self._app_type, fields)
+
+    # -- the log ----------------------------------------------------------------------------------
+
+    def log(
+        self,
+        span: str | None = None,
+        *,
+        newest_first: bool = False,
+        limit: int | None = None,
+        load: bool = True,
+    ) -> Iterator[Commit]:
+        """Commits of the whole session or of a range such as `t4..t5`, one page read at a time."""
+        after, upto = (0, None) if span is None else self._bounds(parse_range(span))
+        left = limit
+        while left is None or left > 0:
+            size = PAGE if left is None else min(PAGE, left)
+            page = self._store.commits(
+                self._id, after=after, upto=upto, newest_first=newest_first, limit=size, load=load
+            )
+            yield from page
+            if len(page) < size:
+                return
+            left = None if left is None else left - len(page)
+            if newest_first:
+                upto = page[-1].seq - 1
+            else:
+                after = page[-1].seq
+
+    def commit(self, ref: str) -> Commit:
+        """The commit at a position."""
+        point = self.at(ref)
+        found = self._store.commits(point.session, after=point.seq - 1, upto=point.seq, limit=1)
+        return found[0]
+
+    def turns(self, *, last: int | None = None) -> list[TurnRow]:
+        """Turns in order: all of them, or the last so many."""
+        if last is not None:
+            return self._store.turns(self._id, newest_first=True, limit=last)[::-1]
+        found: list[TurnRow] = []
+        while page := self._store.turns(self._id, after=found[-1].turn if found else 0):
+            found += page
+        return found
+
+    def at(self, ref: str) -> Point:
+        """Where a ref points; one without a session points into this one."""
+        parsed = parse_ref(ref)
+        session = self._id
+        if parsed.session:
+            session = find_session(self._store, parsed.session, project=self.record.project).id
+        return resolve(self._store, session, parsed.position)
+
+    # -- state ------------------------------------------------------------------------------------
+
+    def state(self, at: str = "head", *, collections: Sequence[str] = ()) -> State:
+        """The state at a position, whole or some collections of it."""
+        point = self.at(at)
+        return {
+            name: {entry.id: entry.record for entry in self._entries(point, name)}
+            for name in collections or COLLECTIONS
+        }
+
+    def hot(self, at: str = "head") -> dict[str, list[Entry]]:
+        """What an agent needs first: small collections whole, the newest decisions and files."""
+        point = self.at(at)
+        limits = {"decisions": HOT_LIMIT, "files": HOT_LIMIT}
+        return {
+            name: self._store.entries(
+                point.session, name, at=point.seq, limit=limits.get(name)
+            )
+            for name in HOT
+        }
+
+    def entries(self, collection: str, at: str = "head", *, limit: int | None = None) -> list[Entry]:
+        """Live records of a collection, last touched first."""
+        return self._entries(self.at(at), collection, limit)
+
+    def _entries(self, point: Point, collection: str, limit: int | None = None) -> list[Entry]:
+        return self._store.entries(point.session, collection, at=point.seq, limit=limit)
+
+    def fact(self, name: str) -> Any:
+        """The value of a fact, or None."""
+        entry = self._store.find(self._id, "facts", name)
+        if entry is None:
+            return None
+        return canon.from_plain(getattr(entry.record, "value", None))
+
+    # -- diff -------------------------------------------------------------------------------------
+
+    def diff(self, start: str | None = None, end: str | None = None) -> Diff:
+        """The net change: of the last turn, of one turn (`diff("t5")`), of a range (`"t4..t5"`) or between two refs."""
+        if start is None:
+            start = "t-1" if self._store.turns(self._id, newest_first=True, limit=1) else "t0..head"
+        if end is not None:
+            return self._between(self.at(start), self.at(end))
+        parsed = parse_range(start)
+        last = self._point(parsed.end.text or start)
+        if parsed.start is not None:
+            return self._between(self._point(parsed.start.text), last)
+        return self._between(self._before(parsed, last), last)
+
+    def _point(self, text: str) -> Point:
+        return self.at(text or "head")
+
+    def _before(self, parsed: Range, last: Point) -> Point:
+        """Where the turn that ends at a point began."""
+        if last.seq == 0:
+            return last
+        position = parsed.end.position
+        if isinstance(position, AtTurn):
+            turn = self._turn_of(last)
+            return resolve(self._store, last.session, AtTurn(turn - 1))
+        return Point(last.session, last.seq - 1, f"@{last.seq - 1}")
+
+    def _turn_of(self, point: Point) -> int:
+        found = self._store.commits(point.session, after=point.seq - 1, upto=point.seq, load=False)
+        return found[0].turn if found else 0
+
+    def _bounds(self, parsed: Range) -> tuple[int, int]:
+        last = self.at(parsed.end.text)
+        first = self.at(parsed.start.text) if parsed.start else self._before(parsed, last)
+        return first.seq, last.seq
+
+    def _between(self, a: Point, b: Point) -> Diff:
+        """A range of one log where there is one; else the two states since their last common commit."""
+        trunk = self._common(a, b)
+        if trunk == a.seq:
+            return self._range(b.session, a, b)
+        return self._states(a, b, trunk)
+
+    def _common(self, a: Point, b: Point) -> int:
+        """The last seq both points share, 0 if they share nothing."""
+        if a.session == b.session:
+            return min(a.seq, b.seq)
+        left, right = (_path(self._store.session(point.session).record) for point in (a, b))
+        shared = 0
+        for (session, upto), (other, other_upto) in zip(left, right, strict=False):
+            if session != other:
+                break
+            shared = min(upto, other_upto)
+        return min(shared, a.seq, b.seq)
+
+    def _range(self, session: str, a: Point, b: Point) -> Diff:
+        versions = self._store.versions(session, after=a.seq, upto=b.seq)
+        whys = self._whys(session, a.seq, b.seq)
+
+        def before(version: Version) -> Record | None:
+            if not version.op.was:
+                return None
+            entry = self._store.find(session, version.op.collection, version.key, at=a.seq)
+            return entry.record if entry is not None else None
+
+        return diffs.fold_range(
+            versions, before, whys, start=a.shown, end=b.shown,
+            calls=self._calls_in(session, a.seq, b.seq),
+        )
+
+    def _states(self, a: Point, b: Point, trunk: int) -> Diff:
+        """Both sides' records of every key that either touched since the trunk."""
+        keys: set[tuple[str, str]] = set()
+        for point in (a, b):
+            for version in self._store.versions(point.session, after=trunk, upto=point.seq):
+                keys.add((version.op.collection, version.key))
+        left, right = (
+            [
+                entry
+                for collection, key in sorted(keys)
+                if (entry := self._store.find(point.session, collection, key, at=point.seq))
+            ]
+            for point in (a, b)
+        )
+        return diffs.between(
+            left,
+            right,
+            lambda seq: _why_of(self._store, b.session, seq) if seq <= b.seq else "",
+            start=_shown(a, b),
+            end=_shown(b, a),
+            calls=self._calls_in(b.session, trunk, b.seq),
+        )
+
+    def _whys(self, session: str, after: int, upto: int) -> diffs.Why:
+        if upto - after > SMALL_RANGE:
+            return lambda seq: _why_of(self._store, session, seq)
+        commits = self._store.commits(session, after=after, upto=upto, load=False)
+        whys = {commit.seq: _why(commit) for commit in commits}
+        return lambda seq: whys.get(seq, "")
+
+    def _calls_in(self, session: str, after: int, upto: int) -> list[CallItem]:
+        found: list[CallItem] = []
+        cursor: tuple[int, ...] | None = (upto + 1,)
+        while cursor is not None:
+            page = self._store.calls(CallQuery(session=session), cursor=cursor, limit=500)
+            rows = [row for row in page.rows if row.seq > after]
+            found += (_call_item(row) for row in rows)
+            cursor = page.cursor if len(rows) == len(page.rows) else None
+        return found[::-1]
+
+    # -- questions --------------------------------------------------------------------------------
+
+    def files(self, *, last: int | None = None, reads: bool = False) -> list[FileChange]:
+        """Files touched in the last so many turns (default: ever), net, newest first."""
+        after = 0
+        if last is not None:
+            rows = self._store.turns(self._id, newest_first=True, limit=last)
+            after = rows[-1].first - 1 if rows else 0
+        versions = self._store.versions(
+            self._id, after=after, upto=self.head.seq, collections=("files",)
+        )
+        return net_files(versions, reads=reads, session=self._id)
+
+    def decisions(self, *, standing: bool | None = None) -> list[DecisionLine]:
+        """Decisions in the order they were made; those that stand, those that do not, or all."""
+        lines: dict[str, DecisionLine] = {}
+        versions = self._store.versions(
+            self._id, after=0, upto=self.head.seq, collections=("decisions",)
+        )
+        for version in versions:
+            op = version.op
+            if isinstance(op, Put):
+                record = cast("DecisionRecord", op.record)
+                lines[op.id] = DecisionLine(
+                    id=op.id, record=record, seq=version.seq, turn=version.turn, stands=True
+                )
+                old = lines.get(getattr(record, "supersedes", ""))
+                if old is not None:
+                    lines[old.id] = msgspec.structs.replace(old, stands=False, by=op.id)
+            elif op.id in lines:
+                lines[op.id] = msgspec.structs.replace(lines[op.id], stands=False)
+        return [line for line in lines.values() if standing is None or line.stands is standing]
+
+    def calls(
+        self, *, status: str | None = None, tool: str | None = None, last: int | None = None,
+        limit: int = 100,
+    ) -> list[CallRow]:
+        """Calls, newest first; `status` may also be `failed` (did not end ok) or `open` (no outcome yet)."""
+        named = {"failed": FAILED, "open": ("started", "in doubt")}
+        statuses = named.get(status or "", (status,) if status else ())
+        after = 0
+        if last is not None:
+            rows = self._store.turns(self._id, newest_first=True, limit=last)
+            after = rows[-1].turn - 1 if rows else 0
+        query = CallQuery(session=self._id, tool=tool, statuses=statuses, after_turn=after)
+        return self._store.calls(query, limit=limit).rows
+
+    def why(self, path: str, *, limit: int = 50) -> list[Reason]:
+        """What lies behind a path: edits with their calls and decisions, or what was asked and said."""
+        touches = self._store.touches("files", file_key(".", path), session=self._id, limit=limit)
+        return explain(self._store, [(t.session, t.seq, t.turn) for t in touches], path)
+
+
+def _path(record: SessionRecord) -> list[tuple[str, int]]:
+    """The sessions a log runs through, with the seq up to which each lends its part."""
+    return [(part.session, part.upto) for part in record.lineage] + [(record.id, 2**62)]
+
+
+def _shown(point: Point, other: Point) -> str:
+    return point.shown if point.session == other.session else f"{point.session}:{point.shown}"
+
+
+def _why(commit: Commit) -> str:
+    try:
+        return str(commit.value("why", ""))
+    except Erased:
+        return "(erased)"
+
+
+def _why_of(store: Store, session: str, seq: int) -> str:
+    found = store.commits(session, after=seq - 1, upto=seq, limit=1, load=False)
+    return _why(found[0]) if found else ""
+
+
+def _call_item(row: CallRow) -> CallItem:
+    return CallItem(
+        call=row.call,
+        tool=row.tool,
+        status=row.status,
+        seq=row.seq,
+        turn=row.turn,
+        cause=row.cause,
+        effect=row.effect,
+    )
+
+
+def net_files(
+    versions: Sequence[Version], *, reads: bool = False, session: str = ""
+) -> list[FileChange]:
+    """The net op of each file a range of versions touched, last touched first."""
+    found: dict[str, FileChange] = {}
+    for version in versions:
+        record = getattr(version.op, "record", None)
+        if not isinstance(record, FileRecord) or (record.op == "read" and not reads):
+            continue
+        known = found.pop(version.key, None)
+        op = _net_op(known.op if known else None, record.op)
+        if op is None:
+            continue
+        found[version.key] = FileChange(
+            path=record.path,
+            op=op,
+            turn=version.turn,
+            seq=version.seq,
+            root=record.root,
+            edits=known.edits + 1 if known else 1,
+            how=record.how,
+            session=session,
+        )
+    return list(found.values())[::-1]
+
+
+def _net_op(before: str | None, op: str) -> str | None:
+    """Two ops on one file as one; None when the file came and went."""
+    if before == "created":
+        return None if op == "deleted" else "created"
+    if before == "deleted" and op == "created":
+        return "modified"
+    if op == "read" and before is not None:
+        return before
+    return op
+
+
+def explain(store: Store, touches: Sequence[tuple[str, int, int]], path: str) -> list[Reason]:
+    """The reasons behind touches of a path, turn by turn, newest first."""
+    reasons: list[Reason] = []
+    seen: set[tuple[str, int]] = set()
+    for session, seq, turn in touches:
+        commit = store.commits(session, after=seq - 1, upto=seq, limit=1)[0]
+        reasons.append(_edit(commit, path))
+        if (session, turn) in seen or not turn:
+            continue
+        seen.add((session, turn))
+        reasons += _turn_reasons(store, session, turn, path)
+    return reasons
+
+
+def _edit(commit: Commit, path: str) -> Reason:
+    record = next(
+        (
+            op.record
+            for op in commit.delta
+            if isinstance(op, Put) and isinstance(op.record, FileRecord) and op.record.path == path
+        ),
+        None,
+    )
+    how = f" ({record.how})" if record is not None and record.how != "recorded" else ""
+    op = record.op if record is not None else "touched"
+    why = _why(commit)
+    return Reason(
+        kind="edit",
+        text=f"{op} by {commit.actor}{how}" + (f": {why}" if why else ""),
+        session=commit.session,
+        turn=commit.turn,
+        seq=commit.seq,
+    )
+
+
+def _turn_reasons(store: Store, session: str, turn: int, path: str) -> list[Reason]:
+    """Decisions and calls of a turn; where it has no decision, what was asked and said in it."""
+    rows = store.turns(session, after=turn - 1, upto=turn)
+    if not rows:
+        return []
+    commits = store.commits(session, after=rows[0].first - 1, upto=rows[0].last, load=True)
+    decisions = [_decision(commit) for commit in commits if commit.kind == "decision"]
+    calls = [
+        _call(commit, path) for commit in commits if commit.kind == "call" and _mentions(commit, path)
+    ]
+    if decisions:
+        return [reason for reason in decisions if reason] + calls
+    said = [_said(commit) for commit in commits if commit.kind in ("turn", "entry")]
+    return calls + said
+
+
+def _decision(commit: Commit) -> Reason:
+    record = next(
+        (op.record for op in commit.delta if isinstance(op, Put) and op.collection == "decisions"),
+        None,
+    )
+    what = getattr(record, "what", "(erased)")
+    return Reason(
+        kind="decision",
+        text=what,
+        session=commit.session,
+        turn=commit.turn,
+        seq=commit.seq,
+        detail=getattr(record, "why", ""),
+    )
+
+
+def _mentions(commit: Commit, path: str) -> bool:
+    try:
+        return path in str(commit.value("input", ""))
+    except Erased:
+        return False
+
+
+def _call(commit: Commit, path: str) -> Reason:
+    return Reason(
+        kind="call",
+        text=f"{commit.tool}({path})",
+        session=commit.session,
+        turn=commit.turn,
+        seq=commit.seq,
+        detail=_why(commit),
+    )
+
+
+def _said(commit: Commit) -> Reason:
+    field = "input" if commit.kind == "turn" else "output"
+    try:
+        text = str(commit.value(field, ""))
+    except Erased:
+        text = "(erased)"
+    return Reason(
+        kind="asked" if commit.kind == "turn" else "said",
+        text=text,
+        session=commit.session,
+        turn=commit.turn,
+        seq=commit.seq,
+    )

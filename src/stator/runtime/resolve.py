@@ -1,0 +1,117 @@
+"""Resolving: from what a person typed to a session and a seq."""
+
+from __future__ import annotations
+
+import msgspec
+
+from stator.errors import Ambiguous, BadPosition, NotFound
+from stator.model.ids import is_id, short, suffix_of
+from stator.model.position import AtHead, AtName, AtSeq, AtTurn, Position
+from stator.model.query import SessionQuery, SessionRow
+from stator.store.port import Store
+
+CANDIDATES = 8
+
+
+class Point(msgspec.Struct, frozen=True):
+    """A place in a session's log, and how it is shown."""
+
+    session: str
+    seq: int
+    shown: str
+
+
+def find_session(store: Store, text: str, *, project: str | None = None) -> SessionRow:
+    """The session a person means: id, end of an id, name, alias, or `last` (newest in the project)."""
+    if text == "last":
+        rows = store.sessions(SessionQuery(project=project), limit=1).rows
+        if not rows:
+            raise NotFound("there are no sessions here yet", hint="stator ls --all looks everywhere")
+        return rows[0]
+    if is_id(text, "session"):
+        return store.session(text)
+    rows = store.sessions(SessionQuery(name=text, project=project), limit=CANDIDATES).rows
+    if not rows and project is not None:
+        rows = store.sessions(SessionQuery(name=text), limit=CANDIDATES).rows
+    if not rows and (suffix := suffix_of(text, "session")):
+        rows = store.sessions(SessionQuery(suffix=suffix), limit=CANDIDATES).rows
+    if not rows:
+        raise NotFound(f"no session {text!r:.80}", hint="stator ls shows what there is", session=text)
+    if len(rows) > 1:
+        raise Ambiguous(
+            f"{len(rows)} sessions answer to {text!r:.80}",
+            candidates=[f"{row.id} {row.record.project}: {row.record.name}" for row in rows],
+            hint="give an id: " + ", ".join(short(row.id) for row in rows),
+        )
+    return rows[0]
+
+
+def resolve(store: Store, session: str, position: Position) -> Point:
+    """Where a position is in a session; `NotFound` if the session does not reach there."""
+    if isinstance(position, AtHead):
+        head = store.head(session).seq
+        if position.back > head:
+            raise NotFound(f"the log has {head} commits: head~{position.back} is before it")
+        shown = f"head~{position.back}" if position.back else "head"
+        return Point(session, head - position.back, shown)
+    if isinstance(position, AtSeq):
+        if not 0 <= position.seq <= store.head(session).seq:
+            raise NotFound(f"no commit @{position.seq} in session {session}", session=session)
+        return Point(session, position.seq, f"@{position.seq}")
+    if isinstance(position, AtTurn):
+        return _turn(store, session, position)
+    return _named(store, session, position)
+
+
+def _turn(store: Store, session: str, position: AtTurn) -> Point:
+    if position.retry:
+        session = _retry(store, session, position)
+    if position.turn == 0:
+        return Point(session, 0, "t0")
+    if position.turn < 0:
+        rows = store.turns(session, newest_first=True, limit=-position.turn)
+        if len(rows) < -position.turn:
+            raise NotFound(f"the session has {len(rows)} turns, so there is no t{position.turn}")
+        return Point(session, rows[-1].last, f"t{rows[-1].turn}")
+    rows = store.turns(session, after=position.turn - 1, upto=position.turn)
+    if not rows:
+        raise NotFound(f"no turn {position.turn} in session {session}", session=session)
+    return Point(session, rows[0].last, f"t{position.turn}")
+
+
+def _retry(store: Store, session: str, position: AtTurn) -> str:
+    """The nth sibling of a turn: the original is 1, retries count from 2 in the order they were made."""
+    rows = store.sessions(SessionQuery(parent=session), limit=1000).rows
+    before = _turn(store, session, AtTurn(position.turn - 1)).seq
+    siblings = [
+        row
+        for row in rows
+        if row.record.parent is not None
+        and row.record.parent.kind == "retry"
+        and row.record.parent.seq == before
+    ]
+    siblings.sort(key=lambda row: row.record.created)
+    if position.retry - 2 >= len(siblings):
+        raise NotFound(f"turn {position.turn} has no retry {position.retry}", session=session)
+    return siblings[position.retry - 2].id
+
+
+def _named(store: Store, session: str, position: AtName) -> Point:
+    tag = store.find(session, "tags", position.name)
+    if tag is not None:
+        return Point(session, int(getattr(tag.record, "seq", 0)), position.name)
+    if not position.maybe_hash:
+        raise BadPosition(
+            f"no tag {position.name!r:.60} in this session",
+            hint="try head, head~3, t5, t-1, @42, a hash, or a range such as t4..t5",
+        )
+    found = store.locate(position.name, session)
+    if not found:
+        raise NotFound(f"no commit {position.name} in session {session}", session=session)
+    if len(found) > 1:
+        raise Ambiguous(
+            f"{len(found)} commits answer to {position.name}",
+            candidates=[f"@{seq}" for _, seq in found],
+            hint="give more digits, or a seq: " + ", ".join(f"@{seq}" for _, seq in found),
+        )
+    return Point(session, found[0][1], f"@{found[0][1]}")

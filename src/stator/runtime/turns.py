@@ -1,0 +1,352 @@
+"""A turn: one prompt-to-idle cycle, and everything an agent may record in it.
+
+Each method appends one typed commit and returns its id. Inside `with t.batch():` they are collected and appended together, in one
+transaction.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import UNSET
+
+from stator.errors import BadTurn, InvalidInput
+from stator.model import canon
+from stator.model.commit import Actor, Change, Draft, Provenance, Remove, Upsert
+from stator.model.ids import retype
+from stator.model.state import (
+    CONFIDENCE_MAX,
+    AppRecord,
+    ArtifactRecord,
+    DeadEndRecord,
+    DecisionRecord,
+    FactRecord,
+    FileOp,
+    FileRecord,
+    Knowledge,
+    PendingRecord,
+    PlanRecord,
+    PreferenceRecord,
+    ScratchRecord,
+    StepStatus,
+    UseKind,
+    WorkingRecord,
+)
+from stator.runtime import paths
+from stator.runtime.calls import Calling, Outcome, Tool
+
+if TYPE_CHECKING:
+    from stator.runtime.sessions import Session
+
+FROM_MODEL = Provenance("model", "unverified")
+FROM_USER = Provenance("user", "verified")
+
+
+class Recorder:
+    """The typed commits a driver or a contributor can make. What is appended, and how, is up to `_submit`."""
+
+    _root: str
+    _app_version: int
+
+    def _submit(self, draft: Draft) -> str:
+        raise NotImplementedError
+
+    def _draft(self, kind: str, **fields: Any) -> Draft:
+        raise NotImplementedError
+
+    def _record(
+        self, kind: str, *changes: Change, provenance: Provenance = FROM_MODEL, **fields: Any
+    ) -> str:
+        return self._submit(self._draft(kind, changes=changes, provenance=provenance, **fields))
+
+    def decide(
+        self,
+        what: str,
+        *,
+        topic: str = "",
+        why: str = "",
+        over: Sequence[str] = (),
+        confidence: float | None = None,
+        factors: Mapping[str, Any] | None = None,
+        supersedes: str = "",
+    ) -> str:
+        """Record a choice and its reason. One on the same `topic` supersedes the one that stands there.
+
+        `confidence` is from 0 to 1. `supersedes` names the id of a decision that has no topic.
+        """
+        record = DecisionRecord(
+            what=text(what, "what"),
+            topic=text(topic, "topic"),
+            why=text(why, "why"),
+            over=[text(item, "over") for item in over],
+            confidence=per_mille(confidence),
+            factors=canon.to_plain(dict(factors or {}), path="$.factors"),
+            supersedes=supersedes,
+        )
+        return self._record("decision", Upsert("decisions", record))
+
+    def file(
+        self,
+        path: str,
+        op: FileOp,
+        *,
+        before: str = "",
+        after: str = "",
+        from_path: str = "",
+        how: Knowledge = "recorded",
+        reason: str = "",
+        why: str = "",
+    ) -> str:
+        """Record that a file was read, created, modified, deleted, renamed or skipped. Digests where they are known."""
+        if op not in ("read", "created", "modified", "deleted", "renamed", "skipped"):
+            raise InvalidInput(
+                f"unknown file op {op!r:.40}",
+                path="$.op",
+                hint="read, created, modified, deleted, renamed or skipped",
+            )
+        root, relative = paths.split(text(path, "path"), self._root)
+        record = FileRecord(
+            path=relative,
+            op=op,
+            before=before,
+            after=after,
+            from_path=paths.split(from_path, self._root)[1] if from_path else "",
+            how=how,
+            reason=reason,
+            root=root,
+        )
+        return self._record("file", Upsert("files", record), why=why)
+
+    def fact(self, name: str, value: Any, *, verified: bool = False, why: str = "") -> str:
+        """Record a durable statement under a name."""
+        record = FactRecord(name=text(name, "name"), value=value, verified=verified)
+        trust = Provenance("model", "verified" if verified else "unverified")
+        return self._record("fact", Upsert("facts", record), why=why, provenance=trust)
+
+    def prefer(self, name: str, value: Any, *, why: str = "") -> str:
+        """Record how the user likes something done."""
+        record = PreferenceRecord(name=text(name, "name"), value=value)
+        return self._record("preference", Upsert("preferences", record), why=why)
+
+    def dead_end(self, what: str, *, why: str = "") -> str:
+        """Record an approach that does not work, so that nobody tries it again."""
+        record = DeadEndRecord(what=text(what, "what"), why=text(why, "why"))
+        return self._record("dead_end", Upsert("dead_ends", record))
+
+    def plan(
+        self,
+        step: str | Sequence[str],
+        status: StepStatus = "pending",
+        *,
+        detail: str = "",
+        evidence: str = "",
+        order: int = 0,
+        why: str = "",
+    ) -> str:
+        """Record a step of the plan and its status, or a list of steps, all with that status."""
+        steps = [step] if isinstance(step, str) else list(step)
+        if status not in ("pending", "in_progress", "done", "blocked", "dropped"):
+            raise InvalidInput(
+                f"unknown status {status!r:.40}",
+                path="$.status",
+                hint="pending, in_progress, done, blocked or dropped",
+            )
+        records = [
+            PlanRecord(
+                step=text(name, "step"),
+                status=status,
+                detail=detail,
+                evidence=evidence,
+                order=order if isinstance(step, str) else order + place,
+            )
+            for place, name in enumerate(steps, 1)
+        ]
+        return self._record("plan", *(Upsert("plan", record) for record in records), why=why)
+
+    def artifact(
+        self, name: str, content: Any, *, media_type: str = "text/plain", why: str = ""
+    ) -> str:
+        """Record a new version of a named document."""
+        data = canon.dumps(content, path="$.content")
+        record = ArtifactRecord(
+            name=text(name, "name"),
+            digest=sha256(data).hexdigest(),
+            size=len(data),
+            media_type=media_type,
+        )
+        return self._record("artifact", Upsert("artifacts", record), input=content, why=why)
+
+
+class Turn(Recorder):
+    """What an agent does between being asked and being done."""
+
+    def __init__(self, session: Session[Any], prompt: Any, *, key: str = "") -> None:
+        self._session = session
+        self._root = session._root
+        self._app_version = session._app_version
+        self._batch: list[Draft] | None = None
+        self._ended = False
+        self._calling = Calling(self, session.context)
+        draft = session._draft(
+            "turn", input=prompt, key=key, actor="user", provenance=FROM_USER
+        )
+        commit = session._append([draft])[0]
+        self.id = retype(commit.id, "turn")
+        self.number = commit.turn
+
+    # -- appending --------------------------------------------------------------------------------
+
+    def _draft(self, kind: str, **fields: Any) -> Draft:
+        return self._session._draft(kind, **fields)
+
+    def _submit(self, draft: Draft) -> str:
+        self._check_open()
+        if self._batch is not None:
+            self._batch.append(draft)
+        else:
+            self._session._append([draft])
+        return draft.id
+
+    def _check_open(self) -> None:
+        if self._ended:
+            raise BadTurn(
+                f"turn {self.number} of session {self._session.id} has ended",
+                hint="begin another: with session.turn(…) as t",
+                session=self._session.id,
+            )
+
+    @contextlib.contextmanager
+    def batch(self) -> Iterator[None]:
+        """Collect what is recorded inside and append it at the end, all or nothing, in one transaction.
+
+        Calls cannot be made in a batch: their intent must be on disk before they run. If the block raises, nothing of it is
+        recorded.
+        """
+        self._check_open()
+        if self._batch is not None:
+            raise BadTurn("a batch is open already", hint="batches do not nest")
+        self._batch = collected = []
+        try:
+            yield
+        finally:
+            self._batch = None
+        if collected:
+            self._session._append(collected)
+
+    # -- recording --------------------------------------------------------------------------------
+
+    def say(
+        self,
+        said: Any,
+        *,
+        actor: Actor = "model",
+        usage: Mapping[str, int] | None = None,
+        why: str = "",
+    ) -> str:
+        """Record what the agent answered."""
+        return self._record("entry", output=said, actor=actor, why=why, usage=usage and dict(usage))
+
+    def pend(self, what: str, *, on: str = "", why: str = "", done: bool = False) -> str:
+        """Record something intended and not begun; `done=True` takes it off again."""
+        name = text(what, "what")
+        change: Change = (
+            Remove("pending", name)
+            if done
+            else Upsert("pending", PendingRecord(what=name, on=on, why=why))
+        )
+        return self._record("pending", change)
+
+    def use(self, kind: UseKind, name: str, *, detail: str = "") -> str:
+        """Record a file, app or data source that is in play."""
+        if kind not in ("file", "app", "data"):
+            raise InvalidInput(f"unknown kind {kind!r:.40}", path="$.kind", hint="file, app or data")
+        record = WorkingRecord(kind=kind, name=text(name, "name"), detail=detail)
+        return self._record("use", Upsert("working_set", record))
+
+    def note(self, name: str, value: Any) -> str:
+        """Keep a scratch value: compaction may take it, nothing else does."""
+        record = ScratchRecord(name=text(name, "name"), value=value)
+        return self._record("scratch", Upsert("scratch", record))
+
+    def set(self, **fields: Any) -> str:
+        """Set fields of the session's own typed state."""
+        if not fields:
+            raise InvalidInput("nothing to set", hint="t.set(counter=3)")
+        changes = [
+            Upsert("app", AppRecord(name=name, value=value, version=self._app_version))
+            for name, value in fields.items()
+        ]
+        return self._record("app", *changes)
+
+    # -- calling ----------------------------------------------------------------------------------
+
+    def call(self, function: Callable[..., Any] | Tool, /, *args: Any, **kwargs: Any) -> Any:
+        """Run a tool and return its result; its intent is on disk before it runs, its outcome after.
+
+        Raises `CallFailed` with the tool's exception as cause, or `InDoubt` where nobody knows.
+        """
+        return self._calling.call(function, args, kwargs)
+
+    def try_call(self, function: Callable[..., Any] | Tool, /, *args: Any, **kwargs: Any) -> Outcome:
+        """Run a tool and return its outcome, whatever it is, to branch on."""
+        return self._calling.try_call(function, args, kwargs)
+
+    # -- ending -----------------------------------------------------------------------------------
+
+    def end(self) -> None:
+        """End the turn here; leaving the `with` block then does nothing more."""
+        if not self._ended:
+            self._end("ok", "")
+
+    def abort(self, why: str) -> None:
+        """Give the turn up, and say why."""
+        self._check_open()
+        self._end("aborted", text(why, "why"))
+
+    def _end(self, status: Literal["ok", "aborted", "interrupted"], cause: str) -> None:
+        git = self._session._git()
+        self._submit(
+            self._draft(
+                "turn_end",
+                status=status,
+                cause=cause[:500],
+                actor="system",
+                input={"git": git} if git else UNSET,
+            )
+        )
+        self._ended = True
+
+    def __enter__(self) -> Turn:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
+        if self._ended:
+            return
+        if error is None:
+            self._end("ok", "")
+        else:
+            self._end("interrupted", f"{type(error).__name__}: {error}")
+
+
+def text(value: object, name: str) -> str:
+    """A string argument, or `InvalidInput` with its name."""
+    if not isinstance(value, str):
+        raise InvalidInput(f"expected text, got {type(value).__name__}", path=f"$.{name}")
+    return str.__str__(value)
+
+
+def per_mille(confidence: float | None) -> int | None:
+    """Confidence from 0 to 1 as the whole per-mille that is recorded."""
+    if confidence is None:
+        return None
+    if not isinstance(confidence, (int, float)) or not 0 <= confidence <= 1:
+        raise InvalidInput(
+            f"confidence is from 0 to 1, got {confidence!r:.40}", path="$.confidence"
+        )
+    return round(confidence * CONFIDENCE_MAX)
+

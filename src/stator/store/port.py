@@ -1,0 +1,202 @@
+"""The port: everything a store must do. Docstrings are the contract; `store.contract` tests it.
+
+Synchronous: one method, one transaction. A method that raises has changed nothing, unless it says otherwise. No method reads
+the environment, prints, or decides policy: redaction, reduction and hashing are `model.seal`, which every store
+calls inside its append transaction.
+
+Positions are seqs. A session's log is the log of its lineage up to the fork and its own after it; every method that takes a
+session and a range of seqs reads across that border without the caller noticing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, Protocol
+
+from stator.model.commit import Commit, Draft
+from stator.model.delta import Version
+from stator.model.query import (
+    CallQuery,
+    CallRow,
+    Counts,
+    Finding,
+    Head,
+    Holder,
+    Lease,
+    Page,
+    SessionQuery,
+    SessionRow,
+    StoreInfo,
+    Touch,
+    TurnRow,
+)
+from stator.model.state import Entry
+
+Durability = Literal["full", "barrier", "relaxed"]
+
+
+class Store(Protocol):
+    """A database of sessions."""
+
+    def info(self) -> StoreInfo:
+        """What and where this store is. Never touches the log."""
+        ...
+
+    def close(self) -> None:
+        """Give everything back. Idempotent; leases this store object holds are released."""
+        ...
+
+    def sync(self) -> None:
+        """A barrier on request: when this returns, everything acknowledged before survives a power cut."""
+        ...
+
+    # -- sessions ---------------------------------------------------------------------------------
+
+    def create(self, drafts: Sequence[Draft]) -> tuple[SessionRow, bool]:
+        """Create the session whose `open` or `fork` commit leads `drafts`, atomically with them.
+
+        Returns the row and True; if a session of that tenant, project and name is there already, its row and False, and
+        nothing is written. An id that exists under another name is `Conflict`.
+        """
+        ...
+
+    def session(self, session: str) -> SessionRow:
+        """The session with that id, or `NotFound`."""
+        ...
+
+    def sessions(
+        self, query: SessionQuery, *, cursor: tuple[int, ...] | None = None, limit: int = 100
+    ) -> Page[SessionRow]:
+        """Sessions that match, most recently updated first."""
+        ...
+
+    # -- the lease --------------------------------------------------------------------------------
+
+    def acquire(self, session: str, holder: Holder, *, take: bool = False) -> Lease:
+        """Take the lease: a new store-wide epoch, checked by every later append.
+
+        A holder proven dead is replaced. One that is alive, or not proven dead, is `Busy` unless `take`, which fences it: its
+        next append raises `LeaseLost`.
+        """
+        ...
+
+    def release(self, lease: Lease) -> None:
+        """Give the lease back. A lease that was displaced meanwhile is left alone."""
+        ...
+
+    # -- the log ----------------------------------------------------------------------------------
+
+    def append(
+        self,
+        session: str,
+        drafts: Sequence[Draft],
+        *,
+        if_head: str | None = None,
+        barrier: bool = False,
+    ) -> list[Commit]:
+        """Append all drafts or none, in order, durably: acknowledged means on disk.
+
+        A draft whose id is in the log already is answered with that commit if the caller's part is the same and `IdReused` if
+        not; one whose (kind, origin, attempt) is there is answered with that one. `if_head` is compare-and-set on the head's hash
+        (`HeadMoved`). The lease is checked inside the transaction (`LeaseLost`), and so is the lifecycle (`WrongState`).
+        `barrier` asks a store in `barrier` mode for a durable commit now.
+        """
+        ...
+
+    def ingest(self, commits: Sequence[Commit]) -> int:
+        """Append sealed commits of one session as they are, as a bundle brings them; how many were new.
+
+        They must continue what is there: same prefix, unbroken chain (`BrokenChain`, naming the first bad one; nothing is
+        written). Sessions that do not exist yet begin with their `open` or `fork` commit.
+        """
+        ...
+
+    def head(self, session: str) -> Head:
+        """The latest commit's place."""
+        ...
+
+    def commits(
+        self,
+        session: str,
+        *,
+        after: int = 0,
+        upto: int | None = None,
+        newest_first: bool = False,
+        limit: int = 1000,
+        load: bool = True,
+    ) -> list[Commit]:
+        """Commits with `after < seq <= upto`, at most `limit`. Without `load`, content in blobs stays there."""
+        ...
+
+    def locate(self, text: str, session: str | None = None) -> list[tuple[str, int]]:
+        """(session, seq) of commits whose id ends in, or whose hash begins with, those hex digits; at most 10."""
+        ...
+
+    def turns(
+        self, session: str, *, after: int = 0, upto: int | None = None, newest_first: bool = False,
+        limit: int = 1000,
+    ) -> list[TurnRow]:
+        """Turns with `after < number <= upto`."""
+        ...
+
+    # -- state ------------------------------------------------------------------------------------
+
+    def entries(
+        self, session: str, collection: str, *, at: int | None = None, limit: int | None = None
+    ) -> list[Entry]:
+        """Live records of a collection at a seq (default: head), last touched first; all, or the newest `limit`."""
+        ...
+
+    def find(self, session: str, collection: str, key: str, *, at: int | None = None) -> Entry | None:
+        """The live record that answers to a natural key at a seq (default: head)."""
+        ...
+
+    def versions(
+        self, session: str, *, after: int, upto: int, collections: Sequence[str] = ()
+    ) -> list[Version]:
+        """Every op of those collections (none named: all) with `after < seq <= upto`, in log order."""
+        ...
+
+    def touches(
+        self,
+        collection: str,
+        key: str,
+        *,
+        session: str | None = None,
+        project: str | None = None,
+        limit: int = 100,
+    ) -> list[Touch]:
+        """Who touched a key, newest first: in a session and its lineage, in a project, or anywhere."""
+        ...
+
+    def calls(
+        self, query: CallQuery, *, cursor: tuple[int, ...] | None = None, limit: int = 100
+    ) -> Page[CallRow]:
+        """Calls that match, newest first (within a session; sessions newest first)."""
+        ...
+
+    def counts(self, session: str) -> Counts:
+        """How much the session holds, without reading its log."""
+        ...
+
+    # -- keeping ----------------------------------------------------------------------------------
+
+    def audit(self) -> Iterator[Finding]:
+        """What is wrong with the store itself: pages, schema, indexes and projections against the log."""
+        ...
+
+    def rebuild(self) -> None:
+        """Throw every projection away and make it again from the log."""
+        ...
+
+    def usage(self) -> dict[str, int]:
+        """Bytes by kind of content, for `du`."""
+        ...
+
+    def sql(
+        self, query: str, *, row_limit: int = 1000, seconds: float = 5.0
+    ) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """Read-only SQL over the documented views, bounded in rows and time: (column names, rows)."""
+        ...
+
+

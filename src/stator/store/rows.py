@@ -1,0 +1,246 @@
+"""Rows: how a commit is laid out in a log table, the same in every SQL store.
+
+    id     16 bytes      hash   32 bytes      salts  16 bytes per content item that is not erased
+    body   one codec byte, then msgpack of `Envelope`, compressed
+
+Salts, ids and hashes are random, so they stay out of the compressed part. `prev` is the hash of the row before (or
+the parent commit's, for the first row of a fork) and is not stored twice. Additive only: a field may be appended to `Envelope`
+with a default, nothing may be removed or moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from stator.errors import StoreCorrupt
+from stator.model.chain import SALT_BYTES, put_item
+from stator.model.commit import FORMAT, Commit, Gone, Item, Large, Provenance
+from stator.model.delta import Delta, Drop, Put
+from stator.model.ids import from_bytes, retype, to_bytes
+from stator.model.state import COLLECTIONS, NUMBERED, ErasedRecord, Record
+from stator.store.compress import compress, decompress
+
+BLOB_MIN = 8 * 1024
+"""Compressed content items from this size on are kept as blobs, once."""
+
+OWN = b"="
+"""Stands for "the call that this commit begins"."""
+TAIL = "~"
+"""Stands for the digits a record id shares with the commit that minted it."""
+
+INLINE, BLOB, ERASED = 0, 1, 2
+
+
+class Stored(msgspec.Struct, array_like=True, omit_defaults=True):
+    """One content item: its bytes, or the digest of its blob, or what erasure left."""
+
+    name: str
+    data: bytes | None
+    state: int = INLINE
+    number: int = 0
+    """Size of a blob's content, or the seq of the erasure."""
+
+
+class Envelope(msgspec.Struct, array_like=True, omit_defaults=True):
+    """Everything of a commit but id, hash, prev, salts and what the row's key says."""
+
+    kind: str
+    turn: int
+    at: int
+    items: list[Stored]
+    ops: list[tuple[int, str, int]] = []
+    actor: str = "agent"
+    run: bytes = b""
+    epoch: int = 0
+    tool: str = ""
+    call: bytes = b""
+    status: str = ""
+    effect: str = ""
+    attempt: int = 0
+    source: str = "system"
+    trust: str = "verified"
+    happened: int = 0
+    """µs relative to `at`; 0 when they are the same."""
+    cause: str = ""
+    parent: str = ""
+    origin: tuple[str, str] | None = None
+    inputs: list[int | str] = []
+    trace: str = ""
+    v: int = FORMAT
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A commit as the columns of a log table, and the blobs it needs beside it."""
+
+    id: bytes
+    hash: bytes
+    salts: bytes
+    body: bytes
+    blobs: tuple[tuple[bytes, bytes, int], ...] = ()
+    """(keyed digest, compressed bytes, size)."""
+
+
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(Envelope).decode
+_record_decoders: dict[str, Callable[[bytes], Record]] = {
+    name: msgspec.json.Decoder(collection.type).decode for name, collection in COLLECTIONS.items()
+}
+
+Digest = Callable[[bytes], bytes]
+"""The keyed digest under which a blob is addressed."""
+Load = Callable[[bytes], bytes]
+"""Compressed blob bytes by digest."""
+
+
+def decode_record(collection: str, data: bytes) -> Record:
+    """A record from its canonical bytes."""
+    try:
+        return _record_decoders[collection](data)
+    except msgspec.ValidationError:
+        if data.startswith(b'{"erased"') or data.startswith(b'{"type":"erased"'):
+            return msgspec.json.decode(data, type=ErasedRecord)
+        raise
+
+
+def to_row(commit: Commit, digest: Digest) -> Row:
+    """The row of a commit."""
+    items: list[Stored] = []
+    blobs: list[tuple[bytes, bytes, int]] = []
+    salts = b""
+    for name, item in commit.content.items():
+        if isinstance(item, bytes):
+            salts += commit.salts[name]
+            items.append(_stored(name, item, digest, blobs))
+        elif isinstance(item, Gone):
+            items.append(Stored(name, item.commitment, ERASED, item.by))
+        else:
+            raise StoreCorrupt(f"{name} of commit {commit.id} is not loaded")
+    tail = commit.id[-16:]
+    own = commit.call == retype(commit.id, "call")
+    envelope = Envelope(
+        commit.kind,
+        commit.turn,
+        commit.at,
+        items,
+        [
+            (
+                COLLECTIONS[op.collection].number * (1 if isinstance(op, Put) else -1),
+                TAIL + op.id[16:] if op.id.startswith(tail) else op.id,
+                op.was,
+            )
+            for op in commit.delta
+        ],
+        commit.actor,
+        to_bytes(commit.run) if commit.run else b"",
+        commit.epoch,
+        commit.tool,
+        OWN if own else to_bytes(commit.call) if commit.call else b"",
+        commit.status,
+        commit.effect,
+        commit.attempt,
+        commit.provenance.source,
+        commit.provenance.trust,
+        commit.happened - commit.at,
+        commit.cause,
+        commit.parent,
+        commit.origin,
+        commit.inputs,
+        commit.trace,
+        commit.v,
+    )
+    return Row(
+        to_bytes(commit.id), bytes.fromhex(commit.hash), salts, compress(_pack(envelope)),
+        tuple(blobs),
+    )
+
+
+def _stored(
+    name: str, item: bytes, digest: Digest, blobs: list[tuple[bytes, bytes, int]]
+) -> Stored:
+    if len(item) < BLOB_MIN:
+        return Stored(name, item)
+    packed = compress(item)
+    if len(packed) < BLOB_MIN:
+        return Stored(name, item)
+    address = digest(item)
+    blobs.append((address, packed, len(item)))
+    return Stored(name, address, BLOB, len(item))
+
+
+def envelope_of(body: bytes) -> Envelope:
+    """The envelope in a row's body; `StoreCorrupt` if it is not one."""
+    try:
+        return _unpack(decompress(body))
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise StoreCorrupt(f"a log row cannot be read: {error}") from None
+
+
+def from_row(
+    session: str, seq: int, prev: bytes, row: tuple[bytes, bytes, bytes, bytes], load: Load | None
+) -> Commit:
+    """The commit in a row (id, hash, salts, body); without `load`, blobs stay `Large`."""
+    key, hashed, salt_bytes, body = row
+    envelope = envelope_of(body)
+    identifier = from_bytes(key, "commit")
+    content: dict[str, Item] = {}
+    salts: dict[str, bytes] = {}
+    for stored in envelope.items:
+        if stored.state == ERASED:
+            content[stored.name] = Gone(stored.number, stored.data or b"")
+            continue
+        salts[stored.name] = salt_bytes[len(salts) * SALT_BYTES : (len(salts) + 1) * SALT_BYTES]
+        if stored.state == INLINE:
+            content[stored.name] = stored.data or b""
+        elif load is None:
+            content[stored.name] = Large(stored.data or b"", stored.number)
+        else:
+            content[stored.name] = decompress(load(stored.data or b""))
+    call = envelope.call
+    return Commit(
+        id=identifier,
+        session=session,
+        seq=seq,
+        kind=envelope.kind,
+        turn=envelope.turn,
+        at=envelope.at,
+        hash=hashed.hex(),
+        prev=prev.hex(),
+        v=envelope.v,
+        actor=envelope.actor,
+        attempt=envelope.attempt,
+        call="" if not call else retype(identifier, "call") if call == OWN else "c_" + call.hex(),
+        cause=envelope.cause,
+        content=content,
+        delta=_delta(envelope, content, identifier[-16:]),
+        effect=envelope.effect,
+        epoch=envelope.epoch,
+        happened=envelope.at + envelope.happened,
+        inputs=envelope.inputs,
+        origin=envelope.origin,
+        parent=envelope.parent,
+        provenance=Provenance(envelope.source, envelope.trust),  # type: ignore[arg-type]
+        run="r_" + envelope.run.hex() if envelope.run else "",
+        salts=salts,
+        status=envelope.status,
+        tool=envelope.tool,
+        trace=envelope.trace,
+    )
+
+
+def _delta(envelope: Envelope, content: dict[str, Item], tail: str) -> Delta:
+    delta: Delta = []
+    for n, (number, short, was) in enumerate(envelope.ops):
+        identifier = tail + short[1:] if short.startswith(TAIL) else short
+        collection = NUMBERED[abs(number)].name
+        if number < 0:
+            delta.append(Drop(collection, identifier, was))
+            continue
+        item = content.get(put_item(n), b"")
+        if isinstance(item, bytes):
+            delta.append(Put(collection, identifier, decode_record(collection, item), was))
+        else:
+            by = item.by if isinstance(item, Gone) else 0
+            delta.append(Put(collection, identifier, ErasedRecord(erased=by), was))
+    return delta

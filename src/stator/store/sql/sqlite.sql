@@ -1,0 +1,216 @@
+-- Every statement the SQLite store runs, by name.
+
+-- name: head
+-- The last commit of a session: seek to the end of its key range.
+SELECT k, id, hash FROM log WHERE k > :low AND k < :high ORDER BY k DESC LIMIT 1;
+
+-- name: log_insert
+INSERT INTO log (k, id, hash, salts, body) VALUES (?, ?, ?, ?, ?);
+
+-- name: log_range
+SELECT k, id, hash, salts, body FROM log WHERE k > ? AND k <= ? ORDER BY k LIMIT ?;
+
+-- name: log_range_newest
+SELECT k, id, hash, salts, body FROM log WHERE k > ? AND k <= ? ORDER BY k DESC LIMIT ?;
+
+-- name: log_one
+SELECT k, id, hash, salts, body FROM log WHERE k = ?;
+
+-- name: log_hash
+SELECT hash FROM log WHERE k = ?;
+
+-- name: log_rewrite
+-- Erasure: the same commit with less content.
+UPDATE log SET salts = ?, body = ? WHERE k = ?;
+
+-- name: log_match
+-- Commits of one session by the end of their id or the start of their hash.
+SELECT k FROM log WHERE k > :low AND k < :high
+  AND (substr(lower(hex(hash)), 1, length(:digits)) = :digits
+       OR substr(lower(hex(id)), -length(:digits)) = :digits)
+LIMIT 10;
+
+-- name: blob_get
+SELECT digest, data FROM blob WHERE k = ?;
+
+-- name: blob_insert
+INSERT INTO blob (k, digest, size, data) VALUES (?, ?, ?, ?);
+
+-- name: blob_delete
+DELETE FROM blob WHERE k = ?;
+
+-- name: blob_use_insert
+INSERT OR IGNORE INTO blob_use (blob, log) VALUES (?, ?);
+
+-- name: blob_use_delete
+DELETE FROM blob_use WHERE blob = ? AND log = ?;
+
+-- name: blob_used
+SELECT 1 FROM blob_use WHERE blob = ? LIMIT 1;
+
+-- name: session_by_id
+SELECT s, record, epoch, holder, updated, flushed, dirty, counts FROM session WHERE id = ?;
+
+-- name: session_by_name
+SELECT s, id FROM session WHERE tenant = ? AND project = ? AND name = ?;
+
+-- name: session_insert
+INSERT INTO session (id, tenant, project, name, agent, mode, status, parent, record, epoch, holder,
+                     created, updated, flushed, dirty, counts)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, NULL, ?, ?, ?, 1, ?) RETURNING s;
+
+-- name: session_record
+-- A commit changed the session's own record.
+UPDATE session SET name = ?, agent = ?, status = ?, record = ?, updated = ? WHERE s = ?;
+
+-- name: session_dirty
+UPDATE session SET dirty = 1 WHERE s = ?;
+
+-- name: session_flushed
+UPDATE session SET flushed = ?, dirty = 0, updated = ?, counts = ? WHERE s = ?;
+
+-- name: session_lease
+UPDATE session SET epoch = ?, holder = ? WHERE s = ?;
+
+-- name: session_page
+SELECT s, record, epoch, holder, updated, flushed, dirty, counts FROM session
+WHERE (updated, s) < (:updated, :s)
+  AND (:name IS NULL OR name = :name)
+  AND (:project IS NULL OR project = :project)
+  AND (:tenant IS NULL OR tenant = :tenant)
+  AND (:agent IS NULL OR agent = :agent)
+  AND (:status IS NULL OR status = :status)
+  AND (:mode IS NULL OR mode = :mode)
+  AND (:parent IS NULL OR parent = :parent)
+  AND (:suffix IS NULL OR substr(lower(hex(id)), -length(:suffix)) = :suffix)
+  AND (:source IS NULL OR s IN (SELECT alias.s FROM alias WHERE source = :source
+                                AND foreign_id = :foreign_id))
+ORDER BY updated DESC, s DESC LIMIT :limit;
+
+-- name: session_dirty_updates
+-- Sessions whose flushed time of last change may be behind their log.
+SELECT s, flushed FROM session WHERE dirty = 1;
+
+-- name: session_touch
+UPDATE session SET updated = ? WHERE s = ?;
+
+-- name: session_ids
+SELECT s, id FROM session ORDER BY s;
+
+-- name: session_id
+SELECT id FROM session WHERE s = ?;
+
+-- name: session_reset
+UPDATE session SET flushed = ?, dirty = 1, counts = ? WHERE s = ?;
+
+-- name: alias_insert
+INSERT OR IGNORE INTO alias (tenant, source, foreign_id, s) VALUES (?, ?, ?, ?);
+
+-- name: meta_get
+SELECT value FROM meta WHERE key = ?;
+
+-- name: meta_set
+INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value;
+
+-- name: next_epoch
+UPDATE meta SET value = value + 1 WHERE key = 'epoch' RETURNING value;
+
+-- name: commit_find
+SELECT k FROM commit_ix WHERE id = ?;
+
+-- name: commit_insert
+INSERT OR REPLACE INTO commit_ix (id, k) VALUES (?, ?);
+
+-- name: origin_find
+SELECT seq FROM origin_ix WHERE s = ? AND kind = ? AND source = ? AND foreign_id = ? AND attempt = ?;
+
+-- name: origin_insert
+INSERT OR REPLACE INTO origin_ix (s, kind, source, foreign_id, attempt, seq) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: turn_put
+INSERT INTO turn_ix (s, turn, first, last, at, status) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (s, turn) DO UPDATE SET last = excluded.last,
+  status = CASE WHEN excluded.status = '-' THEN status ELSE excluded.status END;
+
+-- name: turn_range
+SELECT turn, first, last, at, status FROM turn_ix WHERE s = ? AND turn > ? AND turn <= ? ORDER BY turn;
+
+-- name: turn_last
+SELECT turn, first, last, at, status FROM turn_ix WHERE s = ? ORDER BY turn DESC LIMIT 1;
+
+-- name: rec_insert
+INSERT OR REPLACE INTO rec (s, c, seq, n, op, was, turn, id, key, body)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: rec_back
+-- Versions of a collection, newest first, down to a snapshot.
+SELECT seq, n, op, was, turn, id, key, body FROM rec
+WHERE s = ? AND c = ? AND seq > ? AND seq <= ? ORDER BY seq DESC, n DESC;
+
+-- name: rec_forward
+SELECT seq, n, op, was, turn, id, key, body FROM rec
+WHERE s = ? AND c = ? AND seq > ? AND seq <= ? ORDER BY seq, n;
+
+-- name: rec_one
+SELECT seq, n, op, was, turn, id, key, body FROM rec WHERE s = ? AND c = ? AND seq = ? AND n = ?;
+
+-- name: rec_id
+-- The version of a record at the seq that touched it.
+SELECT key FROM rec WHERE s = ? AND c = ? AND seq = ? AND id = ? ORDER BY n DESC LIMIT 1;
+
+-- name: rec_find
+SELECT seq, n, op, was, turn, id, key, body FROM rec INDEXED BY rec_key
+WHERE c = ? AND key = ? AND s = ? AND seq > ? AND seq <= ? ORDER BY seq DESC, n DESC LIMIT 1;
+
+-- name: rec_touches
+SELECT s, seq, n, op, turn, id, key FROM rec INDEXED BY rec_key
+WHERE c = ? AND key = ? ORDER BY s DESC, seq DESC LIMIT ?;
+
+-- name: rec_touches_in
+SELECT s, seq, n, op, turn, id, key FROM rec INDEXED BY rec_key
+WHERE c = ? AND key = ? AND s = ? AND seq > ? AND seq <= ? ORDER BY seq DESC LIMIT ?;
+
+-- name: rec_erase
+UPDATE rec SET key = NULL, body = ? WHERE s = ? AND c = ? AND seq = ? AND n = ?;
+
+-- name: rec_of
+SELECT seq, n FROM rec WHERE s = ? AND c = ? AND id = ? AND op = 1 ORDER BY seq, n;
+
+-- name: rec_drop_keys
+UPDATE rec SET key = NULL WHERE s = ? AND c = ? AND id = ? AND op = 0;
+
+-- name: rec_count
+SELECT count(*) FROM rec WHERE s = ? AND c = ? AND seq > ? AND seq <= ?;
+
+-- name: snap_last
+SELECT seq, live FROM snap WHERE s = ? AND c = ? AND seq > ? AND seq <= ? ORDER BY seq DESC LIMIT 1;
+
+-- name: snap_insert
+INSERT OR REPLACE INTO snap (s, c, seq, live) VALUES (?, ?, ?, ?);
+
+-- name: call_insert
+INSERT OR REPLACE INTO call_ix (s, seq, call, tool, effect, status, cause, attempt, outcome, turn, at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: call_outcome
+UPDATE call_ix SET status = ?, cause = ?, outcome = ? WHERE s = ? AND seq = ?;
+
+-- name: call_page
+SELECT s, seq, call, tool, effect, status, cause, attempt, outcome, turn, at FROM call_ix
+WHERE s = :s AND seq > :low AND seq < :high AND turn > :turn
+  AND (:tool IS NULL OR tool = :tool)
+ORDER BY seq DESC LIMIT :limit;
+
+-- name: call_page_failed
+-- The same over calls that did not end ok, which have an index of their own.
+SELECT s, seq, call, tool, effect, status, cause, attempt, outcome, turn, at
+FROM call_ix INDEXED BY call_failed
+WHERE s = :s AND seq > :low AND seq < :high AND turn > :turn
+  AND (:tool IS NULL OR tool = :tool) AND status <> 'ok'
+ORDER BY seq DESC LIMIT :limit;
+
+-- name: bytes_log
+SELECT coalesce(sum(length(body) + length(salts) + 56), 0) FROM log;
+
+-- name: bytes_blob
+SELECT coalesce(sum(length(data) + 24), 0) FROM blob;

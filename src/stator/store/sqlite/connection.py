@@ -1,0 +1,322 @@
+"""Opening a SQLite store: what is refused, what is set, and the guards that stand before an acknowledgement.
+
+Nothing here opens the database file but SQLite itself: one `open`/`close` of it elsewhere in the process would drop
+SQLite's POSIX locks, and commits acknowledged after that could be lost. Files are only ever `stat`ed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import secrets
+import stat
+import time
+from collections.abc import Iterator
+from functools import cache
+from hashlib import sha256
+from typing import Literal
+
+import apsw
+
+from stator.errors import (
+    NewerStore,
+    NotAStore,
+    SchemaChanged,
+    StoreBusy,
+    StoreCorrupt,
+    StoreError,
+    StoreFailed,
+    StoreFull,
+    StoreReadOnly,
+    StoreReplaced,
+)
+from stator.store.sql import script
+
+APPLICATION_ID = 0x53544154
+"""'STAT': in the file's header, so that a store can be told from any other SQLite file."""
+SCHEMA = 1
+"""The schema this release writes; newer files are refused for writing, older ones migrated on first write."""
+SCHEMA_FILES = {1: "sqlite_schema_1.sql"}
+
+BUSY_SECONDS = 60.0
+"""How long a writer waits for another process's transaction. Those take milliseconds."""
+CHECKPOINT_PAGES = 1000
+CACHE_KIB = 8 * 1024
+
+Access = Literal["write", "read"]
+
+
+def library_is_safe(version: str) -> bool:
+    """Whether a SQLite of this version is free of the WAL-reset corruption bug (3.7.0–3.51.2, two backports)."""
+    parts = tuple(int(part) for part in version.split(".")[:3])
+    return parts >= (3, 51, 3) or (3, 50, 7) <= parts < (3, 51) or (3, 44, 6) <= parts < (3, 45)
+
+
+@contextlib.contextmanager
+def translated(path: str) -> Iterator[None]:
+    """SQLite's errors as ours, each with what to do."""
+    try:
+        yield
+    except apsw.Error as error:
+        raise translate(error, path) from error
+
+
+def translate(error: apsw.Error, path: str) -> StoreError:
+    """One of SQLite's errors as one of ours."""
+    for kind, ours, hint in _TRANSLATIONS:
+        if isinstance(error, kind):
+            return ours(f"{path}: {error}", hint=hint, store=path)
+    return StoreFailed(f"{path}: {error}", store=path)
+
+
+_TRANSLATIONS: tuple[tuple[type[apsw.Error], type[StoreError], str], ...] = (
+    (apsw.NotADBError, NotAStore, "this is not a Stator store; nothing was changed"),
+    (apsw.CorruptError, StoreCorrupt, "run: stator doctor"),
+    (apsw.FullError, StoreFull, "free some space; reading goes on, writing resumes by itself"),
+    (apsw.ReadOnlyError, StoreReadOnly, "the file or its folder cannot be written"),
+    (apsw.BusyError, StoreBusy, "another process has held the store for a minute; see: stator doctor"),
+    (apsw.CantOpenError, NotAStore, "the file cannot be opened"),
+    (apsw.IOError, StoreFailed, "the disk reported an error; nothing was acknowledged"),
+)
+
+
+def open_connection(path: str, access: Access, synchronous: str = "FULL") -> apsw.Connection:
+    """A checked connection to an existing store, or a typed refusal that leaves the file untouched."""
+    if not library_is_safe(apsw.sqlite_lib_version()):
+        raise StoreError(
+            f"SQLite {apsw.sqlite_lib_version()} can corrupt a WAL database",
+            hint="install apsw 3.54 or newer",
+        )
+    check_path(path)
+    with translated(path):
+        connection = _connect(path, access)
+        try:
+            check_schema(connection, path, access)
+            _configure(connection, access, synchronous)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def check_path(path: str) -> None:
+    """Refuse what cannot be a store without opening it: a FIFO would block, a device would be written to."""
+    if not path or "\0" in path:
+        raise NotAStore("a store needs a path", hint="for example: stator.db")
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        raise NotAStore(f"{path}: there is no store here", hint="create one: stator init") from None
+    except OSError as error:
+        raise NotAStore(f"{path}: {error.strerror}", store=path) from None
+    if not stat.S_ISREG(found.st_mode):
+        raise NotAStore(f"{path}: not a regular file", store=path)
+    if found.st_size == 0:
+        raise NotAStore(
+            f"{path}: the file is empty",
+            hint="a store never is: restore it from a copy, or move it away to start anew",
+            store=path,
+        )
+
+
+def _connect(path: str, access: Access) -> apsw.Connection:
+    if access == "write":
+        return apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
+        connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
+        return connection
+    except (apsw.CantOpenError, apsw.ReadOnlyError):
+        if os.path.exists(path + "-wal") and os.path.getsize(path + "-wal"):
+            raise StoreReadOnly(
+                f"{path}: its folder cannot be written and the newest commits are in {path}-wal",
+                hint="copy store and -wal to a folder you can write, and open the copy",
+            ) from None
+    address = "file:" + _quoted(path) + "?immutable=1"
+    return apsw.Connection(address, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+
+
+def _quoted(path: str) -> str:
+    return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+
+
+def check_schema(connection: apsw.Connection, path: str, access: Access) -> None:
+    """Refuse foreign files, newer schemas for writing, and tables, triggers or views that are not ours."""
+    application = connection.pragma("application_id")
+    version = connection.pragma("user_version")
+    if application != APPLICATION_ID:
+        raise NotAStore(
+            f"{path}: a SQLite database, but not a Stator store",
+            hint="nothing was changed",
+            store=path,
+        )
+    if version > SCHEMA:
+        if access == "write":
+            raise NewerStore(
+                f"{path}: written by a newer release (schema {version}, this one writes {SCHEMA})",
+                hint="upgrade stator; reading still works",
+                store=path,
+            )
+        return
+    if fingerprint(connection) != expected_fingerprint(version):
+        raise SchemaChanged(
+            f"{path}: its tables, views or triggers are not those of schema {version}",
+            hint="somebody changed them; copy the data out with: stator export, or restore a copy",
+            store=path,
+        )
+
+
+def fingerprint(connection: apsw.Connection) -> str:
+    """A digest of everything in the schema."""
+    rows = connection.execute(
+        "SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema "
+        "WHERE name NOT LIKE 'sqlite_stat%' ORDER BY type, name"
+    )
+    return sha256("\n".join("\t".join(row) for row in rows).encode()).hexdigest()
+
+
+@cache
+def expected_fingerprint(version: int) -> str:
+    name = SCHEMA_FILES.get(version)
+    if name is None:
+        return "unknown"
+    memory = apsw.Connection(":memory:")
+    try:
+        memory.execute(script(name))
+        return fingerprint(memory)
+    finally:
+        memory.close()
+
+
+def _configure(connection: apsw.Connection, access: Access, synchronous: str) -> None:
+    connection.set_busy_handler(Patience())
+    connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+    connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
+    connection.pragma("cell_size_check", 1)
+    connection.pragma("cache_size", -CACHE_KIB)
+    connection.pragma("temp_store", "memory")
+    if access == "write":
+        connection.pragma("secure_delete", 1)
+        connection.pragma("synchronous", synchronous)
+        connection.wal_autocheckpoint(CHECKPOINT_PAGES)
+
+
+class Patience:
+    """SQLite's busy handler: short, jittered waits, so that many writers take turns instead of in steps."""
+
+    def __init__(self) -> None:
+        self._since = 0.0
+
+    def __call__(self, tries: int) -> bool:
+        now = time.monotonic()
+        if tries == 0:
+            self._since = now
+        if now - self._since > BUSY_SECONDS:
+            return False
+        time.sleep(random.uniform(0.0002, 0.002 * min(tries + 1, 5)))  # noqa: S311 - jitter
+        return True
+
+
+def create(path: str) -> bool:
+    """Make a new store, complete before it is visible under its name; False if another was there first.
+
+    Built beside its place and then linked there, so that any number of processes may do this at once and nobody ever sees,
+    or initialises over, a half-made file.
+    """
+    if not path or "\0" in path:
+        raise NotAStore("a store needs a path", hint="for example: stator.db")
+    if os.path.lexists(path):
+        return False
+    folder = os.path.dirname(os.path.abspath(path))
+    draft = os.path.join(folder, f".{os.path.basename(path)}.new-{secrets.token_hex(6)}")
+    try:
+        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except OSError as error:
+        raise NotAStore(
+            f"{path}: cannot be created: {error.strerror}", hint="does the folder exist?", store=path
+        ) from None
+    try:
+        with translated(path):
+            _initialise(draft)
+        return _publish(draft, path)
+    finally:
+        for leftover in (draft, draft + "-wal", draft + "-shm", draft + "-journal"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(leftover)
+
+
+def _initialise(path: str) -> None:
+    connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        connection.pragma("page_size", 4096)
+        connection.pragma("auto_vacuum", "incremental")
+        connection.pragma("secure_delete", 1)
+        connection.pragma("journal_mode", "wal")
+        connection.pragma("synchronous", "full")
+        with connection:
+            connection.execute(script(SCHEMA_FILES[SCHEMA]))
+            connection.executemany(
+                "INSERT INTO meta (key, value) VALUES (?, ?)",
+                [
+                    ("store", secrets.token_hex(16)),
+                    ("created", time.time_ns() // 1000),
+                    ("blob_key", secrets.token_bytes(32)),
+                    ("epoch", 0),
+                ],
+            )
+            connection.pragma("application_id", APPLICATION_ID)
+            connection.pragma("user_version", SCHEMA)
+    finally:
+        connection.close()
+
+
+def _publish(draft: str, path: str) -> bool:
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        return False
+    except OSError:  # a filesystem without hard links: the small race is the best it can do
+        if os.path.lexists(path):
+            return False
+        os.rename(draft, path)
+    folder = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+    return True
+
+
+class Guard:
+    """Whether the files under a connection are still the ones it opened. Two `stat`s, before each acknowledgement."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.wal = path + "-wal"
+        self._store = self._inode(path)
+        self._wal = self._inode(self.wal)
+
+    @staticmethod
+    def _inode(path: str) -> tuple[int, int] | None:
+        try:
+            found = os.stat(path)
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_dev
+
+    def store_replaced(self) -> bool:
+        return self._inode(self.path) != self._store
+
+    def wal_lost(self) -> bool:
+        """The WAL was unlinked or replaced under us: what was just written may be in nobody's file."""
+        return self._inode(self.wal) != self._wal
+
+    def check_store(self) -> None:
+        if self.store_replaced():
+            raise StoreReplaced(
+                f"{self.path}: the file was replaced or removed while it was open",
+                hint="nothing was acknowledged; close this store and open the file again",
+                store=self.path,
+            )

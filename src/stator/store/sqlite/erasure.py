@@ -1,0 +1,112 @@
+"""Erasure: bytes and salt of a content item leave the file; its commitment and the seq of the erasure stay.
+
+Runs inside the transaction of the erasure commit. Freed space is zeroed by `secure_delete`; the store truncates the WAL afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import apsw
+import msgspec
+
+from stator.errors import BadDelta, NotFound
+from stator.model import chain
+from stator.model.commit import CONTENT, Commit, Draft, Erase, Gone, Item, Large
+from stator.model.delta import Put
+from stator.model.state import COLLECTIONS, ErasedRecord
+from stator.store.rows import to_row
+from stator.store.sqlite import reader
+from stator.store.sqlite.projection import SQL
+from stator.store.sqlite.reader import Place
+
+
+def erase(
+    db: apsw.Connection, place: Place, draft: Draft, by: int, digest: Callable[[bytes], bytes]
+) -> None:
+    """Carry out every `Erase` of an erasure draft."""
+    for change in draft.changes:
+        if isinstance(change, Erase):
+            for seq, names in _targets(db, place, change).items():
+                _erase_items(db, place, seq, names, by, digest)
+
+
+def _targets(db: apsw.Connection, place: Place, change: Erase) -> dict[int, set[str]]:
+    """Which items of which commits go: the fields named, or every put of a record."""
+    if change.seq:
+        return {change.seq: _fields(db, place, change)}
+    number = COLLECTIONS[change.collection].number
+    targets: dict[int, set[str]] = {}
+    for stretch in place.stretches:
+        for seq, n in db.execute(SQL["rec_of"], (stretch.s, number, change.id)):
+            if stretch.after < seq <= stretch.upto:
+                targets.setdefault(seq, set()).add(chain.put_item(n))
+    if not targets:
+        raise NotFound(f"no record {change.id} in {change.collection}", session=place.record.id)
+    return targets
+
+
+def _fields(db: apsw.Connection, place: Place, change: Erase) -> set[str]:
+    commit = _own(db, place, change.seq)
+    names = set(change.fields) or set(commit.content)
+    unknown = names - set(CONTENT) - set(commit.content)
+    if unknown:
+        raise BadDelta(f"@{change.seq} has no content called {', '.join(sorted(unknown))}")
+    return names & set(commit.content)
+
+
+def _own(db: apsw.Connection, place: Place, seq: int) -> Commit:
+    """A commit of the session's own log; what lies in its lineage is erased where it was written."""
+    if seq <= place.low:
+        owner = next(s.session for s in place.stretches if s.after < seq <= s.upto)
+        raise BadDelta(
+            f"@{seq} was written in session {owner}",
+            hint=f"erase it there: it then is gone here too (session {owner})",
+            session=owner,
+        )
+    return reader.read_one(db, place.stretches[-1], seq)
+
+
+def _erase_items(
+    db: apsw.Connection,
+    place: Place,
+    seq: int,
+    names: set[str],
+    by: int,
+    digest: Callable[[bytes], bytes],
+) -> None:
+    commit = _own(db, place, seq)
+    key = reader.key(place.s, seq)
+    blobs = reader.read_one(db, place.stretches[-1], seq, load=False).content
+    content: dict[str, Item] = {}
+    for name, item in commit.content.items():
+        if name in names and isinstance(item, bytes):
+            content[name] = Gone(by, bytes.fromhex(chain.commitment(commit.salts[name], item)))
+            _release_blob(db, blobs[name], key)
+        else:
+            content[name] = item
+    row = to_row(msgspec.structs.replace(commit, content=content), digest)
+    db.execute(SQL["log_rewrite"], (row.salts, row.body, key))
+    for n, op in enumerate(commit.delta):
+        if isinstance(op, Put) and chain.put_item(n) in names:
+            _erase_version(db, place, op, seq, n, by)
+
+
+def _erase_version(db: apsw.Connection, place: Place, op: Put, seq: int, n: int, by: int) -> None:
+    number = COLLECTIONS[op.collection].number
+    body = msgspec.json.encode(ErasedRecord(erased=by))
+    db.execute(SQL["rec_erase"], (body, place.s, number, seq, n))
+    db.execute(SQL["rec_drop_keys"], (place.s, number, op.id))
+
+
+def _release_blob(db: apsw.Connection, item: Item, key: int) -> None:
+    if not isinstance(item, Large):
+        return
+    slot = int.from_bytes(item.digest[:8], "big") >> 1
+    while (row := db.execute(SQL["blob_get"], (slot,)).fetchone()) is not None:
+        if row[0] == item.digest:
+            db.execute(SQL["blob_use_delete"], (slot, key))
+            if db.execute(SQL["blob_used"], (slot,)).fetchone() is None:
+                db.execute(SQL["blob_delete"], (slot,))
+            return
+        slot += 1

@@ -1,0 +1,59 @@
+"""Liveness of drivers on one machine: a POSIX record lock on byte `epoch` of `<store>-lease`.
+
+The lock goes when the process goes, whatever killed it, and is not inherited by a fork; no pid is trusted and no
+heartbeat is needed. POSIX drops a process's locks on a file when *any* of its descriptors on it is closed, so the file is opened
+once per process and never closed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+
+_files: dict[tuple[int, str], int] = {}
+_held: set[tuple[int, str, int]] = set()
+_guard = threading.Lock()
+
+
+def _descriptor(path: str) -> int:
+    key = (os.getpid(), path)
+    with _guard:
+        if key not in _files:
+            _files[key] = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return _files[key]
+
+
+def hold(path: str, epoch: int) -> None:
+    """This process drives under `epoch` until it lets go or dies."""
+    fcntl.lockf(_descriptor(path), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, epoch)
+    _held.add((os.getpid(), path, epoch))
+
+
+def let_go(path: str, epoch: int) -> None:
+    _held.discard((os.getpid(), path, epoch))
+    fcntl.lockf(_descriptor(path), fcntl.LOCK_UN, 1, epoch)
+
+
+def is_live(path: str, epoch: int) -> bool:
+    """Whether some process holds `epoch`. Asking never disturbs a holder.
+
+    Our own holds are known from the table: asking the kernel for a shared lock would weaken them. A shared test lock cannot be
+    mistaken for a holder by another tester, and no driver ever waits for an old epoch.
+    """
+    if not epoch:
+        return False
+    if (os.getpid(), path, epoch) in _held:
+        return True
+    if not os.path.exists(path):
+        return False
+    try:
+        descriptor = _descriptor(path)
+    except OSError:  # we may not lock here, so nothing proves the holder dead
+        return True
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, epoch)
+    except OSError:
+        return True
+    fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, epoch)
+    return False

@@ -1,0 +1,79 @@
+"""A session as its writer keeps it between appends: head, place, and the live records it has met.
+
+A cache and nothing more: whatever is here can be read again from the file, and is, when another connection has
+written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import apsw
+
+from stator.model.commit import Commit
+from stator.model.delta import Put
+from stator.model.redact import Redactor
+from stator.model.state import Entry
+from stator.store.sqlite import reader
+from stator.store.sqlite.projection import tailed
+from stator.store.sqlite.reader import Place
+
+CACHE_MAX = 4096
+"""Records kept by key; past it the cache starts anew."""
+
+
+class Live:
+    """One session in the writer's memory. `find` and `all` make it the reducer's view of the state."""
+
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        place: Place,
+        redactor: Redactor | None,
+        *,
+        unborn: bool = False,
+    ) -> None:
+        """`unborn`: the session's row is there, its first commit is not yet."""
+        self.connection = connection
+        self.place = place
+        self.redactor = redactor
+        head = (reader.base_head if unborn else reader.read_head)(connection, place)
+        self.seq, self.hash = head.seq, head.hash
+        self.turn, self.turn_open = head.turn, head.turn_open
+        self.generation = 0
+        self._known: dict[tuple[str, str], Entry | None] = {}
+
+    def find(self, collection: str, key: str) -> Entry | None:
+        slot = (collection, key)
+        try:
+            return self._known[slot]
+        except KeyError:
+            pass
+        if len(self._known) > CACHE_MAX:
+            self._known.clear()
+        entry = reader.find_entry(self.connection, self.place, collection, key, None)
+        self._known[slot] = entry
+        return entry
+
+    def all(self, collection: str) -> Sequence[Entry]:
+        return reader.read_entries(self.connection, self.place, collection, None, None)
+
+    def advance(self, commit: Commit, keys: Sequence[str]) -> None:
+        """Take in a commit that was just written."""
+        seq = self.seq = commit.seq
+        self.hash = commit.hash
+        self.turn = commit.turn
+        if commit.kind == "turn":
+            self.turn_open = True
+        elif commit.kind == "turn_end":
+            self.turn_open = False
+        known = self._known
+        for op, key in zip(commit.delta, keys, strict=True):
+            name = op.collection
+            if isinstance(op, Put):
+                known[name, key] = Entry(name, op.id, key, seq, commit.turn, op.record)
+                if name == "session":
+                    self.place.record = op.record  # type: ignore[assignment]
+            else:
+                known[name, key] = None
+        self.place.tail.add(tailed(commit, keys))

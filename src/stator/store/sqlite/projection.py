@@ -1,0 +1,381 @@
+"""Projections: indexes and state rows made from the log, flushed lazily.
+
+A session's `Tail` is what its log holds beyond `session.flushed`. Readers look at the flushed tables plus the tail;
+whoever makes a tail too long flushes it. Deleting every row these functions write and rebuilding gives the same answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import apsw
+import msgspec
+
+from stator.model.chain import put_item
+from stator.model.commit import Commit, size_of
+from stator.model.delta import Put
+from stator.model.ids import to_bytes
+from stator.model.query import Counts
+from stator.model.state import COLLECTIONS, KEYLESS, ErasedRecord, key_of
+from stator.store.compress import compress, decompress
+from stator.store.sql import statements
+
+SQL = statements("sqlite.sql")
+
+TAIL_MAX = 500
+"""Commits a session's tail may have before its writer flushes it."""
+SNAP_MIN = 64
+"""Versions since the last snapshot before another is worth writing."""
+
+READ_FROM_LOG = frozenset({"session", "runs", "calls", "tools", "spend"})
+"""Small collections that change often: their rows carry no key and no copy of the record."""
+
+Version = tuple[int, int, int, int, int, str, str | None, bytes | None]
+"""(seq, n, op, was, turn, id, key, body): a row of `rec` without its session and collection."""
+SILENT = "-"
+"""The status of a turn in a stretch of log that neither begins nor ends it."""
+KeyOf = Callable[[str, str, int], str]
+"""(collection, id, was) → the key that id had at that seq."""
+
+
+class Ledger(msgspec.Struct, array_like=True):
+    """What a session row keeps of everything flushed: counts, and the state of its snapshots."""
+
+    commits: int = 0
+    turns: int = 0
+    calls: int = 0
+    failed: int = 0
+    open: int = 0
+    content_bytes: int = 0
+    snaps: dict[int, tuple[int, int, int]] = {}
+    """Collection number → (seq of the last snapshot, versions since, live records in it)."""
+
+
+_pack = msgspec.msgpack.Encoder().encode
+_unpack_ledger = msgspec.msgpack.Decoder(Ledger).decode
+_unpack_live = msgspec.msgpack.Decoder(list[tuple[int, int]]).decode
+
+
+def unpack_ledger(data: bytes) -> Ledger:
+    return _unpack_ledger(data) if data else Ledger()
+
+
+class Tailed(msgspec.Struct, frozen=True):
+    """What the indexes need of one commit."""
+
+    seq: int
+    id: bytes
+    kind: str
+    turn: int
+    at: int
+    status: str
+    call: str
+    tool: str
+    effect: str
+    cause: str
+    attempt: int
+    origin: tuple[str, str] | None
+    size: int
+    versions: list[tuple[int, Version]]
+    """(collection number, version)."""
+
+
+def tailed(commit: Commit, keys: Sequence[str]) -> Tailed:
+    """A commit as the indexes see it; `keys` are those of its ops."""
+    versions: list[tuple[int, Version]] = []
+    seq, turn = commit.seq, commit.turn
+    for n, op in enumerate(commit.delta):
+        collection = COLLECTIONS[op.collection]
+        small = op.collection in READ_FROM_LOG
+        body: Any = None
+        if isinstance(op, Put):
+            body = commit.content[put_item(n)]
+            if isinstance(op.record, ErasedRecord):
+                body = msgspec.json.encode(op.record)
+            elif small:
+                body = None
+        key = None if small or keys[n].startswith(KEYLESS) else keys[n]
+        is_put = 1 if isinstance(op, Put) else 0
+        versions.append((collection.number, (seq, n, is_put, op.was, turn, op.id, key, body)))
+    return Tailed(
+        seq,
+        to_bytes(commit.id),
+        commit.kind,
+        turn,
+        commit.at,
+        commit.status,
+        commit.call,
+        commit.tool,
+        commit.effect,
+        commit.cause,
+        commit.attempt,
+        commit.origin,
+        sum(map(size_of, commit.content.values())),
+        versions,
+    )
+
+
+def keys_of(commit: Commit, key_of_id: KeyOf) -> list[str]:
+    """The keys of a commit's ops, where the reducer that knew them is long gone."""
+    keys: list[str] = []
+    seen: dict[tuple[str, str], str] = {}
+    for op in commit.delta:
+        if isinstance(op, Put) and not isinstance(op.record, ErasedRecord):
+            key = key_of(COLLECTIONS[op.collection], op.record, op.id)
+        elif isinstance(op, Put):
+            key = KEYLESS + op.id
+        else:
+            key = seen.get((op.collection, op.id)) or key_of_id(op.collection, op.id, op.was)
+        seen[op.collection, op.id] = key
+        keys.append(key)
+    return keys
+
+
+class Tail:
+    """The part of a session's log that no projection holds yet."""
+
+    def __init__(self) -> None:
+        self.commits: list[Tailed] = []
+        self.ids: dict[bytes, int] = {}
+        self.origins: dict[tuple[str, str, str, int], int] = {}
+
+    def __len__(self) -> int:
+        return len(self.commits)
+
+    def add(self, item: Tailed) -> None:
+        self.commits.append(item)
+        self.ids[item.id] = item.seq
+        if item.origin is not None:
+            self.origins[item.kind, *item.origin, item.attempt] = item.seq
+
+    def versions(self, collection: int, after: int, upto: int) -> list[Version]:
+        """Versions of a collection with `after < seq <= upto`, in log order."""
+        return [
+            version
+            for item in self.commits
+            if after < item.seq <= upto
+            for number, version in item.versions
+            if number == collection
+        ]
+
+    def turns(self) -> list[tuple[int, int, int, int, str]]:
+        """(turn, first, last, at, status) of every turn the tail has commits of; `SILENT` if it says no status."""
+        found: dict[int, tuple[int, int, int, int, str]] = {}
+        for item in self.commits:
+            if item.turn == 0:
+                continue
+            turn, first, _, at, status = found.get(
+                item.turn, (item.turn, item.seq, item.seq, item.at, SILENT)
+            )
+            if item.kind == "turn":
+                status = ""
+            elif item.kind == "turn_end":
+                status = item.status
+            found[item.turn] = (turn, first, item.seq, at, status)
+        return list(found.values())
+
+    def calls(self) -> tuple[list[Tailed], dict[str, Tailed]]:
+        """Intents of the tail, and the outcomes (or settlements) it has, by call."""
+        intents = [item for item in self.commits if item.kind == "call"]
+        outcomes = {
+            item.call: item for item in self.commits if item.kind in ("outcome", "settlement")
+        }
+        return intents, outcomes
+
+    def counted(self, ledger: Ledger) -> Ledger:
+        """The ledger with the tail counted in."""
+        intents, outcomes = self.calls()
+        ended = [item for item in self.commits if item.kind == "outcome"]
+        settled = [item for item in self.commits if item.kind == "settlement"]
+        doubts = [item for item in ended if item.status == "in doubt"]
+        return msgspec.structs.replace(
+            ledger,
+            commits=ledger.commits + len(self.commits),
+            turns=ledger.turns + sum(item.kind == "turn" for item in self.commits),
+            calls=ledger.calls + len(intents),
+            failed=ledger.failed + sum(item.status != "ok" for item in ended),
+            open=ledger.open + len(intents) - len(ended) + len(doubts) - len(settled),
+            content_bytes=ledger.content_bytes + sum(item.size for item in self.commits),
+        )
+
+
+def counts(ledger: Ledger) -> Counts:
+    return Counts(
+        commits=ledger.commits,
+        turns=ledger.turns,
+        calls=ledger.calls,
+        failed=ledger.failed,
+        open=ledger.open,
+        content_bytes=ledger.content_bytes,
+    )
+
+
+def flush(
+    connection: apsw.Connection, s: int, base: int, tail: Tail, ledger: Ledger, low: int
+) -> Ledger:
+    """Write a tail into the projections; the ledger to keep. Runs inside the caller's transaction.
+
+    `base` is `s << 40`; `low` the seq at which the session's own log begins (its fork point, or 0).
+    """
+    many = connection.executemany
+    items = tail.commits
+    many(SQL["commit_insert"], [(item.id, base | item.seq) for item in items])
+    many(
+        SQL["origin_insert"],
+        [
+            (s, item.kind, item.origin[0], item.origin[1], item.attempt, item.seq)
+            for item in items
+            if item.origin is not None
+        ],
+    )
+    many(SQL["turn_put"], [(s, *turn) for turn in tail.turns()])
+    many(
+        SQL["rec_insert"],
+        [(s, number, *version) for item in items for number, version in item.versions],
+    )
+    _flush_calls(connection, s, low, tail)
+    ledger = tail.counted(ledger)
+    snaps = _flush_snaps(connection, s, low, tail, dict(ledger.snaps))
+    ledger = msgspec.structs.replace(ledger, snaps=snaps)
+    last = items[-1]
+    connection.execute(SQL["session_flushed"], (last.seq, last.at, _pack(ledger), s))
+    return ledger
+
+
+def _flush_calls(connection: apsw.Connection, s: int, low: int, tail: Tail) -> None:
+    intents, outcomes = tail.calls()
+    many = connection.executemany
+    many(
+        SQL["call_insert"],
+        [
+            (
+                s, item.seq, to_bytes(item.call), item.tool, item.effect, "started", "",
+                item.attempt, 0, item.turn, item.at,
+            )
+            for item in intents
+        ],
+    )
+    for call, item in outcomes.items():
+        found = connection.execute(
+            "SELECT k FROM commit_ix WHERE id = ?", (to_bytes(call),)
+        ).fetchone()
+        if found is not None:
+            connection.execute(
+                SQL["call_outcome"], (item.status, item.cause, item.seq, s, found[0] & SEQ_MASK)
+            )
+
+
+SEQ_BITS = 40
+SEQ_MASK = (1 << SEQ_BITS) - 1
+
+
+def _flush_snaps(
+    connection: apsw.Connection,
+    s: int,
+    low: int,
+    tail: Tail,
+    snaps: dict[int, tuple[int, int, int]],
+) -> dict[int, tuple[int, int, int]]:
+    """Snapshot each collection whose versions since the last one outnumber what was live in it.
+
+    So that the cost of all snapshots is at most one pointer a version, and reading back at most one version a live record.
+    """
+    touched: dict[int, int] = {}
+    for item in tail.commits:
+        for number, _ in item.versions:
+            touched[number] = touched.get(number, 0) + 1
+    upto = tail.commits[-1].seq
+    for number, more in touched.items():
+        seq, since, live = snaps.get(number, (low, 0, 0))
+        since += more
+        if since <= max(SNAP_MIN, live):
+            snaps[number] = (seq, since, live)
+            continue
+        pointers = live_pointers(connection, s, number, low, upto)
+        connection.execute(SQL["snap_insert"], (s, number, upto, compress(_pack(pointers))))
+        snaps[number] = (upto, 0, len(pointers))
+    return snaps
+
+
+def live_pointers(
+    connection: apsw.Connection, s: int, number: int, low: int, upto: int, before: int | None = None
+) -> list[tuple[int, int]]:
+    """(seq, n) of every version of this session's own log that is live at `upto`, in log order.
+
+    Records that live only in the session's lineage are not among them; drops of those are (n negative), so that a reader
+    going further back knows they are gone. Builds on the last snapshot up to `upto`, or below `before` if that is given.
+    """
+    start, known = snapshot_before(connection, s, number, low, (before or upto + 1) - 1)
+    live: dict[str, tuple[int, int]] = {}
+    for seq, n in known:
+        row = connection.execute(SQL["rec_one"], (s, number, seq, abs(n) - 1)).fetchone()
+        if row is not None:
+            live[row[5]] = (seq, n)
+    for row in connection.execute(SQL["rec_forward"], (s, number, start, upto)):
+        seq, n, op, was, _, identifier, _, _ = row
+        live.pop(identifier, None)
+        if op:
+            live[identifier] = (seq, n + 1)
+        elif low and _born_before(connection, s, number, low, was, identifier):
+            live[identifier] = (seq, -(n + 1))
+    return sorted(live.values())
+
+
+def _born_before(
+    connection: apsw.Connection, s: int, number: int, low: int, was: int, identifier: str
+) -> bool:
+    """Whether a dropped record came from the lineage: follow `was` back to the first version."""
+    while was > low:
+        found = connection.execute(
+            "SELECT was FROM rec WHERE s = ? AND c = ? AND seq = ? AND id = ? ORDER BY n LIMIT 1",
+            (s, number, was, identifier),
+        ).fetchone()
+        if found is None:
+            return False
+        was = found[0]
+    return was > 0
+
+
+def snapshot_before(
+    connection: apsw.Connection, s: int, number: int, low: int, upto: int
+) -> tuple[int, list[tuple[int, int]]]:
+    """The last snapshot of a collection with `low < seq <= upto`: (its seq, its pointers), or (low, [])."""
+    found = connection.execute(SQL["snap_last"], (s, number, low, upto)).fetchone()
+    if found is None:
+        return low, []
+    return found[0], _unpack_live(decompress(found[1]))
+
+
+def wipe(connection: apsw.Connection) -> None:
+    """Delete every projection row. Inside the caller's transaction."""
+    for table in ("commit_ix", "origin_ix", "turn_ix", "rec", "snap", "call_ix"):
+        connection.execute(f"DELETE FROM {table}")  # noqa: S608 - a fixed list of our own tables
+
+
+def replayed(commits: Iterable[Commit], key_of_id: KeyOf) -> Tail:
+    """The tail that those commits make."""
+    tail = Tail()
+    keys: dict[tuple[str, str], str] = {}
+
+    def known(collection: str, identifier: str, was: int) -> str:
+        return keys.get((collection, identifier)) or key_of_id(collection, identifier, was)
+
+    for commit in commits:
+        found = keys_of(commit, known)
+        for op, key in zip(commit.delta, found, strict=True):
+            keys[op.collection, op.id] = key
+        tail.add(tailed(commit, found))
+    return tail
+
+
+def each_tail(commits: Iterable[Commit], key_of_id: KeyOf) -> Iterator[Tail]:
+    """Commits as tails of a bounded size, for rebuilding and checking."""
+    batch: list[Commit] = []
+    for commit in commits:
+        batch.append(commit)
+        if len(batch) >= TAIL_MAX:
+            yield replayed(batch, key_of_id)
+            batch = []
+    if batch:
+        yield replayed(batch, key_of_id)

@@ -1,0 +1,782 @@
+"""Reading: every question a SQLite store answers, over one connection and one consistent snapshot of it.
+
+A session is read through its `Place`: the stretches of log its lineage lends it, its own stretch, and the tail of its own
+stretch that no projection holds yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import apsw
+import msgspec
+
+from stator.errors import NotFound, StoreCorrupt
+from stator.model.chain import GENESIS, put_item
+from stator.model.commit import Commit
+from stator.model.delta import Drop, Op, Put
+from stator.model.delta import Version as LogVersion
+from stator.model.ids import from_bytes, is_id, to_bytes
+from stator.model.query import (
+    CallQuery,
+    CallRow,
+    Head,
+    Page,
+    Touch,
+    TurnRow,
+)
+from stator.model.state import COLLECTIONS, KEYLESS, Entry, Record, SessionRecord, key_of
+from stator.store.rows import decode_record, envelope_of, from_row
+from stator.store.sqlite.projection import (
+    READ_FROM_LOG,
+    SEQ_BITS,
+    SEQ_MASK,
+    SILENT,
+    SQL,
+    Ledger,
+    Tail,
+    Tailed,
+    Version,
+    each_tail,
+    keys_of,
+    replayed,
+    snapshot_before,
+    unpack_ledger,
+)
+
+MAX_SEQ = SEQ_MASK
+BATCH = 512
+
+_decode_session = msgspec.json.Decoder(SessionRecord).decode
+
+
+class Stretch(msgspec.Struct, frozen=True):
+    """Commits `after < seq <= upto` kept under ordinal `s`."""
+
+    s: int
+    session: str
+    after: int
+    upto: int
+
+
+class Place(msgspec.Struct):
+    """Where a session's log and projections are."""
+
+    s: int
+    record: SessionRecord
+    epoch: int
+    flushed: int
+    dirty: bool
+    ledger: Ledger
+    stretches: list[Stretch]
+    tail: Tail
+    holder: bytes | None = None
+    updated: int = 0
+
+    @property
+    def low(self) -> int:
+        """The seq before the session's own first commit."""
+        return self.stretches[-1].after
+
+    def upto(self, at: int | None) -> list[Stretch]:
+        """The stretches, oldest first, cut off at a seq."""
+        if at is None:
+            return self.stretches
+        return [
+            msgspec.structs.replace(stretch, upto=min(stretch.upto, at))
+            for stretch in self.stretches
+            if stretch.after < at
+        ]
+
+
+def load_place(connection: apsw.Connection, session: str, *, with_tail: bool = True) -> Place:
+    """A session's place, its tail read from the log; `NotFound` if there is no such session."""
+    row = None
+    if is_id(session, "session"):
+        row = connection.execute(SQL["session_by_id"], (to_bytes(session),)).fetchone()
+    if row is None:
+        raise NotFound(f"no session {session}", hint="stator ls shows what there is", session=session)
+    return place_of(connection, row, with_tail=with_tail)
+
+
+def place_of(
+    connection: apsw.Connection, row: tuple[object, ...], *, with_tail: bool = True
+) -> Place:
+    s, record_bytes, epoch, holder, updated, flushed, dirty, ledger = row
+    assert isinstance(s, int) and isinstance(record_bytes, bytes) and isinstance(ledger, bytes)
+    record = _decode_session(record_bytes)
+    place = Place(
+        s,
+        record,
+        int(str(epoch)),
+        int(str(flushed)),
+        bool(dirty),
+        unpack_ledger(ledger),
+        _stretches(connection, s, record),
+        Tail(),
+        holder if isinstance(holder, bytes) else None,
+        int(str(updated)),
+    )
+    if with_tail and dirty:
+        load_tail(connection, place)
+    return place
+
+
+def _stretches(connection: apsw.Connection, s: int, record: SessionRecord) -> list[Stretch]:
+    stretches: list[Stretch] = []
+    for segment in record.lineage:
+        row = connection.execute(SQL["session_by_id"], (to_bytes(segment.session),)).fetchone()
+        if row is None:
+            raise StoreCorrupt(
+                f"session {record.id} continues {segment.session}, which is not in this store",
+                session=record.id,
+            )
+        stretches.append(Stretch(row[0], segment.session, segment.after, segment.upto))
+    low = stretches[-1].upto if stretches else 0
+    stretches.append(Stretch(s, record.id, low, MAX_SEQ))
+    return stretches
+
+
+def load_tail(connection: apsw.Connection, place: Place) -> None:
+    """Read what the log holds beyond the flushed projections."""
+    own = place.stretches[-1]
+    commits = list(read_stretch(connection, msgspec.structs.replace(own, after=place.flushed)))
+
+    def key_of_id(collection: str, identifier: str, was: int) -> str:
+        return flushed_key(connection, place, collection, identifier, was)
+
+    place.tail = replayed(commits, key_of_id)
+
+
+def tails(connection: apsw.Connection, place: Place) -> Iterator[Tail]:
+    """The session's whole own log as tails of a bounded size."""
+
+    def key_of_id(collection: str, identifier: str, was: int) -> str:
+        return flushed_key(connection, place, collection, identifier, was)
+
+    return each_tail(read_stretch(connection, place.stretches[-1]), key_of_id)
+
+
+def resolve_keys(connection: apsw.Connection, place: Place, commit: Commit) -> list[str]:
+    """The keys of an ingested commit's ops."""
+    return keys_of(
+        commit, lambda name, identifier, was: _dropped_key(connection, place, name, identifier, was)
+    )
+
+
+def flushed_key(
+    connection: apsw.Connection, place: Place, collection: str, identifier: str, was: int
+) -> str:
+    """The key a record had at the seq that touched it, from the flushed versions or the log."""
+    number = COLLECTIONS[collection].number
+    for stretch in place.stretches:
+        if stretch.after < was <= stretch.upto:
+            row = connection.execute(
+                SQL["rec_id"], (stretch.s, number, was, identifier)
+            ).fetchone()
+            if row is not None and row[0] is not None:
+                return str(row[0])
+            return _key_in_log(connection, stretch, collection, identifier, was)
+    return KEYLESS + identifier
+
+
+def _key_in_log(
+    connection: apsw.Connection, stretch: Stretch, collection: str, identifier: str, was: int
+) -> str:
+    commit = read_one(connection, stretch, was)
+    for op in reversed(commit.delta):
+        if isinstance(op, Put) and op.id == identifier and op.collection == collection:
+            record = op.record
+            if isinstance(record, COLLECTIONS[collection].type):
+                return key_of(COLLECTIONS[collection], record, identifier)
+    return KEYLESS + identifier
+
+
+# -- the log --------------------------------------------------------------------------------------
+
+
+def key(s: int, seq: int) -> int:
+    return s << SEQ_BITS | seq
+
+
+def blob(connection: apsw.Connection, digest: bytes) -> bytes:
+    """A blob's compressed bytes; its slot is found by probing from 63 bits of its digest."""
+    slot = int.from_bytes(digest[:8], "big") >> 1
+    for probe in range(16):
+        row = connection.execute(SQL["blob_get"], (slot + probe,)).fetchone()
+        if row is None:
+            break
+        if row[0] == digest:
+            data: bytes = row[1]
+            return data
+    raise StoreCorrupt(f"blob {digest.hex()[:16]} is missing", hint="run: stator verify")
+
+
+def read_stretch(
+    connection: apsw.Connection,
+    stretch: Stretch,
+    *,
+    load: bool = True,
+    limit: int | None = None,
+) -> Iterator[Commit]:
+    """Commits of a stretch in order, a batch at a time."""
+    after, left = stretch.after, limit
+    prev = _prev(connection, stretch)
+    while left is None or left > 0:
+        size = BATCH if left is None else min(BATCH, left)
+        high = key(stretch.s, min(stretch.upto, MAX_SEQ))
+        rows = connection.execute(
+            SQL["log_range"], (key(stretch.s, after), high, size)
+        ).fetchall()
+        if not rows:
+            return
+        for k, *row in rows:
+            after = k & SEQ_MASK
+            yield from_row(
+                stretch.session,
+                after,
+                prev,
+                tuple(row),
+                (lambda digest: blob(connection, digest)) if load else None,
+            )
+            prev = row[1]
+        if left is not None:
+            left -= len(rows)
+
+
+def _prev(connection: apsw.Connection, stretch: Stretch) -> bytes:
+    """The hash before a stretch's first commit: of the row before, or of the commit it was forked from."""
+    row = connection.execute(SQL["log_hash"], (key(stretch.s, stretch.after),)).fetchone()
+    if row is not None:
+        before: bytes = row[0]
+        return before
+    found = connection.execute("SELECT record FROM session WHERE s = ?", (stretch.s,)).fetchone()
+    if found is None:
+        return bytes.fromhex(GENESIS)
+    record = _decode_session(found[0])
+    parent = record.parent
+    first = record.lineage[-1].upto if record.lineage else 0
+    if parent is not None and record.lineage and stretch.after == first:
+        return bytes.fromhex(parent.hash)
+    return bytes.fromhex(GENESIS)
+
+
+def read_one(
+    connection: apsw.Connection, stretch: Stretch, seq: int, *, load: bool = True
+) -> Commit:
+    narrow = msgspec.structs.replace(stretch, after=seq - 1, upto=seq)
+    for commit in read_stretch(connection, narrow, load=load):
+        return commit
+    raise NotFound(f"no commit @{seq} in session {stretch.session}", session=stretch.session)
+
+
+def read_commits(
+    connection: apsw.Connection,
+    place: Place,
+    *,
+    after: int,
+    upto: int | None,
+    newest_first: bool,
+    limit: int,
+    load: bool,
+) -> list[Commit]:
+    """Commits with `after < seq <= upto` across the lineage."""
+    wanted = [
+        msgspec.structs.replace(stretch, after=max(stretch.after, after))
+        for stretch in place.upto(upto)
+        if stretch.upto > after
+    ]
+    found: list[Commit] = []
+    if not newest_first:
+        for stretch in wanted:
+            found += read_stretch(connection, stretch, load=load, limit=limit - len(found))
+            if len(found) >= limit:
+                break
+        return found
+    for stretch in reversed(wanted):
+        last = last_seq(connection, stretch)
+        first = max(stretch.after, last - (limit - len(found)))
+        window = msgspec.structs.replace(stretch, after=first)
+        found += reversed(list(read_stretch(connection, window, load=load)))
+        if len(found) >= limit:
+            break
+    return found
+
+
+def last_seq(connection: apsw.Connection, stretch: Stretch) -> int:
+    """The seq of the last commit in a stretch, or the one before it if it is empty."""
+    row = connection.execute(
+        SQL["head"],
+        {"low": key(stretch.s, stretch.after), "high": key(stretch.s, min(stretch.upto, MAX_SEQ)) + 1},
+    ).fetchone()
+    return stretch.after if row is None else int(row[0]) & SEQ_MASK
+
+
+def base_head(connection: apsw.Connection, place: Place) -> Head:
+    """Where a session without commits of its own begins: at its fork point, or at nothing."""
+    own = place.stretches[-1]
+    prev = _prev(connection, own).hex()
+    turns = read_turns(connection, place, after=0, upto=None, newest_first=True, limit=1)
+    return Head(own.after, prev, turns[0].turn if turns else 0)
+
+
+def read_head(connection: apsw.Connection, place: Place) -> Head:
+    """The head of a session: at least its first commit."""
+    own = place.stretches[-1]
+    row = connection.execute(
+        SQL["head"], {"low": key(own.s, own.after), "high": key(own.s, MAX_SEQ)}
+    ).fetchone()
+    if row is None:
+        raise StoreCorrupt(f"session {own.session} has no commits", session=own.session)
+    turns = read_turns(connection, place, after=0, upto=None, newest_first=True, limit=1)
+    last = turns[0] if turns else None
+    return Head(
+        row[0] & SEQ_MASK,
+        row[2].hex(),
+        last.turn if last else 0,
+        last is not None and not last.status,
+    )
+
+
+def at_of(row: tuple[object, ...]) -> int:
+    """When the commit in a log row (k, id, hash, salts, body) was appended."""
+    body = row[4]
+    assert isinstance(body, bytes)
+    return envelope_of(body).at
+
+
+def locate(
+    connection: apsw.Connection, text: str, session: str | None
+) -> list[tuple[str, int]]:
+    """(session, seq) of commits by the end of their id or the start of their hash."""
+    digits = text[2:] if text.startswith("k_") else text
+    if not 4 <= len(digits) <= 64 or not set(digits) <= set("0123456789abcdef"):
+        return []
+    if session is not None:
+        places = [load_place(connection, session, with_tail=False)]
+        return _locate_in(connection, places[0].stretches, digits)
+    found: list[tuple[str, int]] = []
+    for s, identifier in connection.execute(SQL["session_ids"]).fetchall():
+        own = Stretch(s, from_bytes(identifier, "session"), -1, MAX_SEQ)
+        found += _locate_in(connection, [own], digits)
+        if len(found) >= 10:
+            break
+    return found[:10]
+
+
+def _locate_in(
+    connection: apsw.Connection, stretches: Sequence[Stretch], digits: str
+) -> list[tuple[str, int]]:
+    found: list[tuple[str, int]] = []
+    for stretch in stretches:
+        bounds = {
+            "low": key(stretch.s, 0) + max(stretch.after, 0),
+            "high": key(stretch.s, stretch.upto) + 1,
+        }
+        rows = connection.execute(SQL["log_match"], {**bounds, "digits": digits}).fetchall()
+        found += ((stretch.session, k & SEQ_MASK) for (k,) in rows)
+    return found[:10]
+
+
+# -- turns ----------------------------------------------------------------------------------------
+
+
+def read_turns(
+    connection: apsw.Connection,
+    place: Place,
+    *,
+    after: int,
+    upto: int | None,
+    newest_first: bool,
+    limit: int,
+) -> list[TurnRow]:
+    """Turns with `after < number <= upto` across the lineage; a turn cut by the fork ends there."""
+    low = after
+    if newest_first and upto is None:
+        upto = _last_turn(connection, place)
+    if newest_first and upto is not None:
+        low = max(after, upto - limit)
+    high = MAX_SEQ if upto is None else upto
+    found: dict[int, tuple[int, int, int, int, str]] = {}
+    for stretch in place.stretches:
+        for row in connection.execute(SQL["turn_range"], (stretch.s, low, high)):
+            turn, first, last, at, status = row
+            if first > stretch.upto:
+                continue
+            if last > stretch.upto:
+                last, status = stretch.upto, ""
+            _merge_turn(found, (turn, first, last, at, status))
+    for row in place.tail.turns():
+        if low < row[0] <= high:
+            _merge_turn(found, row)
+    rows = [
+        TurnRow(turn=turn, first=first, last=last, at=at, status="" if status == SILENT else status)
+        for turn, first, last, at, status in sorted(found.values(), reverse=newest_first)
+    ]
+    return rows[:limit]
+
+
+def _last_turn(connection: apsw.Connection, place: Place) -> int:
+    if place.tail.commits and place.tail.commits[-1].turn:
+        return place.tail.commits[-1].turn
+    for stretch in reversed(place.stretches):
+        row = connection.execute(SQL["turn_last"], (stretch.s,)).fetchone()
+        if row is not None and row[1] <= stretch.upto:
+            return int(row[0])
+        if row is not None:
+            inside = connection.execute(
+                "SELECT max(turn) FROM turn_ix WHERE s = ? AND first <= ?", (stretch.s, stretch.upto)
+            ).fetchone()
+            if inside is not None and inside[0] is not None:
+                return int(inside[0])
+    return 0
+
+
+def _merge_turn(
+    found: dict[int, tuple[int, int, int, int, str]], row: tuple[int, int, int, int, str]
+) -> None:
+    turn, first, last, at, status = row
+    if turn in found:
+        _, first, _, at, earlier = found[turn]
+        status = earlier if status == SILENT else status
+    found[turn] = (turn, first, last, at, status)
+
+
+# -- state ----------------------------------------------------------------------------------------
+
+
+def read_entries(
+    connection: apsw.Connection, place: Place, collection: str, at: int | None, limit: int | None
+) -> list[Entry]:
+    """Live records at a seq, last touched first."""
+    number = COLLECTIONS[collection].number
+    upto = MAX_SEQ if at is None else at
+    seen: set[str] = set()
+    found: list[Entry] = []
+
+    def take(stretch: Stretch, version: Version) -> bool:
+        identifier = version[5]
+        if identifier not in seen:
+            seen.add(identifier)
+            if version[2]:
+                found.append(_entry(connection, stretch, collection, version))
+        return limit is not None and len(found) >= limit
+
+    own = place.stretches[-1]
+    for version in reversed(place.tail.versions(number, place.flushed, upto)):
+        if take(own, version):
+            return found
+    for stretch in reversed(place.upto(at)):
+        if _take_stretch(connection, stretch, number, take, limit):
+            return found
+    return found
+
+
+def _take_stretch(
+    connection: apsw.Connection,
+    stretch: Stretch,
+    number: int,
+    take: Callable[[Stretch, Version], bool],
+    limit: int | None,
+) -> bool:
+    """Offer a stretch's versions newest first: back to its last snapshot, then what was live in that."""
+    s = stretch.s
+    start, pointers = snapshot_before(connection, s, number, stretch.after, stretch.upto)
+    for version in connection.execute(SQL["rec_back"], (s, number, start, stretch.upto)):
+        if take(stretch, version):
+            return True
+    dense = limit is None and len(pointers) * 4 > start - stretch.after
+    if dense or (limit is None and len(pointers) > BATCH):
+        wanted = {(seq, abs(n) - 1) for seq, n in pointers}
+        for version in connection.execute(SQL["rec_back"], (s, number, stretch.after, start)):
+            if (version[0], version[1]) in wanted:
+                take(stretch, version)
+        return False
+    for seq, n in reversed(pointers):
+        row = connection.execute(SQL["rec_one"], (s, number, seq, abs(n) - 1)).fetchone()
+        if row is not None and take(stretch, row):
+            return True
+    return False
+
+
+def _entry(
+    connection: apsw.Connection, stretch: Stretch, collection: str, version: Version
+) -> Entry:
+    seq, n, _, _, turn, identifier, known, body = version
+    record = _record(connection, stretch, collection, seq, n, body)
+    found = known
+    if found is None:
+        spec = COLLECTIONS[collection]
+        found = (
+            key_of(spec, record, identifier)
+            if isinstance(record, spec.type)
+            else KEYLESS + identifier
+        )
+    return Entry(collection, identifier, found, seq, turn, record)
+
+
+def _record(
+    connection: apsw.Connection,
+    stretch: Stretch,
+    collection: str,
+    seq: int,
+    n: int,
+    body: bytes | None,
+) -> Record:
+    if body is not None:
+        return decode_record(collection, body)
+    commit = read_one(connection, stretch, seq, load=False)
+    op = commit.delta[n]
+    assert isinstance(op, Put), f"op {n} of @{seq} is a put in the index and not in the log"
+    assert put_item(n) in commit.content
+    return op.record
+
+
+def find_entry(
+    connection: apsw.Connection, place: Place, collection: str, wanted: str, at: int | None
+) -> Entry | None:
+    """The live record under a natural key at a seq."""
+    if collection in READ_FROM_LOG or wanted.startswith(KEYLESS):
+        for entry in read_entries(connection, place, collection, at, None):
+            if entry.key == wanted:
+                return entry
+        return None
+    number = COLLECTIONS[collection].number
+    upto = MAX_SEQ if at is None else at
+    own = place.stretches[-1]
+    for version in reversed(place.tail.versions(number, place.flushed, upto)):
+        if version[6] == wanted:
+            return _entry(connection, own, collection, version) if version[2] else None
+    for stretch in reversed(place.upto(at)):
+        row = connection.execute(
+            SQL["rec_find"], (number, wanted, stretch.s, stretch.after, stretch.upto)
+        ).fetchone()
+        if row is not None:
+            return _entry(connection, stretch, collection, row) if row[2] else None
+    return None
+
+
+def read_versions(
+    connection: apsw.Connection,
+    place: Place,
+    *,
+    after: int,
+    upto: int,
+    collections: Sequence[str],
+) -> list[LogVersion]:
+    """Every op of those collections in a range of seqs, in log order."""
+    found: list[LogVersion] = []
+    for name in collections or COLLECTIONS:
+        number = COLLECTIONS[name].number
+        for stretch in place.upto(upto):
+            low = max(stretch.after, after)
+            if low >= stretch.upto:
+                continue
+            rows = connection.execute(
+                SQL["rec_forward"], (stretch.s, number, low, stretch.upto)
+            ).fetchall()
+            found += (_log_version(connection, place, stretch, name, row) for row in rows)
+        own = place.stretches[-1]
+        found += (
+            _log_version(connection, place, own, name, version)
+            for version in place.tail.versions(number, max(after, place.flushed), upto)
+        )
+    found.sort(key=lambda version: (version.seq, version.n))
+    return found
+
+
+def _log_version(
+    connection: apsw.Connection, place: Place, stretch: Stretch, name: str, version: Version
+) -> LogVersion:
+    seq, n, op, was, turn, identifier, known, body = version
+    made: Op
+    if op:
+        entry = _entry(connection, stretch, name, version)
+        made, found = Put(name, identifier, entry.record, was), entry.key
+    else:
+        made = Drop(name, identifier, was)
+        found = known or _dropped_key(connection, place, name, identifier, was)
+    return LogVersion(seq, n, turn, found, made)
+
+
+def _dropped_key(
+    connection: apsw.Connection, place: Place, name: str, identifier: str, was: int
+) -> str:
+    number = COLLECTIONS[name].number
+    for version in place.tail.versions(number, was - 1, was):
+        if version[5] == identifier:
+            return _entry(connection, place.stretches[-1], name, version).key
+    return flushed_key(connection, place, name, identifier, was)
+
+
+def read_touches(
+    connection: apsw.Connection, collection: str, wanted: str, limit: int
+) -> list[tuple[int, Touch]]:
+    """Flushed touches of a key anywhere in the store, as (session ordinal, touch)."""
+    number = COLLECTIONS[collection].number
+    rows = connection.execute(SQL["rec_touches"], (number, wanted, limit)).fetchall()
+    return [(s, _touch(connection, s, collection, row)) for s, *row in rows]
+
+
+def _touch(connection: apsw.Connection, s: int, collection: str, row: Sequence[object]) -> Touch:
+    seq, _, op, turn, identifier, known = row
+    found = connection.execute(SQL["session_id"], (s,)).fetchone()
+    return Touch(
+        session=from_bytes(found[0], "session"),
+        seq=int(str(seq)),
+        turn=int(str(turn)),
+        id=str(identifier),
+        key=str(known),
+        collection=collection,
+        dropped=not op,
+    )
+
+
+def store_touches(
+    connection: apsw.Connection, collection: str, wanted: str, project: str | None, limit: int
+) -> list[Touch]:
+    """Touches of a key anywhere, or anywhere in a project, newest first by session."""
+    found = [touch for _, touch in read_touches(connection, collection, wanted, limit)]
+    for (s,) in connection.execute("SELECT s FROM session WHERE dirty = 1").fetchall():
+        identifier = connection.execute(SQL["session_id"], (s,)).fetchone()[0]
+        place = load_place(connection, from_bytes(identifier, "session"))
+        own = {(touch.session, touch.seq) for touch in found}
+        found += (
+            touch
+            for touch in place_touches(connection, place, collection, wanted, limit)
+            if (touch.session, touch.seq) not in own
+        )
+    if project is not None:
+        found = [
+            touch
+            for touch in found
+            if load_place(connection, touch.session, with_tail=False).record.project == project
+        ]
+    return found[:limit]
+
+
+def place_touches(
+    connection: apsw.Connection, place: Place, collection: str, wanted: str, limit: int
+) -> list[Touch]:
+    """Touches of a key in a session and its lineage, newest first."""
+    number = COLLECTIONS[collection].number
+    found = [
+        Touch(
+            session=place.record.id,
+            seq=version[0],
+            turn=version[4],
+            id=version[5],
+            key=wanted,
+            collection=collection,
+            dropped=not version[2],
+        )
+        for version in reversed(place.tail.versions(number, place.flushed, MAX_SEQ))
+        if version[6] == wanted
+    ]
+    for stretch in reversed(place.stretches):
+        rows = connection.execute(
+            SQL["rec_touches_in"], (number, wanted, stretch.s, stretch.after, stretch.upto, limit)
+        ).fetchall()
+        found += (_touch(connection, s, collection, row) for s, *row in rows)
+    return found[:limit]
+
+
+# -- calls ----------------------------------------------------------------------------------------
+
+
+def read_calls(
+    connection: apsw.Connection, place: Place, query: CallQuery, *, before: int, limit: int
+) -> Page[CallRow]:
+    """Calls of a session and its lineage, newest first, from before a seq."""
+    intents, outcomes = place.tail.calls()
+    found = [
+        _tail_call(place.record.id, item, outcomes.get(item.call))
+        for item in reversed(intents)
+        if item.seq < before
+    ]
+    name = "call_page_failed" if query.statuses and "ok" not in query.statuses else "call_page"
+    for stretch in reversed(place.stretches):
+        rows = connection.execute(
+            SQL[name],
+            {
+                "s": stretch.s,
+                "low": stretch.after,
+                "high": min(before, stretch.upto + 1),
+                "turn": query.after_turn,
+                "tool": query.tool,
+                "limit": limit * 4 if query.statuses else limit + 1,
+            },
+        ).fetchall()
+        for row in rows:
+            call = _flushed_call(stretch.session, row)
+            later = outcomes.get(call.call)
+            found.append(_with_outcome(call, later) if later else call)
+    kept = [call for call in found if _wanted(call, query)]
+    rows_left = len(kept) > limit
+    kept = kept[:limit]
+    return Page(kept, (kept[-1].seq,) if rows_left else None)
+
+
+def _wanted(call: CallRow, query: CallQuery) -> bool:
+    if query.tool is not None and call.tool != query.tool:
+        return False
+    return call.turn > query.after_turn and (not query.statuses or call.status in query.statuses)
+
+
+def _flushed_call(session: str, row: Sequence[object]) -> CallRow:
+    _, seq, call, tool, effect, status, cause, attempt, outcome, turn, at = row
+    assert isinstance(call, bytes)
+    return CallRow(
+        session=session,
+        call=from_bytes(call, "call"),
+        tool=str(tool),
+        seq=int(str(seq)),
+        turn=int(str(turn)),
+        at=int(str(at)),
+        status=str(status),
+        effect=str(effect),
+        cause=str(cause),
+        outcome=int(str(outcome)),
+        attempt=int(str(attempt)),
+    )
+
+
+def _tail_call(session: str, item: Tailed, outcome: Tailed | None) -> CallRow:
+    row = CallRow(
+        session=session,
+        call=item.call,
+        tool=item.tool,
+        seq=item.seq,
+        turn=item.turn,
+        at=item.at,
+        effect=item.effect,
+        attempt=item.attempt,
+    )
+    return _with_outcome(row, outcome) if outcome else row
+
+
+def _with_outcome(call: CallRow, outcome: Tailed) -> CallRow:
+    return msgspec.structs.replace(
+        call, status=outcome.status, cause=outcome.cause, outcome=outcome.seq
+    )
+
+
+def store_calls(
+    connection: apsw.Connection, query: CallQuery, cursor: tuple[int, ...] | None, limit: int
+) -> Page[CallRow]:
+    """Calls of every session's own log (forks do not repeat their parent's), newest session first."""
+    found: list[CallRow] = []
+    start, before = cursor if cursor else (MAX_SEQ, MAX_SEQ)
+    rows = connection.execute(
+        "SELECT s, id FROM session WHERE s <= ? AND (? IS NULL OR project = ?) ORDER BY s DESC",
+        (start, query.project, query.project),
+    ).fetchall()
+    for s, identifier in rows:
+        place = load_place(connection, from_bytes(identifier, "session"))
+        place.stretches = place.stretches[-1:]
+        bound = before if s == start else MAX_SEQ
+        page = read_calls(connection, place, query, before=bound, limit=limit - len(found))
+        found += page.rows
+        if page.cursor is not None or len(found) >= limit:
+            return Page(found, (s, found[-1].seq))
+    return Page(found)

@@ -1,0 +1,971 @@
+"""The SQLite store: one file, many processes, nothing acknowledged that is not on disk.
+
+Appends go through one write connection. Threads that append at once share a transaction (a savepoint each, one
+COMMIT, none told before it); processes take turns on SQLite's write lock. Reads run on connections of their own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import os
+import secrets
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import apsw
+import msgspec
+
+from stator.errors import (
+    BadTurn,
+    Busy,
+    Conflict,
+    HeadMoved,
+    IdReused,
+    InvalidInput,
+    StatorError,
+    StoreFailed,
+    StoreReadOnly,
+    WrongProcess,
+)
+from stator.model import chain
+from stator.model.commit import Commit, Draft, Upsert
+from stator.model.delta import Version
+from stator.model.ids import check_id, from_bytes, to_bytes
+from stator.model.query import (
+    CallQuery,
+    CallRow,
+    Counts,
+    Finding,
+    Head,
+    Holder,
+    Lease,
+    Page,
+    SessionQuery,
+    SessionRow,
+    StoreInfo,
+    Touch,
+    TurnRow,
+    check_limit,
+)
+from stator.model.redact import Redactor
+from stator.model.seal import Place as Spot
+from stator.model.seal import same_part, seal
+from stator.model.session import check_lease, check_transition
+from stator.model.state import Entry, SessionRecord
+from stator.store.port import Durability
+from stator.store.rows import to_row
+from stator.store.sqlite import audit, connection, erasure, lease, projection, reader, sandbox
+from stator.store.sqlite.live import Live
+from stator.store.sqlite.projection import SEQ_MASK, SQL, TAIL_MAX, Ledger
+from stator.store.sqlite.reader import Place
+
+T = TypeVar("T")
+GROUP_MAX = 64
+"""Appends that may share one transaction."""
+TAILS_MAX = 1000
+"""Unflushed commits one process may leave over all its sessions."""
+BARRIERS = frozenset(
+    {"open", "fork", "run", "run_end", "resume", "pause", "close", "archive", "turn_end",
+     "settlement", "approval", "budget", "erasure", "tag"}
+)
+"""Kinds that `barrier` durability syncs for, besides the intent of a write."""
+
+CONTINUED = "continued"
+"""Status of a `turn` commit that opens the interrupted last turn again instead of a new one."""
+
+_pack = msgspec.msgpack.Encoder().encode
+_unpack_holder = msgspec.msgpack.Decoder(Holder).decode
+_encode_record = msgspec.json.Encoder(order="sorted").encode
+
+
+class _Request:
+    """One thread's append, from the queue to its answer."""
+
+    __slots__ = ("barrier", "done", "drafts", "error", "if_head", "result", "session")
+
+    def __init__(
+        self, session: str, drafts: Sequence[Draft], if_head: str | None, barrier: bool
+    ) -> None:
+        self.session = session
+        self.drafts = drafts
+        self.if_head = if_head
+        self.barrier = barrier
+        self.done = False
+        self.error: BaseException | None = None
+        self.result: list[Commit] = []
+
+
+class SqliteStore:
+    """See `store.port.Store` for what each method promises."""
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        durability: Durability = "full",
+        read_only: bool = False,
+        redact: bool = True,
+        clock: Callable[[], int] = lambda: time.time_ns() // 1000,
+        salts: Callable[[int], bytes] = secrets.token_bytes,
+    ) -> None:
+        """Open an existing store. `clock` gives µs since 1970, `salts` that many random bytes."""
+        self.path = os.path.realpath(path) if path else ""
+        self._durability = durability
+        self._read_only = read_only
+        self._redact = redact
+        self._clock = clock
+        self._salts = salts
+        self._pid = os.getpid()
+        self._closed = False
+        self._lock = threading.RLock()
+        self._queue: deque[_Request] = deque()
+        self._live: dict[str, Live] = {}
+        self._generation = 0
+        self._data_version = -1
+        self._synchronous = "NORMAL" if durability != "full" else "FULL"
+        self._unflushed = 0
+        self._idle: list[apsw.Connection] = []
+        self._leases: dict[int, Lease] = {}
+        self._writer: apsw.Connection | None = None
+        self._guard: connection.Guard | None = None
+        first = connection.open_connection(self.path, "read")
+        self._idle.append(first)
+        meta = dict(first.execute("SELECT key, value FROM meta").fetchall())
+        self._store_id = str(meta["store"])
+        self._blob_key = bytes(meta["blob_key"])
+
+    # -- life -------------------------------------------------------------------------------------
+
+    def info(self) -> StoreInfo:
+        with self._reading() as db:
+            version = db.pragma("user_version")
+            pages = db.pragma("page_count")
+        return StoreInfo(
+            id=self._store_id,
+            url=f"sqlite:///{self.path}",
+            kind="sqlite",
+            schema=int(version),
+            durability=self._durability,
+            read_only=self._read_only,
+            detail={
+                "path": self.path,
+                "bytes": int(pages) * 4096,
+                "sqlite": apsw.sqlite_lib_version(),
+            },
+        )
+
+    def close(self) -> None:
+        if self._closed or os.getpid() != self._pid:
+            return
+        with self._lock:
+            for held in list(self._leases.values()):
+                with contextlib.suppress(StatorError):
+                    self.release(held)
+            if self._writer is not None and self._live:
+                with contextlib.suppress(StatorError):
+                    self._flush_all()
+            self._closed = True
+            for db in self._idle:
+                db.close()
+            self._idle.clear()
+            self._drop_writer()
+
+    def __enter__(self) -> SqliteStore:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def sync(self) -> None:
+        with self._lock:
+            db = self._write_connection()
+            with connection.translated(self.path):
+                self._set_synchronous(db, "FULL")
+                # Any write makes the WAL's fsync cover everything before it; the row is the same as before.
+                self._transaction(db, lambda: db.execute("UPDATE meta SET value = value WHERE key = 'epoch'"))
+
+    def _check(self) -> None:
+        if self._closed:
+            raise WrongProcess("this store is closed", hint="connect again", store=self.path)
+        if os.getpid() != self._pid:
+            raise WrongProcess(
+                "this store was opened by another process and does not survive a fork",
+                hint="connect again in the child",
+                store=self.path,
+            )
+
+    # -- connections ------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[apsw.Connection]:
+        """A read connection with one consistent snapshot."""
+        self._check()
+        try:
+            db = self._idle.pop()
+        except IndexError:
+            db = connection.open_connection(self.path, "read")
+        try:
+            with connection.translated(self.path):
+                db.execute("BEGIN")
+                yield db
+        finally:
+            if db.in_transaction:
+                with contextlib.suppress(apsw.Error):
+                    db.execute("ROLLBACK")
+            if self._closed:
+                db.close()
+            else:
+                self._idle.append(db)
+
+    def _write_connection(self) -> apsw.Connection:
+        self._check()
+        if self._read_only:
+            raise StoreReadOnly("this store was opened for reading", store=self.path)
+        if self._writer is None:
+            self._writer = connection.open_connection(self.path, "write", self._synchronous)
+            self._writer.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+            self._guard = connection.Guard(self.path)
+            self._data_version = -1
+        return self._writer
+
+    def _drop_writer(self) -> None:
+        """Forget the write connection and everything that was believed through it."""
+        writer, self._writer, self._guard = self._writer, None, None
+        self._live.clear()
+        self._unflushed = 0
+        if writer is not None:
+            with contextlib.suppress(apsw.Error):
+                writer.close()
+
+    def _set_synchronous(self, db: apsw.Connection, level: str) -> None:
+        if self._synchronous != level:
+            db.execute(f"PRAGMA synchronous={level}")
+            self._synchronous = level
+
+    def _transaction(self, db: apsw.Connection, work: Callable[[], T]) -> T:
+        """Run `work` in a write transaction that is committed, guarded and only then answered.
+
+        A transaction whose WAL was unlinked under it is run again on a new connection; commits are known by id, so nothing lands
+        twice.
+        """
+        for _ in range(3):
+            guard = self._guard
+            assert guard is not None
+            try:
+                db.execute("BEGIN IMMEDIATE")
+                self._notice_others(db)
+                result = work()
+                db.execute("COMMIT")
+            except BaseException as error:
+                self._abandon(db, error)
+                raise
+            guard.check_store()
+            if not guard.wal_lost():
+                self._data_version = db.data_version()
+                return result
+            self._drop_writer()
+            db = self._write_connection()
+        raise StoreFailed(
+            f"{self.path}: another program keeps removing the write-ahead log",
+            hint="something opens the file without SQLite; nothing was acknowledged",
+            store=self.path,
+        )
+
+    def _abandon(self, db: apsw.Connection, error: BaseException) -> None:
+        """Roll back; after an I/O error, believe nothing that went through this connection."""
+        if db.in_transaction:
+            with contextlib.suppress(apsw.Error):
+                db.execute("ROLLBACK")
+        self._live.clear()
+        self._unflushed = 0
+        if isinstance(error, (apsw.IOError, apsw.CorruptError, apsw.NotADBError)):
+            self._drop_writer()
+
+    def _notice_others(self, db: apsw.Connection) -> None:
+        """Whether another connection has written since our last transaction."""
+        if db.data_version() != self._data_version:
+            self._generation += 1
+
+    # -- sessions ---------------------------------------------------------------------------------
+
+    def create(self, drafts: Sequence[Draft]) -> tuple[SessionRow, bool]:
+        record = opening_record(drafts)
+        with self._lock, connection.translated(self.path):
+            db = self._write_connection()
+            self._set_synchronous(db, self._level(True))
+            created = self._transaction(db, lambda: self._create(db, record, drafts))
+        with self._reading() as db:
+            if created is None:
+                found = db.execute(
+                    SQL["session_by_name"], (record.tenant, record.project, record.name)
+                ).fetchone()
+                place = reader.load_place(db, from_bytes(found[1], "session"))
+                return self._row(db, place), False
+            return self._row(db, reader.load_place(db, created)), True
+
+    def _create(
+        self, db: apsw.Connection, record: SessionRecord, drafts: Sequence[Draft]
+    ) -> str | None:
+        if self._redact and drafts[0].key:
+            record = _scrubbed(record, Redactor(bytes.fromhex(drafts[0].key)))
+        taken = (record.tenant, record.project, record.name)
+        if db.execute(SQL["session_by_name"], taken).fetchone():
+            return None
+        if db.execute(SQL["session_by_id"], (to_bytes(record.id),)).fetchone():
+            raise Conflict(f"session {record.id} exists under another name", session=record.id)
+        for segment in record.lineage:
+            self._flush_session(db, segment.session)
+        self._insert_session(db, record)
+        live = self._open_live(db, record.id, first=drafts[0])
+        for draft in drafts:
+            self._append_one(db, live, draft)
+        self._flush(db, live)
+        return record.id
+
+    def _insert_session(self, db: apsw.Connection, record: SessionRecord) -> int:
+        now = self._clock()
+        low = record.lineage[-1].upto if record.lineage else 0
+        row = (
+            to_bytes(record.id), record.tenant, record.project, record.name, record.agent,
+            record.mode, record.status,
+            to_bytes(record.parent.session) if record.parent else None,
+            _encode_record(record), now, now, low, b"",
+        )
+        s: int = db.execute(SQL["session_insert"], row).fetchone()[0]
+        for source, foreign_id in record.aliases:
+            db.execute(SQL["alias_insert"], (record.tenant, source, foreign_id, s))
+        return s
+
+    def session(self, session: str) -> SessionRow:
+        with self._reading() as db:
+            return self._row(db, reader.load_place(db, session))
+
+    def sessions(
+        self, query: SessionQuery, *, cursor: tuple[int, ...] | None = None, limit: int = 100
+    ) -> Page[SessionRow]:
+        check_limit(limit)
+        updated, s = cursor if cursor is not None else (2**62, 2**62)
+        with self._reading() as db:
+            moved = self._moved(db)
+            found = {row[0]: row for row in db.execute(
+                SQL["session_page"],
+                {
+                    "updated": updated, "s": s, "limit": limit + 1 + len(moved),
+                    "name": query.name, "project": query.project, "tenant": query.tenant,
+                    "agent": query.agent, "status": query.status, "mode": query.mode,
+                    "suffix": query.suffix,
+                    "parent": to_bytes(query.parent) if query.parent else None,
+                    "source": query.alias[0] if query.alias else None,
+                    "foreign_id": query.alias[1] if query.alias else None,
+                },
+            )}
+            order = sorted(
+                ((moved.get(key, row[4]), key, row) for key, row in found.items()), reverse=True
+            )
+            page = order[:limit]
+            rows = [
+                self._row(db, reader.place_of(db, row, with_tail=False), at) for at, _, row in page
+            ]
+        # A page is continued by flushed order; sessions written to meanwhile only move to the front.
+        more = len(order) > limit and page
+        return Page(rows, (page[-1][2][4], page[-1][1]) if more else None)
+
+    def _moved(self, db: apsw.Connection) -> dict[int, int]:
+        """When sessions with an unflushed tail were really last written to."""
+        moved: dict[int, int] = {}
+        for s, flushed in db.execute(SQL["session_dirty_updates"]).fetchall():
+            row = db.execute(
+                SQL["log_range_newest"], (reader.key(s, flushed), reader.key(s, SEQ_MASK), 1)
+            ).fetchone()
+            if row is not None:
+                moved[s] = reader.at_of(row)
+        return moved
+
+    def _row(self, db: apsw.Connection, place: Place, updated: int | None = None) -> SessionRow:
+        own = place.stretches[-1]
+        turns = reader.read_turns(
+            db, place, after=0, upto=None, newest_first=True, limit=1
+        ) if not place.dirty or place.tail.commits else []
+        last = place.tail.commits[-1].at if place.tail.commits else place.updated
+        return SessionRow(
+            record=place.record,
+            epoch=place.epoch,
+            head=reader.last_seq(db, own),
+            holder=self._holder(place),
+            turns=turns[0].turn if turns else place.ledger.turns,
+            updated=updated if updated is not None else last,
+        )
+
+    # -- the lease --------------------------------------------------------------------------------
+
+    @property
+    def _lease_path(self) -> str:
+        return self.path + "-lease"
+
+    def _holder(self, place: Place) -> Holder | None:
+        if place.holder is None:
+            return None
+        holder = _unpack_holder(place.holder)
+        live = lease.is_live(self._lease_path, place.epoch)
+        return msgspec.structs.replace(holder, epoch=place.epoch, live=live)
+
+    def acquire(self, session: str, holder: Holder, *, take: bool = False) -> Lease:
+        with self._lock, connection.translated(self.path):
+            db = self._write_connection()
+            self._set_synchronous(db, self._level(True))
+            granted = self._transaction(db, lambda: self._acquire(db, session, holder, take))
+            self._leases[granted.epoch] = granted
+            return granted
+
+    def _acquire(self, db: apsw.Connection, session: str, holder: Holder, take: bool) -> Lease:
+        place = reader.load_place(db, session, with_tail=False)
+        current = self._holder(place)
+        if current is not None and current.live and not take:
+            raise Busy(
+                f"session {place.record.name!r} ({session}) is driven by {current.program or 'a program'}"
+                f" on {current.host}, pid {current.pid}, since {current.since}",
+                holder=current,
+                hint='open it with busy="read" to look, "fork" to branch, "take" to displace it',
+                session=session,
+            )
+        epoch: int = db.execute(SQL["next_epoch"]).fetchone()[0]
+        # Locked before the epoch is published: nobody can find it unheld.
+        lease.hold(self._lease_path, epoch)
+        db.execute(
+            SQL["session_lease"],
+            (epoch, _pack(msgspec.structs.replace(holder, epoch=epoch)), place.s),
+        )
+        self._live.pop(session, None)
+        return Lease(session, epoch, current if current and current.live else None)
+
+    def release(self, lease_: Lease) -> None:
+        with self._lock, connection.translated(self.path):
+            db = self._write_connection()
+            self._set_synchronous(db, self._level(True))
+            self._transaction(db, lambda: self._release(db, lease_))
+            self._leases.pop(lease_.epoch, None)
+            lease.let_go(self._lease_path, lease_.epoch)
+
+    def _release(self, db: apsw.Connection, held: Lease) -> None:
+        live = self._session_live(db, held.session)
+        if len(live.place.tail):
+            self._flush(db, live)
+        if live.place.epoch == held.epoch:
+            db.execute(SQL["session_lease"], (held.epoch, None, live.place.s))
+
+    # -- appending --------------------------------------------------------------------------------
+
+    def append(
+        self,
+        session: str,
+        drafts: Sequence[Draft],
+        *,
+        if_head: str | None = None,
+        barrier: bool = False,
+    ) -> list[Commit]:
+        self._check()
+        if not drafts:
+            return []
+        request = _Request(session, drafts, if_head, barrier)
+        self._queue.append(request)
+        try:
+            with self._lock:
+                if not request.done:
+                    self._run_queue()
+        except BaseException as error:
+            state = "was committed" if request.done and not request.error else "was not committed"
+            error.add_note(f"commit {drafts[-1].id} {state}")
+            raise
+        if request.error is not None:
+            raise request.error
+        return request.result
+
+    def _run_queue(self) -> None:
+        """Append what the waiting threads brought: one transaction, answered after its COMMIT."""
+        group: list[_Request] = []
+        while self._queue and len(group) < GROUP_MAX:
+            group.append(self._queue.popleft())
+        try:
+            db = self._write_connection()
+            self._set_synchronous(db, self._level(any(map(_is_barrier, group))))
+            self._transaction(db, lambda: self._append_group(db, group))
+        except apsw.Error as error:
+            for request in group:
+                request.error = connection.translate(error, self.path)
+        except BaseException as error:
+            for request in group:
+                request.error = error
+            if not isinstance(error, StatorError):
+                raise
+        finally:
+            for request in group:
+                request.done = True
+
+    def _level(self, barrier: bool) -> str:
+        if self._durability == "full":
+            return "FULL"
+        return "FULL" if barrier and self._durability == "barrier" else "NORMAL"
+
+    def _append_group(self, db: apsw.Connection, group: list[_Request]) -> None:
+        if len(group) == 1:
+            group[0].result = self._append_request(db, group[0])
+            return
+        for request in group:
+            request.error = None
+            db.execute("SAVEPOINT request")
+            try:
+                request.result = self._append_request(db, request)
+            except StatorError as error:
+                db.execute("ROLLBACK TO request")
+                self._live.pop(request.session, None)
+                request.error = error
+            db.execute("RELEASE request")
+
+    def _append_request(self, db: apsw.Connection, request: _Request) -> list[Commit]:
+        live = self._session_live(db, request.session)
+        if request.if_head is not None and request.if_head != live.hash:
+            raise HeadMoved(
+                f"session {request.session} is at @{live.seq} {live.hash[:12]}, not at "
+                f"{request.if_head[:12]}",
+                head=live.hash,
+                hint="read what was added and decide again",
+                session=request.session,
+            )
+        commits = [self._append_one(db, live, draft) for draft in request.drafts]
+        if len(live.place.tail) >= TAIL_MAX:
+            self._flush(db, live)
+        elif self._unflushed >= TAILS_MAX:
+            for other in list(self._live.values()):
+                self._flush(db, other)
+        return commits
+
+    def _append_one(self, db: apsw.Connection, live: Live, draft: Draft) -> Commit:
+        """Seal one draft and write its row; the caller's transaction makes it durable."""
+        place = live.place
+        session = place.record.id
+        if draft.session != session:
+            raise InvalidInput(f"draft {draft.id} is for another session", session=draft.session)
+        there = self._already(db, live, draft)
+        if there is not None:
+            return there
+        if draft.kind not in ("open", "fork"):
+            check_lease(
+                mode=place.record.mode, kind=draft.kind, epoch=draft.epoch,
+                current=place.epoch, session=session,
+            )
+            check_transition(draft.kind, place.record.status, session)
+        spot = Spot(live.seq + 1, next_turn(draft, live), self._clock(), live.hash)
+        sealed = seal(draft, spot, live, live.redactor, self._salts)
+        self._write(db, live, sealed.commit, sealed.keys)
+        if draft.kind == "erasure":
+            self._flush(db, live)
+            erasure.erase(db, live.place, draft, sealed.commit.seq, self._digest(place))
+            self._forget(session)
+        return sealed.commit
+
+    def _write(self, db: apsw.Connection, live: Live, commit: Commit, keys: Sequence[str]) -> None:
+        place = live.place
+        key = reader.key(place.s, commit.seq)
+        row = to_row(commit, self._digest(place))
+        for digest, data, size in row.blobs:
+            slot = put_blob(db, digest, data, size)
+            db.execute(SQL["blob_use_insert"], (slot, key))
+        db.execute(SQL["log_insert"], (key, row.id, row.hash, row.salts, row.body))
+        if not place.dirty:
+            db.execute(SQL["session_dirty"], (place.s,))
+            place.dirty = True
+        before = place.record
+        live.advance(commit, keys)
+        self._unflushed += 1
+        if place.record is not before:
+            record = place.record
+            db.execute(
+                SQL["session_record"],
+                (record.name, record.agent, record.status, _encode_record(record), commit.at,
+                 place.s),
+            )
+
+    def _already(self, db: apsw.Connection, live: Live, draft: Draft) -> Commit | None:
+        """The commit this draft already is, or `IdReused`; None if it is new."""
+        identifier = to_bytes(check_id(draft.id, "commit"))
+        seq = live.place.tail.ids.get(identifier)
+        if seq is None:
+            row = db.execute(SQL["commit_find"], (identifier,)).fetchone()
+            if row is not None:
+                owner, seq = row[0] >> projection.SEQ_BITS, row[0] & SEQ_MASK
+                if owner not in {stretch.s for stretch in live.place.stretches}:
+                    raise IdReused(f"commit {draft.id} is in another session", commit=draft.id)
+        if seq is not None:
+            commit = self._read_at(db, live.place, seq)
+            before = _Past(db, live.place, seq - 1)
+            if same_part(draft, commit, before, live.redactor):
+                return commit
+            raise IdReused(
+                f"commit {draft.id} is @{seq} already, with another body",
+                hint="make a new id for a new commit",
+                commit=draft.id,
+                session=draft.session,
+            )
+        return self._by_origin(db, live, draft)
+
+    def _by_origin(self, db: apsw.Connection, live: Live, draft: Draft) -> Commit | None:
+        if draft.origin is None:
+            return None
+        slot = (draft.kind, *draft.origin, draft.attempt)
+        seq = live.place.tail.origins.get(slot)
+        if seq is None:
+            for stretch in live.place.stretches:
+                row = db.execute(SQL["origin_find"], (stretch.s, *slot)).fetchone()
+                if row is not None and row[0] <= stretch.upto:
+                    seq = row[0]
+        return None if seq is None else self._read_at(db, live.place, seq)
+
+    def _read_at(self, db: apsw.Connection, place: Place, seq: int) -> Commit:
+        return reader.read_commits(
+            db, place, after=seq - 1, upto=seq, newest_first=False, limit=1, load=True
+        )[0]
+
+    def _session_live(self, db: apsw.Connection, session: str) -> Live:
+        live = self._live.get(session)
+        if live is None:
+            live = self._open_live(db, session)
+        elif live.generation != self._generation and self._changed(db, live):
+            self._forget(session)
+            live = self._open_live(db, session)
+        live.generation = self._generation
+        return live
+
+    def _changed(self, db: apsw.Connection, live: Live) -> bool:
+        """Whether someone else moved this session's head, lease or projections."""
+        place = live.place
+        row = db.execute(SQL["session_by_id"], (to_bytes(place.record.id),)).fetchone()
+        if row is None or row[2] != place.epoch or row[5] != place.flushed:
+            return True
+        return reader.last_seq(db, place.stretches[-1]) != live.seq
+
+    def _open_live(self, db: apsw.Connection, session: str, first: Draft | None = None) -> Live:
+        place = reader.load_place(db, session)
+        live = Live(db, place, self._redactor(db, place, first), unborn=first is not None)
+        live.generation = self._generation
+        self._live[session] = live
+        self._unflushed += len(place.tail)
+        return live
+
+    def _forget(self, session: str) -> None:
+        live = self._live.pop(session, None)
+        if live is not None:
+            self._unflushed -= len(live.place.tail)
+
+    def _redactor(
+        self, db: apsw.Connection, place: Place, first: Draft | None
+    ) -> Redactor | None:
+        """The session's redactor: its key is content of the first commit of its oldest ancestor."""
+        if not self._redact:
+            return None
+        if first is not None and first.kind == "open":
+            return Redactor(bytes.fromhex(first.key))
+        oldest = reader.read_one(db, place.stretches[0], 1)
+        key = oldest.value("key") if isinstance(oldest.content.get("key"), bytes) else "00"
+        return Redactor(bytes.fromhex(key))
+
+    def _digest(self, place: Place) -> Callable[[bytes], bytes]:
+        """Blobs are addressed by a digest keyed per store and tenant: equality across tenants does not show."""
+        secret = self._blob_key + place.record.tenant.encode()
+        return lambda data: hmac.digest(secret, data, "sha256")
+
+    # -- flushing ---------------------------------------------------------------------------------
+
+    def _flush(self, db: apsw.Connection, live: Live) -> None:
+        place = live.place
+        if not len(place.tail):
+            return
+        self._unflushed -= len(place.tail)
+        base = place.s << projection.SEQ_BITS
+        place.ledger = projection.flush(db, place.s, base, place.tail, place.ledger, place.low)
+        place.flushed = live.seq
+        place.dirty = False
+        place.tail = projection.Tail()
+
+    def _flush_session(self, db: apsw.Connection, session: str) -> None:
+        self._flush(db, self._session_live(db, session))
+
+    def _flush_all(self) -> None:
+        db = self._write_connection()
+
+        def work() -> None:
+            for session in list(self._live):
+                self._flush_session(db, session)
+
+        with connection.translated(self.path):
+            self._transaction(db, work)
+
+    def rebuild(self) -> None:
+        with self._lock, connection.translated(self.path):
+            db = self._write_connection()
+            self._live.clear()
+            self._transaction(db, lambda: self._rebuild(db))
+            self._live.clear()
+
+    def _rebuild(self, db: apsw.Connection) -> None:
+        projection.wipe(db)
+        sessions = db.execute(SQL["session_ids"]).fetchall()
+        for s, identifier in sessions:
+            place = reader.load_place(db, from_bytes(identifier, "session"), with_tail=False)
+            db.execute(SQL["session_reset"], (place.low, b"", s))
+            place.flushed, place.ledger = place.low, Ledger()
+            for tail in reader.tails(db, place):
+                place.ledger = projection.flush(
+                    db, s, s << projection.SEQ_BITS, tail, place.ledger, place.low
+                )
+        self._unflushed = 0
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    def _read(self, session: str, question: Callable[[apsw.Connection, Place], T]) -> T:
+        with self._reading() as db:
+            return question(db, reader.load_place(db, session))
+
+    def head(self, session: str) -> Head:
+        return self._read(session, reader.read_head)
+
+    def commits(
+        self,
+        session: str,
+        *,
+        after: int = 0,
+        upto: int | None = None,
+        newest_first: bool = False,
+        limit: int = 1000,
+        load: bool = True,
+    ) -> list[Commit]:
+        check_limit(limit)
+        with self._reading() as db:
+            place = reader.load_place(db, session, with_tail=False)
+            return reader.read_commits(
+                db, place, after=after, upto=upto, newest_first=newest_first, limit=limit, load=load
+            )
+
+    def locate(self, text: str, session: str | None = None) -> list[tuple[str, int]]:
+        with self._reading() as db:
+            return reader.locate(db, text, session)
+
+    def turns(
+        self,
+        session: str,
+        *,
+        after: int = 0,
+        upto: int | None = None,
+        newest_first: bool = False,
+        limit: int = 1000,
+    ) -> list[TurnRow]:
+        check_limit(limit)
+        return self._read(
+            session,
+            lambda db, place: reader.read_turns(
+                db, place, after=after, upto=upto, newest_first=newest_first, limit=limit
+            ),
+        )
+
+    def entries(
+        self, session: str, collection: str, *, at: int | None = None, limit: int | None = None
+    ) -> list[Entry]:
+        return self._read(
+            session, lambda db, place: reader.read_entries(db, place, collection, at, limit)
+        )
+
+    def find(
+        self, session: str, collection: str, key: str, *, at: int | None = None
+    ) -> Entry | None:
+        return self._read(
+            session, lambda db, place: reader.find_entry(db, place, collection, key, at)
+        )
+
+    def versions(
+        self, session: str, *, after: int, upto: int, collections: Sequence[str] = ()
+    ) -> list[Version]:
+        return self._read(
+            session,
+            lambda db, place: reader.read_versions(
+                db, place, after=after, upto=upto, collections=collections
+            ),
+        )
+
+    def touches(
+        self,
+        collection: str,
+        key: str,
+        *,
+        session: str | None = None,
+        project: str | None = None,
+        limit: int = 100,
+    ) -> list[Touch]:
+        check_limit(limit)
+        with self._reading() as db:
+            if session is not None:
+                place = reader.load_place(db, session)
+                return reader.place_touches(db, place, collection, key, limit)
+            return reader.store_touches(db, collection, key, project, limit)
+
+    def calls(
+        self, query: CallQuery, *, cursor: tuple[int, ...] | None = None, limit: int = 100
+    ) -> Page[CallRow]:
+        check_limit(limit)
+        with self._reading() as db:
+            if query.session is not None:
+                place = reader.load_place(db, query.session)
+                before = cursor[0] if cursor else SEQ_MASK
+                return reader.read_calls(db, place, query, before=before, limit=limit)
+            return reader.store_calls(db, query, cursor, limit)
+
+    def counts(self, session: str) -> Counts:
+        return self._read(
+            session, lambda _, place: projection.counts(place.tail.counted(place.ledger))
+        )
+
+    # -- keeping ----------------------------------------------------------------------------------
+
+    def ingest(self, commits: Sequence[Commit]) -> int:
+        if not commits:
+            return 0
+        with self._lock, connection.translated(self.path):
+            db = self._write_connection()
+            self._set_synchronous(db, self._level(True))
+            return self._transaction(db, lambda: self._ingest(db, commits))
+
+    def _ingest(self, db: apsw.Connection, commits: Sequence[Commit]) -> int:
+        first = commits[0]
+        known = db.execute(SQL["session_by_id"], (to_bytes(first.session),)).fetchone()
+        if known is None:
+            self._insert_session(db, ingested_record(commits))
+            live = self._open_live(db, first.session, first=_opening_draft(first))
+        else:
+            live = self._session_live(db, first.session)
+        new = 0
+        for commit in commits:
+            if commit.seq <= live.seq:
+                mine = self._read_at(db, live.place, commit.seq)
+                chain.must_match(mine, commit)
+                continue
+            chain.must_follow(commit, live.hash, live.seq + 1)
+            self._write(db, live, commit, reader.resolve_keys(db, live.place, commit))
+            new += 1
+            if len(live.place.tail) >= TAIL_MAX:
+                self._flush(db, live)
+        self._flush(db, live)
+        self._forget(first.session)
+        return new
+
+    def audit(self) -> Iterator[Finding]:
+        with self._reading() as db:
+            yield from audit.audit(db, self.path)
+
+    def usage(self) -> dict[str, int]:
+        with self._reading() as db:
+            return audit.usage(db)
+
+    def sql(
+        self, query: str, *, row_limit: int = 1000, seconds: float = 5.0
+    ) -> tuple[list[str], list[tuple[Any, ...]]]:
+        self._check()
+        db = connection.open_connection(self.path, "read")
+        try:
+            with connection.translated(self.path):
+                return sandbox.run(db, query, row_limit=row_limit, seconds=seconds)
+        finally:
+            db.close()
+
+
+class _Past:
+    """The state as a commit met it: the reducer's view at an earlier seq."""
+
+    def __init__(self, db: apsw.Connection, place: Place, at: int) -> None:
+        self._db, self._place, self._at = db, place, at
+
+    def find(self, collection: str, key: str) -> Entry | None:
+        return reader.find_entry(self._db, self._place, collection, key, self._at)
+
+    def all(self, collection: str) -> Sequence[Entry]:
+        return reader.read_entries(self._db, self._place, collection, self._at, None)
+
+
+def _is_barrier(request: _Request) -> bool:
+    return request.barrier or any(
+        draft.kind in BARRIERS or (draft.kind == "call" and draft.effect == "write")
+        for draft in request.drafts
+    )
+
+
+def next_turn(draft: Draft, live: Live) -> int:
+    """The number of the turn a draft belongs to: the last one begun, or the one it begins."""
+    if draft.kind == "turn":
+        if draft.status == CONTINUED and live.turn and not live.turn_open:
+            return live.turn
+        if live.turn_open:
+            raise BadTurn(
+                f"turn {live.turn} of session {draft.session} is still open",
+                hint="end it first",
+                session=draft.session,
+            )
+        return live.turn + 1
+    if draft.kind == "turn_end" and not live.turn_open:
+        raise BadTurn(f"no turn of session {draft.session} is open", session=draft.session)
+    return live.turn
+
+
+def put_blob(db: apsw.Connection, digest: bytes, data: bytes, size: int) -> int:
+    """Keep a blob once; the slot it is in."""
+    slot = int.from_bytes(digest[:8], "big") >> 1
+    while (row := db.execute(SQL["blob_get"], (slot,)).fetchone()) is not None:
+        if row[0] == digest:
+            return slot
+        slot += 1
+    db.execute(SQL["blob_insert"], (slot, digest, size, data))
+    return slot
+
+
+def opening_record(drafts: Sequence[Draft]) -> SessionRecord:
+    """The session record in the `open` or `fork` draft that leads a new session."""
+    if drafts and drafts[0].kind in ("open", "fork"):
+        for change in drafts[0].changes:
+            if isinstance(change, Upsert) and isinstance(change.record, SessionRecord):
+                return change.record
+    raise InvalidInput("a session begins with its open or fork commit", path="$.kind")
+
+
+def ingested_record(commits: Sequence[Commit]) -> SessionRecord:
+    """The session record in the commit that leads an ingested session."""
+    first = commits[0]
+    for op in first.delta if first.kind in ("open", "fork") else ():
+        record = getattr(op, "record", None)
+        if isinstance(record, SessionRecord):
+            return record
+    raise InvalidInput(
+        f"session {first.session} is not here and these commits do not begin it",
+        hint="ingest its first commits, or its parent, before these",
+        session=first.session,
+    )
+
+
+def _opening_draft(commit: Commit) -> Draft:
+    key = commit.content.get("key")
+    return Draft(
+        id=commit.id,
+        session=commit.session,
+        kind=commit.kind,
+        key=commit.value("key") if isinstance(key, bytes) else "00",
+    )
+
+
+def _scrubbed(record: SessionRecord, redactor: Redactor) -> SessionRecord:
+    """The session's row shows what its record will say: no secrets there either."""
+    return msgspec.structs.replace(
+        record,
+        name=redactor.scrub(record.name),
+        agent=redactor.scrub(record.agent),
+        project=redactor.scrub(record.project),
+    )
+
