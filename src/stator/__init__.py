@@ -67,7 +67,9 @@ def __getattr__(name: str) -> Any:
     import importlib
 
     module = importlib.import_module(home)
-    found = module if home == f"stator.{name}" and name in ("aio", "errors") else getattr(module, name)
+    found = (
+        module if home == f"stator.{name}" and name in ("aio", "errors") else getattr(module, name)
+    )
     globals()[name] = found
     return found
 

@@ -1,6 +1,8 @@
-"""The composition root: from a URL to a store, with a real clock, real ids and what the environment says.
+"""The composition root: from a URL to a store, with a real clock, real ids and what the environment
+says.
 
-The only place besides the surfaces that reads the environment, and the only one that names a concrete store.
+The only place besides the surfaces that reads the environment, and the only one that names a
+concrete store.
 """
 
 from __future__ import annotations
@@ -46,9 +48,10 @@ def connect(
 ) -> Store:
     """Open a store, creating it if it is not there.
 
-    `url` is a path, `sqlite:///path` or `memory:`; without one: `$STATOR_STORE`, the nearest `.stator/store.db` upward, the user's
-    data folder. `durability`: "full" loses nothing acknowledged, ever; "barrier" may lose to a power cut (not to a kill) what followed
-    the last write or turn end; "relaxed" may lose the newest commits to a power cut.
+    `url` is a path, `sqlite:///path` or `memory:`; without one: `$STATOR_STORE`, the nearest
+    `.stator/store.db` upward, the user's data folder. `durability`: "full" loses nothing
+    acknowledged, ever; "barrier" may lose to a power cut (not to a kill) what followed the last
+    write or turn end; "relaxed" may lose the newest commits to a power cut.
     """
     if durability not in DURABILITIES:
         raise InvalidInput(

@@ -1,4 +1,5 @@
-"""Every error Stator raises: one tree, each with a wire code, the ids it is about and what to do next.
+"""Every error Stator raises: one tree, each with a wire code, the ids it is about and what to do
+next.
 
     StatorError
     ├── InvalidInput          the caller's value cannot be recorded; nothing was written

@@ -7,7 +7,9 @@ import hashlib
 import hmac
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import assume, given
@@ -371,10 +373,21 @@ def test_a_secret_beside_other_scripts_and_lone_surrogates_is_found():
 # --- properties --------------------------------------------------------------------------------
 
 contexts = st.sampled_from(
-    ["{}", "\n{}\n", " {} ", '{{"a": "{}"}}', '{{\\"a\\": \\"{}\\"}}', ": {}", "# {}", "x.{} "]
-    + "\"{}\" '{}' `{}` ({}) [{}] <{}> ={} ,{}, x={}; /{}? ->{} |{}| @{} é{}ü".split()
-    + r"\n{}\n \t{} %3D{}%26 \u0027{}\u0027".split()
-    + ["\x1b[31m{}\x1b[0m"]
+    [
+        *[
+            "{}",
+            "\n{}\n",
+            " {} ",
+            '{{"a": "{}"}}',
+            '{{\\"a\\": \\"{}\\"}}',
+            ": {}",
+            "# {}",
+            "x.{} ",
+        ],
+        *"\"{}\" '{}' `{}` ({}) [{}] <{}> ={} ,{}, x={}; /{}? ->{} |{}| @{} é{}ü".split(),
+        *r"\n{}\n \t{} %3D{}%26 \u0027{}\u0027".split(),
+        "\x1b[31m{}\x1b[0m",
+    ]
 )
 shaped = st.sampled_from([secret for kind, secret in VENDOR_KEYS if kind != "private-key"])
 surroundings = st.text(max_size=40)
@@ -441,11 +454,11 @@ UNITS += ["@", "a@", "sk-", "sk-ant-", "token: ", "api_key=", "--token ", "Beare
 class Counting:
     """A pattern or finder that counts its calls."""
 
-    def __init__(self, find):
+    def __init__(self, find: Callable[..., Any]) -> None:
         self._find = find
         self.calls = 0
 
-    def __call__(self, *args):
+    def __call__(self, *args: Any) -> Any:
         self.calls += 1
         return self._find(*args)
 

@@ -1,8 +1,8 @@
 """The user's own state: one record per field, loaded into the type the user asked for.
 
-A dataclass, msgspec Struct, TypedDict or pydantic model. The version that wrote a field is kept with it; upcasts bring older values
-forward one version at a time. What does not fit loads as plain data: a session never becomes unreadable because
-a class changed.
+A dataclass, msgspec Struct, TypedDict or pydantic model. The version that wrote a field is kept
+with it; upcasts bring older values forward one version at a time. What does not fit loads as plain
+data: a session never becomes unreadable because a class changed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ Upcast = Callable[[dict[str, Any]], dict[str, Any]]
 """Fields as version n had them → as version n + 1 has them."""
 
 
-def fields_of(entries: Iterable[Entry], version: int, upcasts: Mapping[int, Upcast]) -> dict[str, Any]:
+def fields_of(
+    entries: Iterable[Entry], version: int, upcasts: Mapping[int, Upcast]
+) -> dict[str, Any]:
     """Stored fields by name, brought forward to `version`."""
     records = [entry.record for entry in entries if isinstance(entry.record, AppRecord)]
     fields = {record.name: canon.from_plain(record.value) for record in records}
@@ -44,4 +46,8 @@ def load(kind: Any, fields: dict[str, Any]) -> Any:
 
 def schema_name(kind: Any) -> str:
     """What the session's record says of the type: its name, never used to import anything."""
-    return "" if kind is None else f"{getattr(kind, '__module__', '')}.{getattr(kind, '__qualname__', '')}"
+    return (
+        ""
+        if kind is None
+        else f"{getattr(kind, '__module__', '')}.{getattr(kind, '__qualname__', '')}"
+    )

@@ -3,9 +3,10 @@
     commitment = SHA-256(salt ‖ bytes)                       one per content item and per put record
     hash       = SHA-256(TAG ‖ canonical JSON of `Preimage`)
 
-The preimage holds structure and commitments, never content: erasing bytes and salt of an item leaves every
-hash valid, and without the salt nobody can guess the bytes back. A chain shows change to whoever knows its head;
-it cannot prevent a rewrite by someone who recomputes all of it, which is what an exported head is for.
+The preimage holds structure and commitments, never content: erasing bytes and salt of an item
+leaves every hash valid, and without the salt nobody can guess the bytes back. A chain shows change
+to whoever knows its head; it cannot prevent a rewrite by someone who recomputes all of it, which is
+what an exported head is for.
 """
 
 from __future__ import annotations
@@ -77,9 +78,7 @@ def rehash(commit: Commit) -> str:
     delta: list[list[Any]] = []
     for n, op in enumerate(commit.delta):
         if isinstance(op, Put):
-            delta.append(
-                ["put", op.collection, op.id, op.was, _committed(commit, put_item(n))]
-            )
+            delta.append(["put", op.collection, op.id, op.was, _committed(commit, put_item(n))])
         else:
             delta.append(["drop", op.collection, op.id, op.was])
     return digest(

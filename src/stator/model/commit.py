@@ -1,8 +1,8 @@
 """Commits: what a caller asks to append (`Draft`) and what the log holds (`Commit`).
 
-A draft is the caller's part. The store adds seq, turn, at, delta, prev and hash when it seals the draft inside
-its transaction. Content (`CONTENT` and every put record) is kept apart from structure, because content can be
-erased while the chain stays valid.
+A draft is the caller's part. The store adds seq, turn, at, delta, prev and hash when it seals the
+draft inside its transaction. Content (`CONTENT` and every put record) is kept apart from structure,
+because content can be erased while the chain stays valid.
 """
 
 from __future__ import annotations
@@ -207,7 +207,9 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
                 f"{name} of commit {self.id} was erased by @{item.by}", commit=self.id, field=name
             )
         if isinstance(item, Large):
-            raise BadType(f"{name} of commit {self.id} was not loaded", hint="read it with load=True")
+            raise BadType(
+                f"{name} of commit {self.id} was not loaded", hint="read it with load=True"
+            )
         return canon.loads(item)
 
     @property

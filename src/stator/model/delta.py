@@ -1,7 +1,8 @@
 """Deltas: the typed change a commit records, as whole-record puts and drops.
 
-Computed once, when the commit is appended; folding only applies what was recorded, so a later bug fix never changes
-old state. RFC 6902 JSON Patch is a rendering of a delta for the wire, nothing is stored as one.
+Computed once, when the commit is appended; folding only applies what was recorded, so a later bug
+fix never changes old state. RFC 6902 JSON Patch is a rendering of a delta for the wire, nothing is
+stored as one.
 """
 
 from __future__ import annotations

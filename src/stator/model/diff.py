@@ -1,4 +1,5 @@
-"""Diff: what changed between two positions, by collection, as net change with before, after and why.
+"""Diff: what changed between two positions, by collection, as net change with before, after and
+why.
 
 Computed, never stored (what a commit stores is its delta). Edits in between fold away:
 
@@ -87,7 +88,12 @@ Why = Callable[[int], str]
 
 
 def fold_range(
-    versions: Sequence[Version], before: Before, why: Why, *, start: str, end: str,
+    versions: Sequence[Version],
+    before: Before,
+    why: Why,
+    *,
+    start: str,
+    end: str,
     calls: Sequence[CallItem] = (),
 ) -> Diff:
     """The diff of a range of one log, from every version in it, in log order."""
@@ -102,7 +108,12 @@ def fold_range(
 
 
 def between(
-    left: Iterable[Entry], right: Iterable[Entry], why: Why, *, start: str, end: str,
+    left: Iterable[Entry],
+    right: Iterable[Entry],
+    why: Why,
+    *,
+    start: str,
+    end: str,
     calls: Sequence[CallItem] = (),
 ) -> Diff:
     """The diff of two states that share no range: records are matched by their natural key."""
@@ -227,7 +238,9 @@ def _net_file(key: str, old: Record | None, touched: Sequence[Version], why: Why
     if existed and exists and _start_digest(old, acts[0]) == acts[-1].after != "":
         return "unchanged"
     change: Change = "changed" if existed and exists else "added" if exists else "removed"
-    decisive = next(v for v in reversed(touched) if isinstance(v.op, Put) and v.op.record is acts[-1])
+    decisive = next(
+        v for v in reversed(touched) if isinstance(v.op, Put) and v.op.record is acts[-1]
+    )
     return Item(
         collection="files",
         key=key,

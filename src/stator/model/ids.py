@@ -1,8 +1,8 @@
 """Ids: a type prefix and the 32 hex digits of a UUIDv7.
 
-An id says what it names and nothing else: no logic reads time from it and nothing is derived from a path.
-A turn and its first commit share their digits, and so do a call and its intent, so neither needs a field
-of its own on disk.
+An id says what it names and nothing else: no logic reads time from it and nothing is derived from a
+path. A turn and its first commit share their digits, and so do a call and its intent, so neither
+needs a field of its own on disk.
 """
 
 from __future__ import annotations

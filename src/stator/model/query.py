@@ -1,7 +1,8 @@
 """Queries: what can be asked of a store, and the rows that answer.
 
-Closed sets of filters over closed sets of fields; there is no way to name a column or a path in free text.
-Every answer that can grow is a page, continued by its cursor (the key of the last row, never an offset).
+Closed sets of filters over closed sets of fields; there is no way to name a column or a path in
+free text. Every answer that can grow is a page, continued by its cursor (the key of the last row,
+never an offset).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The reducer: from a draft and the state it meets, the delta it makes.
 
-Pure and run once per commit, at append. Most changes are "let this record stand under its key"; the few kinds with
-more to say (calls, decisions, artifacts, lifecycle) have a function of their own here.
+Pure and run once per commit, at append. Most changes are "let this record stand under its key"; the
+few kinds with more to say (calls, decisions, artifacts, lifecycle) have a function of their own
+here.
 """
 
 from __future__ import annotations
@@ -216,9 +217,10 @@ def _file(record: Record, made: Made) -> None:
     standing = made.find("files", source or file_key(file.root, file.path))
     if standing is not None:
         known = cast("FileRecord", standing[2])
-        if not file.before and getattr(known, "after", ""):
+        known_after: str = getattr(known, "after", "")
+        if not file.before and known_after:
             file = msgspec.structs.replace(file, before=known.after)
-        if file.op == "read" and not file.after and getattr(known, "after", ""):
+        if file.op == "read" and not file.after and known_after:
             file = msgspec.structs.replace(file, after=known.after)
         if source:
             gone = msgspec.structs.replace(known, op="deleted", before=known.after, after="")

@@ -1,7 +1,8 @@
 """Sealing: from a draft, the place it takes and the state it meets, the commit that is written.
 
-Every store calls this one function inside its append transaction, so that none can forget to redact, to check or to
-chain: clean (redact and encode content) → reduce → commit to each content item → hash.
+Every store calls this one function inside its append transaction, so that none can forget to
+redact, to check or to chain: clean (redact and encode content) → reduce → commit to each content
+item → hash.
 """
 
 from __future__ import annotations
@@ -235,7 +236,7 @@ def _with_plain_value(record: Record, redactor: Redactor | None) -> Record:
         return record
     scrub = redactor.scrub if redactor else None
     wrapped = canon.to_plain([value], path=f"$.{name}", scrub=scrub and _named(scrub, name))
-    return msgspec.structs.replace(record, value=wrapped[0])  # type: ignore[type-var]
+    return msgspec.structs.replace(record, value=wrapped[0])
 
 
 def _named(scrub: Callable[[str, str | None], str], name: str) -> Callable[[str, str | None], str]:

@@ -1,7 +1,7 @@
 """Sessions: modes, the lifecycle and who may append what when.
 
-Decisions only. A session is open → active ⇄ paused → closed → archived; "interrupted" is not a status
-but how an active session without a live driver is shown.
+Decisions only. A session is open → active ⇄ paused → closed → archived; "interrupted" is not a
+status but how an active session without a live driver is shown.
 """
 
 from __future__ import annotations
@@ -76,14 +76,14 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
 
 def check_transition(kind: str, status: Status, session: str) -> Status | None:
     """The status after a commit of that kind, None if it does not change, or `WrongState`."""
-    if status in ("closed", "archived") and kind not in AFTER_THE_END:
-        if not (kind == "archive" and status == "closed"):
-            raise WrongState(
-                f"session {session} is {status}: it takes no {kind}",
-                hint="resume it first, or fork it",
-                session=session,
-                status=status,
-            )
+    ended = status == "archived" or (status == "closed" and kind != "archive")
+    if ended and kind not in AFTER_THE_END:
+        raise WrongState(
+            f"session {session} is {status}: it takes no {kind}",
+            hint="resume it first, or fork it",
+            session=session,
+            status=status,
+        )
     table = TRANSITIONS.get(kind)
     if table is None:
         return None

@@ -1,8 +1,8 @@
 """The state: one map per collection, from record id to record.
 
 Every record type an agent's state can hold is declared here. Records hold integers only (per-mille,
-micro-units, µs); a value the user supplied is in the tagged form of `canon`. Adding a field with a default is
-compatible; removing or renaming one is not: these shapes are on disk.
+micro-units, µs); a value the user supplied is in the tagged form of `canon`. Adding a field with a
+default is compatible; removing or renaming one is not: these shapes are on disk.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What every record has in common: fields sorted on disk, defaults left out."""
 
 
-class SessionRecord(Record):
+class SessionRecord(Record, frozen=True):
     """The session itself, every field but its head."""
 
     id: str
@@ -60,7 +60,7 @@ class SessionRecord(Record):
     tenant: str = ""
 
 
-class TagRecord(Record):
+class TagRecord(Record, frozen=True):
     """A name for a position."""
 
     name: str
@@ -68,7 +68,7 @@ class TagRecord(Record):
     seq: int
 
 
-class RunRecord(Record):
+class RunRecord(Record, frozen=True):
     """One driver's hold, while it lasts."""
 
     id: str
@@ -79,7 +79,7 @@ class RunRecord(Record):
     since: int = 0
 
 
-class ChildRecord(Record):
+class ChildRecord(Record, frozen=True):
     """A session started from this one."""
 
     session: str
@@ -87,7 +87,7 @@ class ChildRecord(Record):
     status: str = ""
 
 
-class ToolRecord(Record):
+class ToolRecord(Record, frozen=True):
     """A tool the agent has or used."""
 
     name: str
@@ -98,7 +98,7 @@ class ToolRecord(Record):
     uses: int = 0
 
 
-class FileRecord(Record):
+class FileRecord(Record, frozen=True):
     """A file the agent touched; digests are of its content where they are known."""
 
     path: str
@@ -111,7 +111,7 @@ class FileRecord(Record):
     root: str = "."
 
 
-class DecisionRecord(Record):
+class DecisionRecord(Record, frozen=True):
     """A choice that stands."""
 
     what: str
@@ -123,7 +123,7 @@ class DecisionRecord(Record):
     why: str = ""
 
 
-class PendingRecord(Record):
+class PendingRecord(Record, frozen=True):
     """Something intended and not begun."""
 
     what: str
@@ -131,7 +131,7 @@ class PendingRecord(Record):
     why: str = ""
 
 
-class CallRecord(Record):
+class CallRecord(Record, frozen=True):
     """A call that is open or in doubt."""
 
     call: str
@@ -144,7 +144,7 @@ class CallRecord(Record):
     status: CallStatus = "started"
 
 
-class PlanRecord(Record):
+class PlanRecord(Record, frozen=True):
     """One step of the plan."""
 
     step: str
@@ -154,7 +154,7 @@ class PlanRecord(Record):
     status: StepStatus = "pending"
 
 
-class FactRecord(Record):
+class FactRecord(Record, frozen=True):
     """A durable statement."""
 
     name: str
@@ -162,21 +162,21 @@ class FactRecord(Record):
     verified: bool = False
 
 
-class PreferenceRecord(Record):
+class PreferenceRecord(Record, frozen=True):
     """How the user likes things done."""
 
     name: str
     value: Any = None
 
 
-class DeadEndRecord(Record):
+class DeadEndRecord(Record, frozen=True):
     """An approach that was tried and does not work."""
 
     what: str
     why: str = ""
 
 
-class ArtifactRecord(Record):
+class ArtifactRecord(Record, frozen=True):
     """A named, versioned document; its content is the input of the commit that made this version."""
 
     name: str
@@ -187,7 +187,7 @@ class ArtifactRecord(Record):
     version: int = 1
 
 
-class WorkingRecord(Record):
+class WorkingRecord(Record, frozen=True):
     """A file, app or data source in play."""
 
     name: str
@@ -196,7 +196,7 @@ class WorkingRecord(Record):
     uses: int = 1
 
 
-class ApprovalRecord(Record):
+class ApprovalRecord(Record, frozen=True):
     """A person's standing yes or no."""
 
     tool: str
@@ -209,14 +209,14 @@ class ApprovalRecord(Record):
     verdict: str = "approved"
 
 
-class SpendRecord(Record):
+class SpendRecord(Record, frozen=True):
     """What one unit of budget has been used so far."""
 
     unit: str
     amount: int = 0
 
 
-class ScoreRecord(Record):
+class ScoreRecord(Record, frozen=True):
     """A judgement of a turn, a call or the session, in thousandths."""
 
     name: str
@@ -226,7 +226,7 @@ class ScoreRecord(Record):
     on: str = ""
 
 
-class EvictedRecord(Record):
+class EvictedRecord(Record, frozen=True):
     """A key that left the agent's view, and the seq that still holds it."""
 
     key: str
@@ -234,7 +234,7 @@ class EvictedRecord(Record):
     seq: int = 0
 
 
-class FlagRecord(Record):
+class FlagRecord(Record, frozen=True):
     """A mark somebody should look at."""
 
     name: str
@@ -243,14 +243,14 @@ class FlagRecord(Record):
     why: str = ""
 
 
-class ScratchRecord(Record):
+class ScratchRecord(Record, frozen=True):
     """A compactible note."""
 
     name: str
     value: Any = None
 
 
-class AppRecord(Record):
+class AppRecord(Record, frozen=True):
     """One field of the user's own state, and the version of the type that wrote it."""
 
     name: str
@@ -322,7 +322,7 @@ def file_key(root: str, path: str) -> str:
     return path if root == "." else f"{root}\n{path}"
 
 
-class ErasedRecord(Record, tag="erased"):
+class ErasedRecord(Record, frozen=True, tag="erased"):
     """What an erased record folds to: the fact of its erasure and the seq of the commit that did it."""
 
     erased: int

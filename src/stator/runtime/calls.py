@@ -1,7 +1,7 @@
 """Calls: intent on disk before the effect, outcome after, and the truth about what is not known.
 
-One attempt per call. What a tool reports is `ok` or `error`; what nobody reported is `in doubt` if the tool may have
-changed something, and `cancelled` if it only reads.
+One attempt per call. What a tool reports is `ok` or `error`; what nobody reported is `in doubt` if
+the tool may have changed something, and `cancelled` if it only reads.
 """
 
 from __future__ import annotations
@@ -13,8 +13,16 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 import msgspec
 
-from stator.errors import BadType, CallCancelled, CallError, CallFailed, InDoubt, InvalidInput, NotDone
-from stator.errors import StatorError
+from stator.errors import (
+    BadType,
+    CallCancelled,
+    CallError,
+    CallFailed,
+    InDoubt,
+    InvalidInput,
+    NotDone,
+    StatorError,
+)
 from stator.model import canon
 from stator.model.commit import Provenance
 from stator.model.ids import retype, short
@@ -81,10 +89,8 @@ class Tool(Generic[P, R]):
         return self.function(*args, **kwargs)
 
 
-def tool(
-    *, effect: Effect = "write", name: str = ""
-) -> Callable[[Callable[P, R]], Tool[P, R]]:
-    """Declare what calling a function does: `read` changes nothing, `idempotent` may be repeated, `write` is neither."""
+def tool(*, effect: Effect = "write", name: str = "") -> Callable[[Callable[P, R]], Tool[P, R]]:
+    """Declare what a call does: `read` changes nothing, `idempotent` may be repeated, else `write`."""
     if effect not in ("read", "idempotent", "write"):
         raise InvalidInput(f"unknown effect {effect!r:.40}", hint="read, idempotent or write")
 
@@ -102,19 +108,25 @@ class Calling:
         self._context = context
 
     def call(
-        self, function: Callable[..., Any] | Tool, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        function: Callable[..., Any] | Tool[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> Any:
         return self.try_call(function, args, kwargs).result()
 
     def try_call(
-        self, function: Callable[..., Any] | Tool, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        function: Callable[..., Any] | Tool[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> Outcome:
         declared = function if isinstance(function, Tool) else declare(function)
         check_sync(declared)
         intent = self._intend(declared, arguments(declared.function, args, kwargs))
         return self._run(declared, intent, args, kwargs)
 
-    def _intend(self, declared: Tool, given: dict[str, Any]) -> str:
+    def _intend(self, declared: Tool[..., Any], given: dict[str, Any]) -> str:
         turn = self._turn
         if turn._batch is not None:
             raise InvalidInput(
@@ -140,15 +152,19 @@ class Calling:
         return call
 
     def _run(
-        self, declared: Tool, call: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, declared: Tool[..., Any], call: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Outcome:
         try:
             value = declared.function(*args, **kwargs)
         except NotDone as error:
-            return self._record(declared, call, _failure(call, declared, "error", "not done", error))
+            return self._record(
+                declared, call, _failure(call, declared, "error", "not done", error)
+            )
         except InDoubt as error:
             return self._record(
-                declared, call, _failure(call, declared, "in doubt", "the tool does not know", error)
+                declared,
+                call,
+                _failure(call, declared, "in doubt", "the tool does not know", error),
             )
         except Exception as error:
             cause = type(error).__name__
@@ -160,7 +176,7 @@ class Calling:
             raise
         return self._succeed(declared, call, value)
 
-    def _succeed(self, declared: Tool, call: str, value: Any) -> Outcome:
+    def _succeed(self, declared: Tool[..., Any], call: str, value: Any) -> Outcome:
         """Record the result in the form in which it will always be read; refuse, loudly, what has none."""
         try:
             known = canon.from_plain(canon.to_plain(value, path="$.result"))
@@ -180,7 +196,7 @@ class Calling:
         return self._record(declared, call, done, output=value)
 
     def _record(
-        self, declared: Tool, call: str, outcome: Outcome, **fields: Any
+        self, declared: Tool[..., Any], call: str, outcome: Outcome, **fields: Any
     ) -> Outcome:
         if outcome.error:
             fields["output"] = {"error": outcome.cause, "message": outcome.error}
@@ -204,7 +220,7 @@ class Calling:
 
 
 def _failure(
-    call: str, declared: Tool, status: CallStatus, cause: str, error: BaseException
+    call: str, declared: Tool[..., Any], status: CallStatus, cause: str, error: BaseException
 ) -> Outcome:
     message = (error.what if isinstance(error, StatorError) else str(error)) or type(error).__name__
     safe = message.encode("utf-8", "replace").decode()[:MESSAGE_MAX]
@@ -221,7 +237,7 @@ def declare(function: Callable[..., Any]) -> Tool[..., Any]:
     return Tool(function, name)
 
 
-def check_sync(declared: Tool) -> None:
+def check_sync(declared: Tool[..., Any]) -> None:
     if inspect.iscoroutinefunction(declared.function):
         raise BadType(
             f"{declared.name} is async and this is the synchronous API",

@@ -1,7 +1,7 @@
 """What the runtime is given instead of taking: time, ids, and who is running.
 
-Filled in by `connect` (and by `testing`, with fakes); nothing in `runtime` reads a clock, draws randomness or looks at the
-environment by itself.
+Filled in by `connect` (and by `testing`, with fakes); nothing in `runtime` reads a clock, draws
+randomness or looks at the environment by itself.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from stator.model.state import (
     HOT_LIMIT,
     DecisionRecord,
     Entry,
+    FactRecord,
     FileRecord,
     Record,
     SessionRecord,
@@ -192,25 +193,27 @@ class SessionView:
         point = self.at(at)
         limits = {"decisions": HOT_LIMIT, "files": HOT_LIMIT}
         return {
-            name: self._store.entries(
-                point.session, name, at=point.seq, limit=limits.get(name)
-            )
+            name: self._store.entries(point.session, name, at=point.seq, limit=limits.get(name))
             for name in HOT
         }
 
-    def entries(self, collection: str, at: str = "head", *, limit: int | None = None) -> list[Entry]:
+    def entries(
+        self, collection: str, at: str = "head", *, limit: int | None = None
+    ) -> list[Entry]:
         """Live records of a collection, last touched first."""
         return self._entries(self.at(at), collection, limit)
 
     def _entries(self, point: Point, collection: str, limit: int | None = None) -> list[Entry]:
         return self._store.entries(point.session, collection, at=point.seq, limit=limit)
 
-    def fact(self, name: str) -> Any:
-        """The value of a fact, or None."""
-        entry = self._store.find(self._id, "facts", name)
-        if entry is None:
-            return None
-        return canon.from_plain(getattr(entry.record, "value", None))
+    def facts(self) -> dict[str, Any]:
+        """Facts by name."""
+        records = [entry.record for entry in self._store.entries(self._id, "facts")]
+        return {
+            record.name: canon.from_plain(record.value)
+            for record in records
+            if isinstance(record, FactRecord)
+        }
 
     # -- diff -------------------------------------------------------------------------------------
 
@@ -278,7 +281,11 @@ class SessionView:
             return entry.record if entry is not None else None
 
         return diffs.fold_range(
-            versions, before, whys, start=a.shown, end=b.shown,
+            versions,
+            before,
+            whys,
+            start=a.shown,
+            end=b.shown,
             calls=self._calls_in(session, a.seq, b.seq),
         )
 
@@ -356,7 +363,11 @@ class SessionView:
         return [line for line in lines.values() if standing is None or line.stands is standing]
 
     def calls(
-        self, *, status: str | None = None, tool: str | None = None, last: int | None = None,
+        self,
+        *,
+        status: str | None = None,
+        tool: str | None = None,
+        last: int | None = None,
         limit: int = 100,
     ) -> list[CallRow]:
         """Calls, newest first; `status` may also be `failed` (did not end ok) or `open` (no outcome yet)."""
@@ -488,10 +499,12 @@ def _turn_reasons(store: Store, session: str, turn: int, path: str) -> list[Reas
     commits = store.commits(session, after=rows[0].first - 1, upto=rows[0].last, load=True)
     decisions = [_decision(commit) for commit in commits if commit.kind == "decision"]
     calls = [
-        _call(commit, path) for commit in commits if commit.kind == "call" and _mentions(commit, path)
+        _call(commit, path)
+        for commit in commits
+        if commit.kind == "call" and _mentions(commit, path)
     ]
     if decisions:
-        return [reason for reason in decisions if reason] + calls
+        return decisions + calls
     said = [_said(commit) for commit in commits if commit.kind in ("turn", "entry")]
     return calls + said
 

@@ -26,7 +26,9 @@ def find_session(store: Store, text: str, *, project: str | None = None) -> Sess
     if text == "last":
         rows = store.sessions(SessionQuery(project=project), limit=1).rows
         if not rows:
-            raise NotFound("there are no sessions here yet", hint="stator ls --all looks everywhere")
+            raise NotFound(
+                "there are no sessions here yet", hint="stator ls --all looks everywhere"
+            )
         return rows[0]
     if is_id(text, "session"):
         return store.session(text)
@@ -36,7 +38,9 @@ def find_session(store: Store, text: str, *, project: str | None = None) -> Sess
     if not rows and (suffix := suffix_of(text, "session")):
         rows = store.sessions(SessionQuery(suffix=suffix), limit=CANDIDATES).rows
     if not rows:
-        raise NotFound(f"no session {text!r:.80}", hint="stator ls shows what there is", session=text)
+        raise NotFound(
+            f"no session {text!r:.80}", hint="stator ls shows what there is", session=text
+        )
     if len(rows) > 1:
         raise Ambiguous(
             f"{len(rows)} sessions answer to {text!r:.80}",

@@ -71,9 +71,7 @@ class Session(SessionView, Recorder, Generic[A]):
 
     def _append(self, drafts: Sequence[Draft]) -> list[Commit]:
         if self._left:
-            raise WrongState(
-                f"session {self._id} was left", hint="open it again", session=self._id
-            )
+            raise WrongState(f"session {self._id} was left", hint="open it again", session=self._id)
         return self._store.append(self._id, drafts)
 
     def _submit(self, draft: Draft) -> str:
@@ -97,7 +95,8 @@ class Session(SessionView, Recorder, Generic[A]):
         self._append([*self._close_out(row), begin])
 
     def _close_out(self, row: SessionRow) -> list[Draft]:
-        """What a driver that died left behind, said: unknown writes are in doubt, its turn is interrupted.
+        """What a driver that died left behind, said: unknown writes are in doubt, its turn is
+        interrupted.
 
         Nothing is executed, and nothing at all is said of a driver that may still be alive.
         """
@@ -165,7 +164,8 @@ class Session(SessionView, Recorder, Generic[A]):
     def erase(
         self, ref: str = "", *, fields: Sequence[str] = (), record: tuple[str, str] | None = None
     ) -> str:
-        """Erase content fields of the commit at `ref` (none named: all), or every version of a record.
+        """Erase content fields of the commit at `ref` (none named: all), or every version of a
+        record.
 
         The bytes are gone from the file when this returns; the chain still verifies.
         """
@@ -263,8 +263,9 @@ class Store:
     ) -> Session[Any]:
         """Create the session or take it up again, and drive it.
 
-        `busy` says what to do when another driver has it: "fail" with who it is, "fork" it and drive the fork, or "take" it from a
-        driver that does not answer. (To only look, `read` needs no lease.)
+        `busy` says what to do when another driver has it: "fail" with who it is, "fork" it and
+        drive the fork, or "take" it from a driver that does not answer. (To only look, `read` needs
+        no lease.)
         """
         if busy not in ("fail", "read", "fork", "take"):
             raise InvalidInput(f"unknown busy mode {busy!r:.40}", hint="fail, fork or take")
@@ -297,8 +298,13 @@ class Store:
             lease = self.port.acquire(row.id, self._holder())
         try:
             return Session(
-                self.port, self.port.session(row.id), self.context, lease,
-                app_type=app, app_version=app_version, upcasts=upcasts,
+                self.port,
+                self.port.session(row.id),
+                self.context,
+                lease,
+                app_type=app,
+                app_version=app_version,
+                upcasts=upcasts,
             )
         except StatorError:
             self.port.release(lease)
@@ -329,7 +335,9 @@ class Store:
     def read(self, name: str, *, project: str | None = None, **app: Any) -> SessionView:
         """A session to look at: by id, end of an id, name, or `last`. Needs no lease, changes nothing."""
         scope = self.context.project if project is None else project
-        return SessionView(self.port, find_session(self.port, name, project=scope or None).id, **app)
+        return SessionView(
+            self.port, find_session(self.port, name, project=scope or None).id, **app
+        )
 
     def contribute(self, name: str, *, principal: str = "") -> Contributor:
         """Add decisions, facts, tags, scores and the like to a session somebody else drives."""
@@ -364,8 +372,13 @@ class Store:
         return self.port.sessions(query, cursor=cursor, limit=limit)
 
     def calls(
-        self, *, project: str | None = None, statuses: Sequence[str] = (), tool: str | None = None,
-        cursor: tuple[int, ...] | None = None, limit: int = 100,
+        self,
+        *,
+        project: str | None = None,
+        statuses: Sequence[str] = (),
+        tool: str | None = None,
+        cursor: tuple[int, ...] | None = None,
+        limit: int = 100,
     ) -> Page[CallRow]:
         """Calls of a project or the whole store, newest session first."""
         query = CallQuery(project=project, statuses=tuple(statuses), tool=tool)
@@ -418,5 +431,6 @@ class Contributor(Recorder):
         point = SessionView(self._store, self._id).at(at)
         commits = self._store.commits(self._id, after=point.seq - 1, upto=point.seq, load=False)
         hashed = commits[0].hash if commits else ""
-        return self._record("tag", Upsert("tags", TagRecord(name=text(name, "name"), seq=point.seq, hash=hashed)))
-
+        return self._record(
+            "tag", Upsert("tags", TagRecord(name=text(name, "name"), seq=point.seq, hash=hashed))
+        )

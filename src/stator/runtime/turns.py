@@ -1,7 +1,7 @@
 """A turn: one prompt-to-idle cycle, and everything an agent may record in it.
 
-Each method appends one typed commit and returns its id. Inside `with t.batch():` they are collected and appended together, in one
-transaction.
+Each method appends one typed commit and returns its id. Inside `with t.batch():` they are collected
+and appended together, in one transaction.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ class Recorder:
         factors: Mapping[str, Any] | None = None,
         supersedes: str = "",
     ) -> str:
-        """Record a choice and its reason. One on the same `topic` supersedes the one that stands there.
+        """Record a choice and its reason. One on the same `topic` supersedes the one that stands
+        there.
 
         `confidence` is from 0 to 1. `supersedes` names the id of a decision that has no topic.
         """
@@ -190,9 +191,7 @@ class Turn(Recorder):
         self._batch: list[Draft] | None = None
         self._ended = False
         self._calling = Calling(self, session.context)
-        draft = session._draft(
-            "turn", input=prompt, key=key, actor="user", provenance=FROM_USER
-        )
+        draft = session._draft("turn", input=prompt, key=key, actor="user", provenance=FROM_USER)
         commit = session._append([draft])[0]
         self.id = retype(commit.id, "turn")
         self.number = commit.turn
@@ -220,15 +219,17 @@ class Turn(Recorder):
 
     @contextlib.contextmanager
     def batch(self) -> Iterator[None]:
-        """Collect what is recorded inside and append it at the end, all or nothing, in one transaction.
+        """Collect what is recorded inside and append it at the end, all or nothing, in one
+        transaction.
 
-        Calls cannot be made in a batch: their intent must be on disk before they run. If the block raises, nothing of it is
-        recorded.
+        Calls cannot be made in a batch: their intent must be on disk before they run. If the block
+        raises, nothing of it is recorded.
         """
         self._check_open()
         if self._batch is not None:
             raise BadTurn("a batch is open already", hint="batches do not nest")
-        self._batch = collected = []
+        collected: list[Draft] = []
+        self._batch = collected
         try:
             yield
         finally:
@@ -262,7 +263,9 @@ class Turn(Recorder):
     def use(self, kind: UseKind, name: str, *, detail: str = "") -> str:
         """Record a file, app or data source that is in play."""
         if kind not in ("file", "app", "data"):
-            raise InvalidInput(f"unknown kind {kind!r:.40}", path="$.kind", hint="file, app or data")
+            raise InvalidInput(
+                f"unknown kind {kind!r:.40}", path="$.kind", hint="file, app or data"
+            )
         record = WorkingRecord(kind=kind, name=text(name, "name"), detail=detail)
         return self._record("use", Upsert("working_set", record))
 
@@ -283,14 +286,19 @@ class Turn(Recorder):
 
     # -- calling ----------------------------------------------------------------------------------
 
-    def call(self, function: Callable[..., Any] | Tool, /, *args: Any, **kwargs: Any) -> Any:
-        """Run a tool and return its result; its intent is on disk before it runs, its outcome after.
+    def call(
+        self, function: Callable[..., Any] | Tool[..., Any], /, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Run a tool and return its result; its intent is on disk before it runs, its outcome
+        after.
 
         Raises `CallFailed` with the tool's exception as cause, or `InDoubt` where nobody knows.
         """
         return self._calling.call(function, args, kwargs)
 
-    def try_call(self, function: Callable[..., Any] | Tool, /, *args: Any, **kwargs: Any) -> Outcome:
+    def try_call(
+        self, function: Callable[..., Any] | Tool[..., Any], /, *args: Any, **kwargs: Any
+    ) -> Outcome:
         """Run a tool and return its outcome, whatever it is, to branch on."""
         return self._calling.try_call(function, args, kwargs)
 
@@ -344,9 +352,8 @@ def per_mille(confidence: float | None) -> int | None:
     """Confidence from 0 to 1 as the whole per-mille that is recorded."""
     if confidence is None:
         return None
-    if not isinstance(confidence, (int, float)) or not 0 <= confidence <= 1:
+    if not 0 <= confidence <= 1:
         raise InvalidInput(
             f"confidence is from 0 to 1, got {confidence!r:.40}", path="$.confidence"
         )
     return round(confidence * CONFIDENCE_MAX)
-

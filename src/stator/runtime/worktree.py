@@ -38,8 +38,8 @@ def _in_git(root: str) -> bool:
 
 def _git(root: str, *arguments: str) -> str | None:
     try:
-        done = subprocess.run(  # noqa: S603 - a fixed program and fixed arguments
-            ["git", "--no-optional-locks", *arguments],  # noqa: S607
+        done = subprocess.run(
+            ["git", "--no-optional-locks", *arguments],
             cwd=root,
             capture_output=True,
             timeout=TIMEOUT_S,

@@ -1,7 +1,8 @@
 """Compression of what a store keeps: zstd with a dictionary that ships with the package.
 
-A frame is one codec byte and the data. The dictionary is named by that byte and never changes: a better one would be
-a new byte. It was trained on public source text, never on a store's content, so it holds nothing of anybody's sessions.
+A frame is one codec byte and the data. The dictionary is named by that byte and never changes: a
+better one would be a new byte. It was trained on public source text, never on a store's content, so
+it holds nothing of anybody's sessions.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ FRAME_MAX = 80 * 1024 * 1024
 _dictionary = zstd.ZstdDict(
     files("stator.store").joinpath("dictionary_1.bin").read_bytes(), is_raw=False
 )
-_options = {
+_options: dict[int, int] = {
     zstd.CompressionParameter.compression_level: LEVEL,
     zstd.CompressionParameter.dict_id_flag: 0,
     zstd.CompressionParameter.checksum_flag: 0,

@@ -258,8 +258,11 @@ class MemoryStore:
             raise InvalidInput("a session begins with its open or fork commit", path="$.kind")
         if kept.commits:
             check_lease(
-                mode=record.mode, kind=draft.kind, epoch=draft.epoch,
-                current=kept.epoch if kept.holder else 0, session=record.id,
+                mode=record.mode,
+                kind=draft.kind,
+                epoch=draft.epoch,
+                current=kept.epoch if kept.holder else 0,
+                session=record.id,
             )
             check_transition(draft.kind, record.status, record.id)
         prev = log[-1].hash if log else chain.GENESIS
@@ -475,8 +478,13 @@ class MemoryStore:
             chosen = [self._find(session)] if session else list(self._sessions.values())[::-1]
             return [
                 Touch(
-                    session=owner, seq=version.seq, turn=version.turn, id=version.op.id, key=key,
-                    collection=collection, dropped=isinstance(version.op, Drop),
+                    session=owner,
+                    seq=version.seq,
+                    turn=version.turn,
+                    id=version.op.id,
+                    key=key,
+                    collection=collection,
+                    dropped=isinstance(version.op, Drop),
                 )
                 for kept in chosen
                 if project is None or kept.record.project == project
@@ -608,8 +616,14 @@ def _calls(log: Iterable[Commit]) -> list[CallRow]:
             latest[commit.call] = len(rows)
             rows.append(
                 CallRow(
-                    session=commit.session, call=commit.call, tool=commit.tool, seq=commit.seq,
-                    turn=commit.turn, at=commit.at, effect=commit.effect, attempt=commit.attempt,
+                    session=commit.session,
+                    call=commit.call,
+                    tool=commit.tool,
+                    seq=commit.seq,
+                    turn=commit.turn,
+                    at=commit.at,
+                    effect=commit.effect,
+                    attempt=commit.attempt,
                 )
             )
         elif commit.kind in ("outcome", "settlement") and commit.call in latest:
@@ -660,7 +674,9 @@ def _lineage(parent: SessionRecord, seq: int) -> list[Segment]:
     low = parent.lineage[-1].upto if parent.lineage else 0
     whole = [*parent.lineage, Segment(session=parent.id, after=low, upto=seq)]
     return [
-        msgspec.structs.replace(part, upto=min(part.upto, seq)) for part in whole if part.after < seq
+        msgspec.structs.replace(part, upto=min(part.upto, seq))
+        for part in whole
+        if part.after < seq
     ]
 
 
@@ -689,4 +705,6 @@ def _matches(record: SessionRecord, query: SessionQuery) -> bool:
 
 def _check_collection(collection: str) -> None:
     if collection not in COLLECTIONS:
-        raise BadQuery(f"no collection {collection!r:.40}", hint=f"one of: {', '.join(COLLECTIONS)}")
+        raise BadQuery(
+            f"no collection {collection!r:.40}", hint=f"one of: {', '.join(COLLECTIONS)}"
+        )

@@ -1,11 +1,12 @@
 """The port: everything a store must do. Docstrings are the contract; `store.contract` tests it.
 
-Synchronous: one method, one transaction. A method that raises has changed nothing, unless it says otherwise. No method reads
-the environment, prints, or decides policy: redaction, reduction and hashing are `model.seal`, which every store
-calls inside its append transaction.
+Synchronous: one method, one transaction. A method that raises has changed nothing, unless it says
+otherwise. No method reads the environment, prints, or decides policy: redaction, reduction and
+hashing are `model.seal`, which every store calls inside its append transaction.
 
-Positions are seqs. A session's log is the log of its lineage up to the fork and its own after it; every method that takes a
-session and a range of seqs reads across that border without the caller noticing.
+Positions are seqs. A session's log is the log of its lineage up to the fork and its own after it;
+every method that takes a session and a range of seqs reads across that border without the caller
+noticing.
 """
 
 from __future__ import annotations
@@ -55,8 +56,9 @@ class Store(Protocol):
     def create(self, drafts: Sequence[Draft]) -> tuple[SessionRow, bool]:
         """Create the session whose `open` or `fork` commit leads `drafts`, atomically with them.
 
-        Returns the row and True; if a session of that tenant, project and name is there already, its row and False, and
-        nothing is written. An id that exists under another name is `Conflict`.
+        Returns the row and True; if a session of that tenant, project and name is there already,
+        its row and False, and nothing is written. An id that exists under another name is
+        `Conflict`.
         """
         ...
 
@@ -75,8 +77,8 @@ class Store(Protocol):
     def acquire(self, session: str, holder: Holder, *, take: bool = False) -> Lease:
         """Take the lease: a new store-wide epoch, checked by every later append.
 
-        A holder proven dead is replaced. One that is alive, or not proven dead, is `Busy` unless `take`, which fences it: its
-        next append raises `LeaseLost`.
+        A holder proven dead is replaced. One that is alive, or not proven dead, is `Busy` unless
+        `take`, which fences it: its next append raises `LeaseLost`.
         """
         ...
 
@@ -96,18 +98,21 @@ class Store(Protocol):
     ) -> list[Commit]:
         """Append all drafts or none, in order, durably: acknowledged means on disk.
 
-        A draft whose id is in the log already is answered with that commit if the caller's part is the same and `IdReused` if
-        not; one whose (kind, origin, attempt) is there is answered with that one. `if_head` is compare-and-set on the head's hash
-        (`HeadMoved`). The lease is checked inside the transaction (`LeaseLost`), and so is the lifecycle (`WrongState`).
+        A draft whose id is in the log already is answered with that commit if the caller's part is
+        the same and `IdReused` if not; one whose (kind, origin, attempt) is there is answered with
+        that one. `if_head` is compare-and-set on the head's hash (`HeadMoved`). The lease is
+        checked inside the transaction (`LeaseLost`), and so is the lifecycle (`WrongState`).
         `barrier` asks a store in `barrier` mode for a durable commit now.
         """
         ...
 
     def ingest(self, commits: Sequence[Commit]) -> int:
-        """Append sealed commits of one session as they are, as a bundle brings them; how many were new.
+        """Append sealed commits of one session as they are, as a bundle brings them; how many were
+        new.
 
-        They must continue what is there: same prefix, unbroken chain (`BrokenChain`, naming the first bad one; nothing is
-        written). Sessions that do not exist yet begin with their `open` or `fork` commit.
+        They must continue what is there: same prefix, unbroken chain (`BrokenChain`, naming the
+        first bad one; nothing is written). Sessions that do not exist yet begin with their `open`
+        or `fork` commit.
         """
         ...
 
@@ -133,7 +138,12 @@ class Store(Protocol):
         ...
 
     def turns(
-        self, session: str, *, after: int = 0, upto: int | None = None, newest_first: bool = False,
+        self,
+        session: str,
+        *,
+        after: int = 0,
+        upto: int | None = None,
+        newest_first: bool = False,
         limit: int = 1000,
     ) -> list[TurnRow]:
         """Turns with `after < number <= upto`."""
@@ -147,7 +157,9 @@ class Store(Protocol):
         """Live records of a collection at a seq (default: head), last touched first; all, or the newest `limit`."""
         ...
 
-    def find(self, session: str, collection: str, key: str, *, at: int | None = None) -> Entry | None:
+    def find(
+        self, session: str, collection: str, key: str, *, at: int | None = None
+    ) -> Entry | None:
         """The live record that answers to a natural key at a seq (default: head)."""
         ...
 
@@ -198,5 +210,3 @@ class Store(Protocol):
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
         """Read-only SQL over the documented views, bounded in rows and time: (column names, rows)."""
         ...
-
-

@@ -3,9 +3,9 @@
     id     16 bytes      hash   32 bytes      salts  16 bytes per content item that is not erased
     body   one codec byte, then msgpack of `Envelope`, compressed
 
-Salts, ids and hashes are random, so they stay out of the compressed part. `prev` is the hash of the row before (or
-the parent commit's, for the first row of a fork) and is not stored twice. Additive only: a field may be appended to `Envelope`
-with a default, nothing may be removed or moved.
+Salts, ids and hashes are random, so they stay out of the compressed part. `prev` is the hash of the
+row before (or the parent commit's, for the first row of a fork) and is not stored twice. Additive
+only: a field may be appended to `Envelope` with a default, nothing may be removed or moved.
 """
 
 from __future__ import annotations
@@ -151,7 +151,10 @@ def to_row(commit: Commit, digest: Digest) -> Row:
         commit.v,
     )
     return Row(
-        to_bytes(commit.id), bytes.fromhex(commit.hash), salts, compress(_pack(envelope)),
+        to_bytes(commit.id),
+        bytes.fromhex(commit.hash),
+        salts,
+        compress(_pack(envelope)),
         tuple(blobs),
     )
 

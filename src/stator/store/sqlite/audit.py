@@ -1,6 +1,7 @@
 """Auditing a store file: pages, schema, and every projection against what the log says.
 
-The hash chain is checked above the port, the same way for every store; this is what only the SQLite store can know.
+The hash chain is checked above the port, the same way for every store; this is what only the SQLite
+store can know.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from stator.model.ids import from_bytes, to_bytes
 from stator.model.query import Finding
 from stator.store.sqlite import connection as opening
 from stator.store.sqlite import reader
+from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import (
     SQL,
     Ledger,
@@ -27,21 +29,23 @@ REBUILD = "the log is intact; make the indexes again with: stator doctor --rebui
 
 def audit(db: apsw.Connection, path: str) -> Iterator[Finding]:
     """Everything wrong with a store, one finding each."""
-    for (message,) in db.execute("PRAGMA integrity_check(20)").fetchall():
+    for (message,) in many(db, "PRAGMA integrity_check(20)"):
         if message != "ok":
-            yield Finding(what=str(message), check="pages", hint="restore a copy; see: stator doctor")
+            yield Finding(
+                what=str(message), check="pages", hint="restore a copy; see: stator doctor"
+            )
     if opening.fingerprint(db) != opening.expected_fingerprint(db.pragma("user_version")):
         yield Finding(what="tables, views or triggers that are not ours", check="schema")
     yield from _strays(db)
-    for s, identifier in db.execute(SQL["session_ids"]).fetchall():
+    for s, identifier in many(db, SQL["session_ids"]):
         place = reader.load_place(db, from_bytes(identifier, "session"), with_tail=False)
         yield from _session(db, s, place)
 
 
 def _strays(db: apsw.Connection) -> Iterator[Finding]:
     """Rows that belong to no session."""
-    known = {s for s, _ in db.execute(SQL["session_ids"]).fetchall()}
-    for (s,) in db.execute("SELECT DISTINCT k >> 40 FROM log").fetchall():
+    known = {s for s, _ in many(db, SQL["session_ids"])}
+    for (s,) in many(db, "SELECT DISTINCT k >> 40 FROM log"):
         if s not in known:
             yield Finding(what=f"commits of a session that has no row (ordinal {s})", check="log")
 
@@ -59,7 +63,9 @@ def _session(db: apsw.Connection, s: int, place: Place) -> Iterator[Finding]:
     if ledger.commits != place.ledger.commits or ledger.calls != place.ledger.calls:
         yield Finding(
             what=f"counts {place.ledger.commits} commits, the log has {ledger.commits}",
-            check="counts", session=session, hint=REBUILD,
+            check="counts",
+            session=session,
+            hint=REBUILD,
         )
     yield from _snapshots(db, s, place)
 
@@ -88,51 +94,64 @@ def _versions(db: apsw.Connection, s: int, session: str, tail: Tail) -> Iterator
     for place in sorted(expected.keys() | actual.keys()):
         if expected.get(place) != actual.get(place):
             yield Finding(
-                what="a state row does not match the log", check="state", session=session,
-                seq=place[1], hint=REBUILD,
+                what="a state row does not match the log",
+                check="state",
+                session=session,
+                seq=place[1],
+                hint=REBUILD,
             )
             return
 
 
 def _ids(db: apsw.Connection, s: int, session: str, tail: Tail) -> Iterator[Finding]:
     for item in tail.commits:
-        row = db.execute(SQL["commit_find"], (item.id,)).fetchone()
+        row = one(db, SQL["commit_find"], (item.id,))
         if row is None or row[0] != reader.key(s, item.seq):
             yield Finding(
-                what="the index of commit ids does not match the log", check="ids",
-                session=session, seq=item.seq, hint=REBUILD,
+                what="the index of commit ids does not match the log",
+                check="ids",
+                session=session,
+                seq=item.seq,
+                hint=REBUILD,
             )
             return
     for turn, _, last, _, _ in tail.turns():
-        row = db.execute(SQL["turn_range"], (s, turn - 1, turn)).fetchone()
+        row = one(db, SQL["turn_range"], (s, turn - 1, turn))
         if row is None or row[2] < last:
             yield Finding(
-                what=f"the index of turns does not match the log at t{turn}", check="turns",
-                session=session, seq=last, hint=REBUILD,
+                what=f"the index of turns does not match the log at t{turn}",
+                check="turns",
+                session=session,
+                seq=last,
+                hint=REBUILD,
             )
             return
     intents, _ = tail.calls()
     for intent in intents:
-        row = db.execute(
-            "SELECT call, tool FROM call_ix WHERE s = ? AND seq = ?", (s, intent.seq)
-        ).fetchone()
+        row = one(db, "SELECT call, tool FROM call_ix WHERE s = ? AND seq = ?", (s, intent.seq))
         if row is None or row != (to_bytes(intent.call), intent.tool):
             yield Finding(
-                what="the index of calls does not match the log", check="calls", session=session,
-                seq=intent.seq, hint=REBUILD,
+                what="the index of calls does not match the log",
+                check="calls",
+                session=session,
+                seq=intent.seq,
+                hint=REBUILD,
             )
             return
 
 
 def _snapshots(db: apsw.Connection, s: int, place: Place) -> Iterator[Finding]:
     """Each snapshot must be what the one before it and the versions since make."""
-    rows = db.execute("SELECT c, seq FROM snap WHERE s = ? ORDER BY c, seq", (s,)).fetchall()
+    rows = many(db, "SELECT c, seq FROM snap WHERE s = ? ORDER BY c, seq", (s,))
     for number, seq in rows:
         _, stored = snapshot_before(db, s, number, seq - 1, seq)
         if stored != live_pointers(db, s, number, place.low, seq, before=seq):
             yield Finding(
-                what="a snapshot does not match the log", check="snapshots",
-                session=place.record.id, seq=seq, hint=REBUILD,
+                what="a snapshot does not match the log",
+                check="snapshots",
+                session=place.record.id,
+                seq=seq,
+                hint=REBUILD,
             )
             return
 
@@ -143,8 +162,8 @@ def usage(db: apsw.Connection) -> dict[str, int]:
     found = {
         "file": page * int(db.pragma("page_count")),
         "free": page * int(db.pragma("freelist_count")),
-        "log": int(db.execute(SQL["bytes_log"]).fetchone()[0]),
-        "blobs": int(db.execute(SQL["bytes_blob"]).fetchone()[0]),
+        "log": int(one(db, SQL["bytes_log"])[0]),
+        "blobs": int(one(db, SQL["bytes_blob"])[0]),
     }
     found["indexes"] = max(0, found["file"] - found["free"] - found["log"] - found["blobs"])
     return found

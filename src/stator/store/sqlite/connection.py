@@ -1,7 +1,9 @@
-"""Opening a SQLite store: what is refused, what is set, and the guards that stand before an acknowledgement.
+"""Opening a SQLite store: what is refused, what is set, and the guards that stand before an
+acknowledgement.
 
-Nothing here opens the database file but SQLite itself: one `open`/`close` of it elsewhere in the process would drop
-SQLite's POSIX locks, and commits acknowledged after that could be lost. Files are only ever `stat`ed.
+Nothing here opens the database file but SQLite itself: one `open`/`close` of it elsewhere in the
+process would drop SQLite's POSIX locks, and commits acknowledged after that could be lost. Files
+are only ever `stat`ed.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import time
 from collections.abc import Iterator
 from functools import cache
 from hashlib import sha256
-from typing import Literal
+from typing import Any, Literal
 
 import apsw
 
@@ -75,7 +77,11 @@ _TRANSLATIONS: tuple[tuple[type[apsw.Error], type[StoreError], str], ...] = (
     (apsw.CorruptError, StoreCorrupt, "run: stator doctor"),
     (apsw.FullError, StoreFull, "free some space; reading goes on, writing resumes by itself"),
     (apsw.ReadOnlyError, StoreReadOnly, "the file or its folder cannot be written"),
-    (apsw.BusyError, StoreBusy, "another process has held the store for a minute; see: stator doctor"),
+    (
+        apsw.BusyError,
+        StoreBusy,
+        "another process has held the store for a minute; see: stator doctor",
+    ),
     (apsw.CantOpenError, NotAStore, "the file cannot be opened"),
     (apsw.IOError, StoreFailed, "the disk reported an error; nothing was acknowledged"),
 )
@@ -98,6 +104,16 @@ def open_connection(path: str, access: Access, synchronous: str = "FULL") -> aps
             connection.close()
             raise
     return connection
+
+
+def one(db: apsw.Connection, sql: str, values: Any = ()) -> Any:
+    """The first row of an answer as a tuple, or None. SQLite rows have no static types; callers name theirs."""
+    return db.execute(sql, values).fetchone()
+
+
+def many(db: apsw.Connection, sql: str, values: Any = ()) -> list[Any]:
+    """All rows of an answer as tuples."""
+    return db.execute(sql, values).fetchall()
 
 
 def check_path(path: str) -> None:
@@ -215,15 +231,16 @@ class Patience:
             self._since = now
         if now - self._since > BUSY_SECONDS:
             return False
-        time.sleep(random.uniform(0.0002, 0.002 * min(tries + 1, 5)))  # noqa: S311 - jitter
+        time.sleep(random.uniform(0.0002, 0.002 * min(tries + 1, 5)))
         return True
 
 
 def create(path: str) -> bool:
-    """Make a new store, complete before it is visible under its name; False if another was there first.
+    """Make a new store, complete before it is visible under its name; False if another was there
+    first.
 
-    Built beside its place and then linked there, so that any number of processes may do this at once and nobody ever sees,
-    or initialises over, a half-made file.
+    Built beside its place and then linked there, so that any number of processes may do this at
+    once and nobody ever sees, or initialises over, a half-made file.
     """
     if not path or "\0" in path:
         raise NotAStore("a store needs a path", hint="for example: stator.db")
@@ -235,7 +252,9 @@ def create(path: str) -> bool:
         os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except OSError as error:
         raise NotAStore(
-            f"{path}: cannot be created: {error.strerror}", hint="does the folder exist?", store=path
+            f"{path}: cannot be created: {error.strerror}",
+            hint="does the folder exist?",
+            store=path,
         ) from None
     try:
         with translated(path):

@@ -1,6 +1,8 @@
-"""Erasure: bytes and salt of a content item leave the file; its commitment and the seq of the erasure stay.
+"""Erasure: bytes and salt of a content item leave the file; its commitment and the seq of the
+erasure stay.
 
-Runs inside the transaction of the erasure commit. Freed space is zeroed by `secure_delete`; the store truncates the WAL afterwards.
+Runs inside the transaction of the erasure commit. Freed space is zeroed by `secure_delete`; the
+store truncates the WAL afterwards.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from stator.model.delta import Put
 from stator.model.state import COLLECTIONS, ErasedRecord
 from stator.store.rows import to_row
 from stator.store.sqlite import reader
+from stator.store.sqlite.connection import one
 from stator.store.sqlite.projection import SQL
 from stator.store.sqlite.reader import Place
 
@@ -103,10 +106,10 @@ def _release_blob(db: apsw.Connection, item: Item, key: int) -> None:
     if not isinstance(item, Large):
         return
     slot = int.from_bytes(item.digest[:8], "big") >> 1
-    while (row := db.execute(SQL["blob_get"], (slot,)).fetchone()) is not None:
+    while (row := one(db, SQL["blob_get"], (slot,))) is not None:
         if row[0] == item.digest:
             db.execute(SQL["blob_use_delete"], (slot, key))
-            if db.execute(SQL["blob_used"], (slot,)).fetchone() is None:
+            if one(db, SQL["blob_used"], (slot,)) is None:
                 db.execute(SQL["blob_delete"], (slot,))
             return
         slot += 1

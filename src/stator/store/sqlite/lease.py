@@ -1,8 +1,8 @@
 """Liveness of drivers on one machine: a POSIX record lock on byte `epoch` of `<store>-lease`.
 
-The lock goes when the process goes, whatever killed it, and is not inherited by a fork; no pid is trusted and no
-heartbeat is needed. POSIX drops a process's locks on a file when *any* of its descriptors on it is closed, so the file is opened
-once per process and never closed.
+The lock goes when the process goes, whatever killed it, and is not inherited by a fork; no pid is
+trusted and no heartbeat is needed. POSIX drops a process's locks on a file when *any* of its
+descriptors on it is closed, so the file is opened once per process and never closed.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ def let_go(path: str, epoch: int) -> None:
 def is_live(path: str, epoch: int) -> bool:
     """Whether some process holds `epoch`. Asking never disturbs a holder.
 
-    Our own holds are known from the table: asking the kernel for a shared lock would weaken them. A shared test lock cannot be
-    mistaken for a holder by another tester, and no driver ever waits for an old epoch.
+    Our own holds are known from the table: asking the kernel for a shared lock would weaken them. A
+    shared test lock cannot be mistaken for a holder by another tester, and no driver ever waits for
+    an old epoch.
     """
     if not epoch:
         return False

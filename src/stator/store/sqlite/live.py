@@ -1,7 +1,7 @@
 """A session as its writer keeps it between appends: head, place, and the live records it has met.
 
-A cache and nothing more: whatever is here can be read again from the file, and is, when another connection has
-written.
+A cache and nothing more: whatever is here can be read again from the file, and is, when another
+connection has written.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Projections: indexes and state rows made from the log, flushed lazily.
 
-A session's `Tail` is what its log holds beyond `session.flushed`. Readers look at the flushed tables plus the tail;
-whoever makes a tail too long flushes it. Deleting every row these functions write and rebuilding gives the same answers.
+A session's `Tail` is what its log holds beyond `session.flushed`. Readers look at the flushed
+tables plus the tail; whoever makes a tail too long flushes it. Deleting every row these functions
+write and rebuilding gives the same answers.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from stator.model.query import Counts
 from stator.model.state import COLLECTIONS, KEYLESS, ErasedRecord, key_of
 from stator.store.compress import compress, decompress
 from stator.store.sql import statements
+from stator.store.sqlite.connection import one
 
 SQL = statements("sqlite.sql")
 
@@ -185,7 +187,7 @@ class Tail:
 
     def counted(self, ledger: Ledger) -> Ledger:
         """The ledger with the tail counted in."""
-        intents, outcomes = self.calls()
+        intents, _ = self.calls()
         ended = [item for item in self.commits if item.kind == "outcome"]
         settled = [item for item in self.commits if item.kind == "settlement"]
         doubts = [item for item in ended if item.status == "in doubt"]
@@ -250,16 +252,23 @@ def _flush_calls(connection: apsw.Connection, s: int, low: int, tail: Tail) -> N
         SQL["call_insert"],
         [
             (
-                s, item.seq, to_bytes(item.call), item.tool, item.effect, "started", "",
-                item.attempt, 0, item.turn, item.at,
+                s,
+                item.seq,
+                to_bytes(item.call),
+                item.tool,
+                item.effect,
+                "started",
+                "",
+                item.attempt,
+                0,
+                item.turn,
+                item.at,
             )
             for item in intents
         ],
     )
     for call, item in outcomes.items():
-        found = connection.execute(
-            "SELECT k FROM commit_ix WHERE id = ?", (to_bytes(call),)
-        ).fetchone()
+        found = one(connection, "SELECT k FROM commit_ix WHERE id = ?", (to_bytes(call),))
         if found is not None:
             connection.execute(
                 SQL["call_outcome"], (item.status, item.cause, item.seq, s, found[0] & SEQ_MASK)
@@ -279,7 +288,8 @@ def _flush_snaps(
 ) -> dict[int, tuple[int, int, int]]:
     """Snapshot each collection whose versions since the last one outnumber what was live in it.
 
-    So that the cost of all snapshots is at most one pointer a version, and reading back at most one version a live record.
+    So that the cost of all snapshots is at most one pointer a version, and reading back at most one
+    version a live record.
     """
     touched: dict[int, int] = {}
     for item in tail.commits:
@@ -303,13 +313,14 @@ def live_pointers(
 ) -> list[tuple[int, int]]:
     """(seq, n) of every version of this session's own log that is live at `upto`, in log order.
 
-    Records that live only in the session's lineage are not among them; drops of those are (n negative), so that a reader
-    going further back knows they are gone. Builds on the last snapshot up to `upto`, or below `before` if that is given.
+    Records that live only in the session's lineage are not among them; drops of those are (n
+    negative), so that a reader going further back knows they are gone. Builds on the last snapshot
+    up to `upto`, or below `before` if that is given.
     """
     start, known = snapshot_before(connection, s, number, low, (before or upto + 1) - 1)
     live: dict[str, tuple[int, int]] = {}
     for seq, n in known:
-        row = connection.execute(SQL["rec_one"], (s, number, seq, abs(n) - 1)).fetchone()
+        row = one(connection, SQL["rec_one"], (s, number, seq, abs(n) - 1))
         if row is not None:
             live[row[5]] = (seq, n)
     for row in connection.execute(SQL["rec_forward"], (s, number, start, upto)):
@@ -327,10 +338,11 @@ def _born_before(
 ) -> bool:
     """Whether a dropped record came from the lineage: follow `was` back to the first version."""
     while was > low:
-        found = connection.execute(
+        found = one(
+            connection,
             "SELECT was FROM rec WHERE s = ? AND c = ? AND seq = ? AND id = ? ORDER BY n LIMIT 1",
             (s, number, was, identifier),
-        ).fetchone()
+        )
         if found is None:
             return False
         was = found[0]
@@ -341,7 +353,7 @@ def snapshot_before(
     connection: apsw.Connection, s: int, number: int, low: int, upto: int
 ) -> tuple[int, list[tuple[int, int]]]:
     """The last snapshot of a collection with `low < seq <= upto`: (its seq, its pointers), or (low, [])."""
-    found = connection.execute(SQL["snap_last"], (s, number, low, upto)).fetchone()
+    found = one(connection, SQL["snap_last"], (s, number, low, upto))
     if found is None:
         return low, []
     return found[0], _unpack_live(decompress(found[1]))

@@ -1,12 +1,14 @@
-"""Reading: every question a SQLite store answers, over one connection and one consistent snapshot of it.
+"""Reading: every question a SQLite store answers, over one connection and one consistent snapshot
+of it.
 
-A session is read through its `Place`: the stretches of log its lineage lends it, its own stretch, and the tail of its own
-stretch that no projection holds yet.
+A session is read through its `Place`: the stretches of log its lineage lends it, its own stretch,
+and the tail of its own stretch that no projection holds yet.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import apsw
 import msgspec
@@ -27,6 +29,7 @@ from stator.model.query import (
 )
 from stator.model.state import COLLECTIONS, KEYLESS, Entry, Record, SessionRecord, key_of
 from stator.store.rows import decode_record, envelope_of, from_row
+from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import (
     READ_FROM_LOG,
     SEQ_BITS,
@@ -93,29 +96,28 @@ def load_place(connection: apsw.Connection, session: str, *, with_tail: bool = T
     """A session's place, its tail read from the log; `NotFound` if there is no such session."""
     row = None
     if is_id(session, "session"):
-        row = connection.execute(SQL["session_by_id"], (to_bytes(session),)).fetchone()
+        row = one(connection, SQL["session_by_id"], (to_bytes(session),))
     if row is None:
-        raise NotFound(f"no session {session}", hint="stator ls shows what there is", session=session)
+        raise NotFound(
+            f"no session {session}", hint="stator ls shows what there is", session=session
+        )
     return place_of(connection, row, with_tail=with_tail)
 
 
-def place_of(
-    connection: apsw.Connection, row: tuple[object, ...], *, with_tail: bool = True
-) -> Place:
+def place_of(connection: apsw.Connection, row: Any, *, with_tail: bool = True) -> Place:
     s, record_bytes, epoch, holder, updated, flushed, dirty, ledger = row
-    assert isinstance(s, int) and isinstance(record_bytes, bytes) and isinstance(ledger, bytes)
     record = _decode_session(record_bytes)
     place = Place(
         s,
         record,
-        int(str(epoch)),
-        int(str(flushed)),
+        epoch,
+        flushed,
         bool(dirty),
         unpack_ledger(ledger),
         _stretches(connection, s, record),
         Tail(),
-        holder if isinstance(holder, bytes) else None,
-        int(str(updated)),
+        holder,
+        updated,
     )
     if with_tail and dirty:
         load_tail(connection, place)
@@ -125,7 +127,7 @@ def place_of(
 def _stretches(connection: apsw.Connection, s: int, record: SessionRecord) -> list[Stretch]:
     stretches: list[Stretch] = []
     for segment in record.lineage:
-        row = connection.execute(SQL["session_by_id"], (to_bytes(segment.session),)).fetchone()
+        row = one(connection, SQL["session_by_id"], (to_bytes(segment.session),))
         if row is None:
             raise StoreCorrupt(
                 f"session {record.id} continues {segment.session}, which is not in this store",
@@ -171,9 +173,7 @@ def flushed_key(
     number = COLLECTIONS[collection].number
     for stretch in place.stretches:
         if stretch.after < was <= stretch.upto:
-            row = connection.execute(
-                SQL["rec_id"], (stretch.s, number, was, identifier)
-            ).fetchone()
+            row = one(connection, SQL["rec_id"], (stretch.s, number, was, identifier))
             if row is not None and row[0] is not None:
                 return str(row[0])
             return _key_in_log(connection, stretch, collection, identifier, was)
@@ -203,7 +203,7 @@ def blob(connection: apsw.Connection, digest: bytes) -> bytes:
     """A blob's compressed bytes; its slot is found by probing from 63 bits of its digest."""
     slot = int.from_bytes(digest[:8], "big") >> 1
     for probe in range(16):
-        row = connection.execute(SQL["blob_get"], (slot + probe,)).fetchone()
+        row = one(connection, SQL["blob_get"], (slot + probe,))
         if row is None:
             break
         if row[0] == digest:
@@ -225,9 +225,7 @@ def read_stretch(
     while left is None or left > 0:
         size = BATCH if left is None else min(BATCH, left)
         high = key(stretch.s, min(stretch.upto, MAX_SEQ))
-        rows = connection.execute(
-            SQL["log_range"], (key(stretch.s, after), high, size)
-        ).fetchall()
+        rows = many(connection, SQL["log_range"], (key(stretch.s, after), high, size))
         if not rows:
             return
         for k, *row in rows:
@@ -246,11 +244,11 @@ def read_stretch(
 
 def _prev(connection: apsw.Connection, stretch: Stretch) -> bytes:
     """The hash before a stretch's first commit: of the row before, or of the commit it was forked from."""
-    row = connection.execute(SQL["log_hash"], (key(stretch.s, stretch.after),)).fetchone()
+    row = one(connection, SQL["log_hash"], (key(stretch.s, stretch.after),))
     if row is not None:
         before: bytes = row[0]
         return before
-    found = connection.execute("SELECT record FROM session WHERE s = ?", (stretch.s,)).fetchone()
+    found = one(connection, "SELECT record FROM session WHERE s = ?", (stretch.s,))
     if found is None:
         return bytes.fromhex(GENESIS)
     record = _decode_session(found[0])
@@ -305,10 +303,14 @@ def read_commits(
 
 def last_seq(connection: apsw.Connection, stretch: Stretch) -> int:
     """The seq of the last commit in a stretch, or the one before it if it is empty."""
-    row = connection.execute(
+    row = one(
+        connection,
         SQL["head"],
-        {"low": key(stretch.s, stretch.after), "high": key(stretch.s, min(stretch.upto, MAX_SEQ)) + 1},
-    ).fetchone()
+        {
+            "low": key(stretch.s, stretch.after),
+            "high": key(stretch.s, min(stretch.upto, MAX_SEQ)) + 1,
+        },
+    )
     return stretch.after if row is None else int(row[0]) & SEQ_MASK
 
 
@@ -323,9 +325,7 @@ def base_head(connection: apsw.Connection, place: Place) -> Head:
 def read_head(connection: apsw.Connection, place: Place) -> Head:
     """The head of a session: at least its first commit."""
     own = place.stretches[-1]
-    row = connection.execute(
-        SQL["head"], {"low": key(own.s, own.after), "high": key(own.s, MAX_SEQ)}
-    ).fetchone()
+    row = one(connection, SQL["head"], {"low": key(own.s, own.after), "high": key(own.s, MAX_SEQ)})
     if row is None:
         raise StoreCorrupt(f"session {own.session} has no commits", session=own.session)
     turns = read_turns(connection, place, after=0, upto=None, newest_first=True, limit=1)
@@ -345,9 +345,7 @@ def at_of(row: tuple[object, ...]) -> int:
     return envelope_of(body).at
 
 
-def locate(
-    connection: apsw.Connection, text: str, session: str | None
-) -> list[tuple[str, int]]:
+def locate(connection: apsw.Connection, text: str, session: str | None) -> list[tuple[str, int]]:
     """(session, seq) of commits by the end of their id or the start of their hash."""
     digits = text[2:] if text.startswith("k_") else text
     if not 4 <= len(digits) <= 64 or not set(digits) <= set("0123456789abcdef"):
@@ -356,7 +354,7 @@ def locate(
         places = [load_place(connection, session, with_tail=False)]
         return _locate_in(connection, places[0].stretches, digits)
     found: list[tuple[str, int]] = []
-    for s, identifier in connection.execute(SQL["session_ids"]).fetchall():
+    for s, identifier in many(connection, SQL["session_ids"]):
         own = Stretch(s, from_bytes(identifier, "session"), -1, MAX_SEQ)
         found += _locate_in(connection, [own], digits)
         if len(found) >= 10:
@@ -373,7 +371,7 @@ def _locate_in(
             "low": key(stretch.s, 0) + max(stretch.after, 0),
             "high": key(stretch.s, stretch.upto) + 1,
         }
-        rows = connection.execute(SQL["log_match"], {**bounds, "digits": digits}).fetchall()
+        rows = many(connection, SQL["log_match"], {**bounds, "digits": digits})
         found += ((stretch.session, k & SEQ_MASK) for (k,) in rows)
     return found[:10]
 
@@ -420,13 +418,15 @@ def _last_turn(connection: apsw.Connection, place: Place) -> int:
     if place.tail.commits and place.tail.commits[-1].turn:
         return place.tail.commits[-1].turn
     for stretch in reversed(place.stretches):
-        row = connection.execute(SQL["turn_last"], (stretch.s,)).fetchone()
+        row = one(connection, SQL["turn_last"], (stretch.s,))
         if row is not None and row[1] <= stretch.upto:
             return int(row[0])
         if row is not None:
-            inside = connection.execute(
-                "SELECT max(turn) FROM turn_ix WHERE s = ? AND first <= ?", (stretch.s, stretch.upto)
-            ).fetchone()
+            inside = one(
+                connection,
+                "SELECT max(turn) FROM turn_ix WHERE s = ? AND first <= ?",
+                (stretch.s, stretch.upto),
+            )
             if inside is not None and inside[0] is not None:
                 return int(inside[0])
     return 0
@@ -493,7 +493,7 @@ def _take_stretch(
                 take(stretch, version)
         return False
     for seq, n in reversed(pointers):
-        row = connection.execute(SQL["rec_one"], (s, number, seq, abs(n) - 1)).fetchone()
+        row = one(connection, SQL["rec_one"], (s, number, seq, abs(n) - 1))
         if row is not None and take(stretch, row):
             return True
     return False
@@ -548,9 +548,9 @@ def find_entry(
         if version[6] == wanted:
             return _entry(connection, own, collection, version) if version[2] else None
     for stretch in reversed(place.upto(at)):
-        row = connection.execute(
-            SQL["rec_find"], (number, wanted, stretch.s, stretch.after, stretch.upto)
-        ).fetchone()
+        row = one(
+            connection, SQL["rec_find"], (number, wanted, stretch.s, stretch.after, stretch.upto)
+        )
         if row is not None:
             return _entry(connection, stretch, collection, row) if row[2] else None
     return None
@@ -572,9 +572,7 @@ def read_versions(
             low = max(stretch.after, after)
             if low >= stretch.upto:
                 continue
-            rows = connection.execute(
-                SQL["rec_forward"], (stretch.s, number, low, stretch.upto)
-            ).fetchall()
+            rows = many(connection, SQL["rec_forward"], (stretch.s, number, low, stretch.upto))
             found += (_log_version(connection, place, stretch, name, row) for row in rows)
         own = place.stretches[-1]
         found += (
@@ -588,7 +586,7 @@ def read_versions(
 def _log_version(
     connection: apsw.Connection, place: Place, stretch: Stretch, name: str, version: Version
 ) -> LogVersion:
-    seq, n, op, was, turn, identifier, known, body = version
+    seq, n, op, was, turn, identifier, known, _ = version
     made: Op
     if op:
         entry = _entry(connection, stretch, name, version)
@@ -614,13 +612,13 @@ def read_touches(
 ) -> list[tuple[int, Touch]]:
     """Flushed touches of a key anywhere in the store, as (session ordinal, touch)."""
     number = COLLECTIONS[collection].number
-    rows = connection.execute(SQL["rec_touches"], (number, wanted, limit)).fetchall()
+    rows = many(connection, SQL["rec_touches"], (number, wanted, limit))
     return [(s, _touch(connection, s, collection, row)) for s, *row in rows]
 
 
 def _touch(connection: apsw.Connection, s: int, collection: str, row: Sequence[object]) -> Touch:
     seq, _, op, turn, identifier, known = row
-    found = connection.execute(SQL["session_id"], (s,)).fetchone()
+    found = one(connection, SQL["session_id"], (s,))
     return Touch(
         session=from_bytes(found[0], "session"),
         seq=int(str(seq)),
@@ -637,8 +635,8 @@ def store_touches(
 ) -> list[Touch]:
     """Touches of a key anywhere, or anywhere in a project, newest first by session."""
     found = [touch for _, touch in read_touches(connection, collection, wanted, limit)]
-    for (s,) in connection.execute("SELECT s FROM session WHERE dirty = 1").fetchall():
-        identifier = connection.execute(SQL["session_id"], (s,)).fetchone()[0]
+    for (s,) in many(connection, "SELECT s FROM session WHERE dirty = 1"):
+        identifier = one(connection, SQL["session_id"], (s,))[0]
         place = load_place(connection, from_bytes(identifier, "session"))
         own = {(touch.session, touch.seq) for touch in found}
         found += (
@@ -674,9 +672,11 @@ def place_touches(
         if version[6] == wanted
     ]
     for stretch in reversed(place.stretches):
-        rows = connection.execute(
-            SQL["rec_touches_in"], (number, wanted, stretch.s, stretch.after, stretch.upto, limit)
-        ).fetchall()
+        rows = many(
+            connection,
+            SQL["rec_touches_in"],
+            (number, wanted, stretch.s, stretch.after, stretch.upto, limit),
+        )
         found += (_touch(connection, s, collection, row) for s, *row in rows)
     return found[:limit]
 
@@ -696,7 +696,8 @@ def read_calls(
     ]
     name = "call_page_failed" if query.statuses and "ok" not in query.statuses else "call_page"
     for stretch in reversed(place.stretches):
-        rows = connection.execute(
+        rows = many(
+            connection,
             SQL[name],
             {
                 "s": stretch.s,
@@ -706,7 +707,7 @@ def read_calls(
                 "tool": query.tool,
                 "limit": limit * 4 if query.statuses else limit + 1,
             },
-        ).fetchall()
+        )
         for row in rows:
             call = _flushed_call(stretch.session, row)
             later = outcomes.get(call.call)
@@ -767,10 +768,11 @@ def store_calls(
     """Calls of every session's own log (forks do not repeat their parent's), newest session first."""
     found: list[CallRow] = []
     start, before = cursor if cursor else (MAX_SEQ, MAX_SEQ)
-    rows = connection.execute(
+    rows = many(
+        connection,
         "SELECT s, id FROM session WHERE s <= ? AND (? IS NULL OR project = ?) ORDER BY s DESC",
         (start, query.project, query.project),
-    ).fetchall()
+    )
     for s, identifier in rows:
         place = load_place(connection, from_bytes(identifier, "session"))
         place.stretches = place.stretches[-1:]

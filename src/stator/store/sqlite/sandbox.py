@@ -1,7 +1,9 @@
-"""`stator sql`: read-only SQL over documented views, with an authoriser, a time limit and a row limit.
+"""`stator sql`: read-only SQL over documented views, with an authoriser, a time limit and a row
+limit.
 
-The statement sees `VIEWS` and nothing else: no base table by name, no PRAGMA, no ATTACH, no file functions. A view reads its base
-tables on the statement's behalf, which the authoriser can tell apart.
+The statement sees `VIEWS` and nothing else: no base table by name, no PRAGMA, no ATTACH, no file
+functions. A view reads its base tables on the statement's behalf, which the authoriser can tell
+apart.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ _FORBIDDEN = frozenset({"load_extension", "readfile", "writefile", "edit", "fts3
 _STEPS = 1000
 LENGTH_MAX = 16 * 1024 * 1024
 
+
 _COMMITS = f"""
 CREATE TEMP VIEW commits AS
   SELECT 's_' || lower(hex(session.id)) AS session, k & {SEQ_MASK} AS seq,
@@ -30,7 +33,7 @@ CREATE TEMP VIEW commits AS
          commit_field(body, 'tool') AS tool, commit_field(body, 'status') AS status,
          commit_field(body, 'effect') AS effect, commit_field(body, 'cause') AS cause
   FROM log JOIN session ON session.s = k >> {SEQ_BITS}
-"""
+"""  # noqa: S608
 _FIELDS = frozenset({"kind", "turn", "at", "actor", "tool", "status", "effect", "cause"})
 
 
@@ -67,7 +70,8 @@ def _prepare(db: apsw.Connection, seconds: float) -> None:
             last[:] = [body, envelope_of(body)]
         return getattr(last[1], name)
 
-    db.create_scalar_function("commit_field", commit_field, 2, deterministic=True)
+    function: Any = commit_field
+    db.create_scalar_function("commit_field", function, 2, deterministic=True)
     db.execute(_COMMITS)
     db.limit(apsw.SQLITE_LIMIT_LENGTH, LENGTH_MAX)
     db.limit(apsw.SQLITE_LIMIT_SQL_LENGTH, 100_000)
@@ -92,18 +96,31 @@ def _authorise(
 
 
 _BASE = frozenset(
-    {"meta", "log", "blob", "blob_use", "session", "alias", "commit_ix", "origin_ix", "turn_ix",
-     "rec", "snap", "call_ix", "sqlite_schema", "sqlite_master", "sqlite_temp_schema"}
+    {
+        "meta",
+        "log",
+        "blob",
+        "blob_use",
+        "session",
+        "alias",
+        "commit_ix",
+        "origin_ix",
+        "turn_ix",
+        "rec",
+        "snap",
+        "call_ix",
+        "sqlite_schema",
+        "sqlite_master",
+        "sqlite_temp_schema",
+    }
 )
 
 
 def _refusal(error: apsw.Error) -> BadQuery:
     if isinstance(error, apsw.InterruptError):
-        return BadQuery("the query took too long and was stopped", hint="narrow it, or raise --seconds")
-    if isinstance(error, apsw.AuthError):
         return BadQuery(
-            f"not allowed: {error}", hint="SELECT over the views: " + ", ".join(VIEWS)
+            "the query took too long and was stopped", hint="narrow it, or raise --seconds"
         )
+    if isinstance(error, apsw.AuthError):
+        return BadQuery(f"not allowed: {error}", hint="SELECT over the views: " + ", ".join(VIEWS))
     return BadQuery(f"SQL: {error}")
-
-

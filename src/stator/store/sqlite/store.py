@@ -1,7 +1,8 @@
 """The SQLite store: one file, many processes, nothing acknowledged that is not on disk.
 
-Appends go through one write connection. Threads that append at once share a transaction (a savepoint each, one
-COMMIT, none told before it); processes take turns on SQLite's write lock. Reads run on connections of their own.
+Appends go through one write connection. Threads that append at once share a transaction (a
+savepoint each, one COMMIT, none told before it); processes take turns on SQLite's write lock. Reads
+run on connections of their own.
 """
 
 from __future__ import annotations
@@ -10,9 +11,7 @@ import contextlib
 import hmac
 import os
 import secrets
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -23,11 +22,9 @@ from stator.errors import (
     BadTurn,
     Busy,
     Conflict,
-    HeadMoved,
     IdReused,
     InvalidInput,
     StatorError,
-    StoreFailed,
     StoreReadOnly,
     WrongProcess,
 )
@@ -59,44 +56,21 @@ from stator.model.state import Entry, SessionRecord
 from stator.store.port import Durability
 from stator.store.rows import to_row
 from stator.store.sqlite import audit, connection, erasure, lease, projection, reader, sandbox
+from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.live import Live
-from stator.store.sqlite.projection import SEQ_MASK, SQL, TAIL_MAX, Ledger
+from stator.store.sqlite.projection import SEQ_MASK, SQL, Ledger
 from stator.store.sqlite.reader import Place
+from stator.store.sqlite.writer import Request, Writer
 
 T = TypeVar("T")
-GROUP_MAX = 64
-"""Appends that may share one transaction."""
 TAILS_MAX = 1000
 """Unflushed commits one process may leave over all its sessions."""
-BARRIERS = frozenset(
-    {"open", "fork", "run", "run_end", "resume", "pause", "close", "archive", "turn_end",
-     "settlement", "approval", "budget", "erasure", "tag"}
-)
-"""Kinds that `barrier` durability syncs for, besides the intent of a write."""
-
 CONTINUED = "continued"
 """Status of a `turn` commit that opens the interrupted last turn again instead of a new one."""
 
 _pack = msgspec.msgpack.Encoder().encode
 _unpack_holder = msgspec.msgpack.Decoder(Holder).decode
 _encode_record = msgspec.json.Encoder(order="sorted").encode
-
-
-class _Request:
-    """One thread's append, from the queue to its answer."""
-
-    __slots__ = ("barrier", "done", "drafts", "error", "if_head", "result", "session")
-
-    def __init__(
-        self, session: str, drafts: Sequence[Draft], if_head: str | None, barrier: bool
-    ) -> None:
-        self.session = session
-        self.drafts = drafts
-        self.if_head = if_head
-        self.barrier = barrier
-        self.done = False
-        self.error: BaseException | None = None
-        self.result: list[Commit] = []
 
 
 class SqliteStore:
@@ -121,20 +95,16 @@ class SqliteStore:
         self._salts = salts
         self._pid = os.getpid()
         self._closed = False
-        self._lock = threading.RLock()
-        self._queue: deque[_Request] = deque()
         self._live: dict[str, Live] = {}
-        self._generation = 0
-        self._data_version = -1
-        self._synchronous = "NORMAL" if durability != "full" else "FULL"
         self._unflushed = 0
         self._idle: list[apsw.Connection] = []
         self._leases: dict[int, Lease] = {}
-        self._writer: apsw.Connection | None = None
-        self._guard: connection.Guard | None = None
+        self._writer = Writer(
+            self.path, durability, self._forget_all, self._append_request, self._forget
+        )
         first = connection.open_connection(self.path, "read")
         self._idle.append(first)
-        meta = dict(first.execute("SELECT key, value FROM meta").fetchall())
+        meta: dict[str, Any] = dict(many(first, "SELECT key, value FROM meta"))
         self._store_id = str(meta["store"])
         self._blob_key = bytes(meta["blob_key"])
 
@@ -161,18 +131,18 @@ class SqliteStore:
     def close(self) -> None:
         if self._closed or os.getpid() != self._pid:
             return
-        with self._lock:
+        with self._writer.lock:
             for held in list(self._leases.values()):
                 with contextlib.suppress(StatorError):
                     self.release(held)
-            if self._writer is not None and self._live:
+            if self._unflushed:
                 with contextlib.suppress(StatorError):
-                    self._flush_all()
+                    self._writer.transaction(self._flush_all)
             self._closed = True
             for db in self._idle:
                 db.close()
             self._idle.clear()
-            self._drop_writer()
+            self._writer.close()
 
     def __enter__(self) -> SqliteStore:
         return self
@@ -181,12 +151,8 @@ class SqliteStore:
         self.close()
 
     def sync(self) -> None:
-        with self._lock:
-            db = self._write_connection()
-            with connection.translated(self.path):
-                self._set_synchronous(db, "FULL")
-                # Any write makes the WAL's fsync cover everything before it; the row is the same as before.
-                self._transaction(db, lambda: db.execute("UPDATE meta SET value = value WHERE key = 'epoch'"))
+        # Any write under synchronous=FULL syncs the WAL, and with it everything before; this one changes nothing.
+        self._write(lambda db: db.execute("UPDATE meta SET value = value WHERE key = 'epoch'"))
 
     def _check(self) -> None:
         if self._closed:
@@ -221,88 +187,29 @@ class SqliteStore:
             else:
                 self._idle.append(db)
 
-    def _write_connection(self) -> apsw.Connection:
+    def _write(self, work: Callable[[apsw.Connection], T]) -> T:
+        self._check_writable()
+        return self._writer.transaction(work)
+
+    def _check_writable(self) -> None:
         self._check()
         if self._read_only:
             raise StoreReadOnly("this store was opened for reading", store=self.path)
-        if self._writer is None:
-            self._writer = connection.open_connection(self.path, "write", self._synchronous)
-            self._writer.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-            self._guard = connection.Guard(self.path)
-            self._data_version = -1
-        return self._writer
 
-    def _drop_writer(self) -> None:
-        """Forget the write connection and everything that was believed through it."""
-        writer, self._writer, self._guard = self._writer, None, None
+    def _forget_all(self) -> None:
         self._live.clear()
         self._unflushed = 0
-        if writer is not None:
-            with contextlib.suppress(apsw.Error):
-                writer.close()
-
-    def _set_synchronous(self, db: apsw.Connection, level: str) -> None:
-        if self._synchronous != level:
-            db.execute(f"PRAGMA synchronous={level}")
-            self._synchronous = level
-
-    def _transaction(self, db: apsw.Connection, work: Callable[[], T]) -> T:
-        """Run `work` in a write transaction that is committed, guarded and only then answered.
-
-        A transaction whose WAL was unlinked under it is run again on a new connection; commits are known by id, so nothing lands
-        twice.
-        """
-        for _ in range(3):
-            guard = self._guard
-            assert guard is not None
-            try:
-                db.execute("BEGIN IMMEDIATE")
-                self._notice_others(db)
-                result = work()
-                db.execute("COMMIT")
-            except BaseException as error:
-                self._abandon(db, error)
-                raise
-            guard.check_store()
-            if not guard.wal_lost():
-                self._data_version = db.data_version()
-                return result
-            self._drop_writer()
-            db = self._write_connection()
-        raise StoreFailed(
-            f"{self.path}: another program keeps removing the write-ahead log",
-            hint="something opens the file without SQLite; nothing was acknowledged",
-            store=self.path,
-        )
-
-    def _abandon(self, db: apsw.Connection, error: BaseException) -> None:
-        """Roll back; after an I/O error, believe nothing that went through this connection."""
-        if db.in_transaction:
-            with contextlib.suppress(apsw.Error):
-                db.execute("ROLLBACK")
-        self._live.clear()
-        self._unflushed = 0
-        if isinstance(error, (apsw.IOError, apsw.CorruptError, apsw.NotADBError)):
-            self._drop_writer()
-
-    def _notice_others(self, db: apsw.Connection) -> None:
-        """Whether another connection has written since our last transaction."""
-        if db.data_version() != self._data_version:
-            self._generation += 1
 
     # -- sessions ---------------------------------------------------------------------------------
 
     def create(self, drafts: Sequence[Draft]) -> tuple[SessionRow, bool]:
         record = opening_record(drafts)
-        with self._lock, connection.translated(self.path):
-            db = self._write_connection()
-            self._set_synchronous(db, self._level(True))
-            created = self._transaction(db, lambda: self._create(db, record, drafts))
+        created = self._write(lambda db: self._create(db, record, drafts))
         with self._reading() as db:
             if created is None:
-                found = db.execute(
-                    SQL["session_by_name"], (record.tenant, record.project, record.name)
-                ).fetchone()
+                found = one(
+                    db, SQL["session_by_name"], (record.tenant, record.project, record.name)
+                )
                 place = reader.load_place(db, from_bytes(found[1], "session"))
                 return self._row(db, place), False
             return self._row(db, reader.load_place(db, created)), True
@@ -313,9 +220,9 @@ class SqliteStore:
         if self._redact and drafts[0].key:
             record = _scrubbed(record, Redactor(bytes.fromhex(drafts[0].key)))
         taken = (record.tenant, record.project, record.name)
-        if db.execute(SQL["session_by_name"], taken).fetchone():
+        if one(db, SQL["session_by_name"], taken):
             return None
-        if db.execute(SQL["session_by_id"], (to_bytes(record.id),)).fetchone():
+        if one(db, SQL["session_by_id"], (to_bytes(record.id),)):
             raise Conflict(f"session {record.id} exists under another name", session=record.id)
         for segment in record.lineage:
             self._flush_session(db, segment.session)
@@ -330,12 +237,21 @@ class SqliteStore:
         now = self._clock()
         low = record.lineage[-1].upto if record.lineage else 0
         row = (
-            to_bytes(record.id), record.tenant, record.project, record.name, record.agent,
-            record.mode, record.status,
+            to_bytes(record.id),
+            record.tenant,
+            record.project,
+            record.name,
+            record.agent,
+            record.mode,
+            record.status,
             to_bytes(record.parent.session) if record.parent else None,
-            _encode_record(record), now, now, low, b"",
+            _encode_record(record),
+            now,
+            now,
+            low,
+            b"",
         )
-        s: int = db.execute(SQL["session_insert"], row).fetchone()[0]
+        s: int = one(db, SQL["session_insert"], row)[0]
         for source, foreign_id in record.aliases:
             db.execute(SQL["alias_insert"], (record.tenant, source, foreign_id, s))
         return s
@@ -351,18 +267,27 @@ class SqliteStore:
         updated, s = cursor if cursor is not None else (2**62, 2**62)
         with self._reading() as db:
             moved = self._moved(db)
-            found = {row[0]: row for row in db.execute(
-                SQL["session_page"],
-                {
-                    "updated": updated, "s": s, "limit": limit + 1 + len(moved),
-                    "name": query.name, "project": query.project, "tenant": query.tenant,
-                    "agent": query.agent, "status": query.status, "mode": query.mode,
-                    "suffix": query.suffix,
-                    "parent": to_bytes(query.parent) if query.parent else None,
-                    "source": query.alias[0] if query.alias else None,
-                    "foreign_id": query.alias[1] if query.alias else None,
-                },
-            )}
+            found = {
+                row[0]: row
+                for row in db.execute(
+                    SQL["session_page"],
+                    {
+                        "updated": updated,
+                        "s": s,
+                        "limit": limit + 1 + len(moved),
+                        "name": query.name,
+                        "project": query.project,
+                        "tenant": query.tenant,
+                        "agent": query.agent,
+                        "status": query.status,
+                        "mode": query.mode,
+                        "suffix": query.suffix,
+                        "parent": to_bytes(query.parent) if query.parent else None,
+                        "source": query.alias[0] if query.alias else None,
+                        "foreign_id": query.alias[1] if query.alias else None,
+                    },
+                )
+            }
             order = sorted(
                 ((moved.get(key, row[4]), key, row) for key, row in found.items()), reverse=True
             )
@@ -377,19 +302,21 @@ class SqliteStore:
     def _moved(self, db: apsw.Connection) -> dict[int, int]:
         """When sessions with an unflushed tail were really last written to."""
         moved: dict[int, int] = {}
-        for s, flushed in db.execute(SQL["session_dirty_updates"]).fetchall():
-            row = db.execute(
-                SQL["log_range_newest"], (reader.key(s, flushed), reader.key(s, SEQ_MASK), 1)
-            ).fetchone()
+        for s, flushed in many(db, SQL["session_dirty_updates"]):
+            row = one(
+                db, SQL["log_range_newest"], (reader.key(s, flushed), reader.key(s, SEQ_MASK), 1)
+            )
             if row is not None:
                 moved[s] = reader.at_of(row)
         return moved
 
     def _row(self, db: apsw.Connection, place: Place, updated: int | None = None) -> SessionRow:
         own = place.stretches[-1]
-        turns = reader.read_turns(
-            db, place, after=0, upto=None, newest_first=True, limit=1
-        ) if not place.dirty or place.tail.commits else []
+        turns = (
+            reader.read_turns(db, place, after=0, upto=None, newest_first=True, limit=1)
+            if not place.dirty or place.tail.commits
+            else []
+        )
         last = place.tail.commits[-1].at if place.tail.commits else place.updated
         return SessionRow(
             record=place.record,
@@ -414,12 +341,9 @@ class SqliteStore:
         return msgspec.structs.replace(holder, epoch=place.epoch, live=live)
 
     def acquire(self, session: str, holder: Holder, *, take: bool = False) -> Lease:
-        with self._lock, connection.translated(self.path):
-            db = self._write_connection()
-            self._set_synchronous(db, self._level(True))
-            granted = self._transaction(db, lambda: self._acquire(db, session, holder, take))
-            self._leases[granted.epoch] = granted
-            return granted
+        granted = self._write(lambda db: self._acquire(db, session, holder, take))
+        self._leases[granted.epoch] = granted
+        return granted
 
     def _acquire(self, db: apsw.Connection, session: str, holder: Holder, take: bool) -> Lease:
         place = reader.load_place(db, session, with_tail=False)
@@ -432,7 +356,7 @@ class SqliteStore:
                 hint='open it with busy="read" to look, "fork" to branch, "take" to displace it',
                 session=session,
             )
-        epoch: int = db.execute(SQL["next_epoch"]).fetchone()[0]
+        epoch: int = one(db, SQL["next_epoch"])[0]
         # Locked before the epoch is published: nobody can find it unheld.
         lease.hold(self._lease_path, epoch)
         db.execute(
@@ -443,12 +367,9 @@ class SqliteStore:
         return Lease(session, epoch, current if current and current.live else None)
 
     def release(self, lease_: Lease) -> None:
-        with self._lock, connection.translated(self.path):
-            db = self._write_connection()
-            self._set_synchronous(db, self._level(True))
-            self._transaction(db, lambda: self._release(db, lease_))
-            self._leases.pop(lease_.epoch, None)
-            lease.let_go(self._lease_path, lease_.epoch)
+        self._write(lambda db: self._release(db, lease_))
+        self._leases.pop(lease_.epoch, None)
+        lease.let_go(self._lease_path, lease_.epoch)
 
     def _release(self, db: apsw.Connection, held: Lease) -> None:
         live = self._session_live(db, held.session)
@@ -467,76 +388,19 @@ class SqliteStore:
         if_head: str | None = None,
         barrier: bool = False,
     ) -> list[Commit]:
-        self._check()
+        self._check_writable()
         if not drafts:
             return []
-        request = _Request(session, drafts, if_head, barrier)
-        self._queue.append(request)
-        try:
-            with self._lock:
-                if not request.done:
-                    self._run_queue()
-        except BaseException as error:
-            state = "was committed" if request.done and not request.error else "was not committed"
-            error.add_note(f"commit {drafts[-1].id} {state}")
-            raise
-        if request.error is not None:
-            raise request.error
-        return request.result
+        commits = self._writer.append(Request(session, drafts, if_head, barrier))
+        if any(draft.kind == "erasure" for draft in drafts):
+            self._writer.truncate()
+        return commits
 
-    def _run_queue(self) -> None:
-        """Append what the waiting threads brought: one transaction, answered after its COMMIT."""
-        group: list[_Request] = []
-        while self._queue and len(group) < GROUP_MAX:
-            group.append(self._queue.popleft())
-        try:
-            db = self._write_connection()
-            self._set_synchronous(db, self._level(any(map(_is_barrier, group))))
-            self._transaction(db, lambda: self._append_group(db, group))
-        except apsw.Error as error:
-            for request in group:
-                request.error = connection.translate(error, self.path)
-        except BaseException as error:
-            for request in group:
-                request.error = error
-            if not isinstance(error, StatorError):
-                raise
-        finally:
-            for request in group:
-                request.done = True
-
-    def _level(self, barrier: bool) -> str:
-        if self._durability == "full":
-            return "FULL"
-        return "FULL" if barrier and self._durability == "barrier" else "NORMAL"
-
-    def _append_group(self, db: apsw.Connection, group: list[_Request]) -> None:
-        if len(group) == 1:
-            group[0].result = self._append_request(db, group[0])
-            return
-        for request in group:
-            request.error = None
-            db.execute("SAVEPOINT request")
-            try:
-                request.result = self._append_request(db, request)
-            except StatorError as error:
-                db.execute("ROLLBACK TO request")
-                self._live.pop(request.session, None)
-                request.error = error
-            db.execute("RELEASE request")
-
-    def _append_request(self, db: apsw.Connection, request: _Request) -> list[Commit]:
+    def _append_request(self, db: apsw.Connection, request: Request) -> list[Commit]:
         live = self._session_live(db, request.session)
-        if request.if_head is not None and request.if_head != live.hash:
-            raise HeadMoved(
-                f"session {request.session} is at @{live.seq} {live.hash[:12]}, not at "
-                f"{request.if_head[:12]}",
-                head=live.hash,
-                hint="read what was added and decide again",
-                session=request.session,
-            )
+        request.check_head(live.hash, live.seq)
         commits = [self._append_one(db, live, draft) for draft in request.drafts]
-        if len(live.place.tail) >= TAIL_MAX:
+        if len(live.place.tail) >= projection.TAIL_MAX:
             self._flush(db, live)
         elif self._unflushed >= TAILS_MAX:
             for other in list(self._live.values()):
@@ -554,20 +418,23 @@ class SqliteStore:
             return there
         if draft.kind not in ("open", "fork"):
             check_lease(
-                mode=place.record.mode, kind=draft.kind, epoch=draft.epoch,
-                current=place.epoch, session=session,
+                mode=place.record.mode,
+                kind=draft.kind,
+                epoch=draft.epoch,
+                current=place.epoch,
+                session=session,
             )
             check_transition(draft.kind, place.record.status, session)
         spot = Spot(live.seq + 1, next_turn(draft, live), self._clock(), live.hash)
         sealed = seal(draft, spot, live, live.redactor, self._salts)
-        self._write(db, live, sealed.commit, sealed.keys)
+        self._insert(db, live, sealed.commit, sealed.keys)
         if draft.kind == "erasure":
             self._flush(db, live)
             erasure.erase(db, live.place, draft, sealed.commit.seq, self._digest(place))
             self._forget(session)
         return sealed.commit
 
-    def _write(self, db: apsw.Connection, live: Live, commit: Commit, keys: Sequence[str]) -> None:
+    def _insert(self, db: apsw.Connection, live: Live, commit: Commit, keys: Sequence[str]) -> None:
         place = live.place
         key = reader.key(place.s, commit.seq)
         row = to_row(commit, self._digest(place))
@@ -585,8 +452,14 @@ class SqliteStore:
             record = place.record
             db.execute(
                 SQL["session_record"],
-                (record.name, record.agent, record.status, _encode_record(record), commit.at,
-                 place.s),
+                (
+                    record.name,
+                    record.agent,
+                    record.status,
+                    _encode_record(record),
+                    commit.at,
+                    place.s,
+                ),
             )
 
     def _already(self, db: apsw.Connection, live: Live, draft: Draft) -> Commit | None:
@@ -594,7 +467,7 @@ class SqliteStore:
         identifier = to_bytes(check_id(draft.id, "commit"))
         seq = live.place.tail.ids.get(identifier)
         if seq is None:
-            row = db.execute(SQL["commit_find"], (identifier,)).fetchone()
+            row = one(db, SQL["commit_find"], (identifier,))
             if row is not None:
                 owner, seq = row[0] >> projection.SEQ_BITS, row[0] & SEQ_MASK
                 if owner not in {stretch.s for stretch in live.place.stretches}:
@@ -619,7 +492,7 @@ class SqliteStore:
         seq = live.place.tail.origins.get(slot)
         if seq is None:
             for stretch in live.place.stretches:
-                row = db.execute(SQL["origin_find"], (stretch.s, *slot)).fetchone()
+                row = one(db, SQL["origin_find"], (stretch.s, *slot))
                 if row is not None and row[0] <= stretch.upto:
                     seq = row[0]
         return None if seq is None else self._read_at(db, live.place, seq)
@@ -633,16 +506,16 @@ class SqliteStore:
         live = self._live.get(session)
         if live is None:
             live = self._open_live(db, session)
-        elif live.generation != self._generation and self._changed(db, live):
+        elif live.generation != self._writer.generation and self._changed(db, live):
             self._forget(session)
             live = self._open_live(db, session)
-        live.generation = self._generation
+        live.generation = self._writer.generation
         return live
 
     def _changed(self, db: apsw.Connection, live: Live) -> bool:
         """Whether someone else moved this session's head, lease or projections."""
         place = live.place
-        row = db.execute(SQL["session_by_id"], (to_bytes(place.record.id),)).fetchone()
+        row = one(db, SQL["session_by_id"], (to_bytes(place.record.id),))
         if row is None or row[2] != place.epoch or row[5] != place.flushed:
             return True
         return reader.last_seq(db, place.stretches[-1]) != live.seq
@@ -650,7 +523,7 @@ class SqliteStore:
     def _open_live(self, db: apsw.Connection, session: str, first: Draft | None = None) -> Live:
         place = reader.load_place(db, session)
         live = Live(db, place, self._redactor(db, place, first), unborn=first is not None)
-        live.generation = self._generation
+        live.generation = self._writer.generation
         self._live[session] = live
         self._unflushed += len(place.tail)
         return live
@@ -660,9 +533,7 @@ class SqliteStore:
         if live is not None:
             self._unflushed -= len(live.place.tail)
 
-    def _redactor(
-        self, db: apsw.Connection, place: Place, first: Draft | None
-    ) -> Redactor | None:
+    def _redactor(self, db: apsw.Connection, place: Place, first: Draft | None) -> Redactor | None:
         """The session's redactor: its key is content of the first commit of its oldest ancestor."""
         if not self._redact:
             return None
@@ -693,26 +564,22 @@ class SqliteStore:
     def _flush_session(self, db: apsw.Connection, session: str) -> None:
         self._flush(db, self._session_live(db, session))
 
-    def _flush_all(self) -> None:
-        db = self._write_connection()
+    def _flush_all(self, db: apsw.Connection) -> None:
+        for session in list(self._live):
+            self._flush_session(db, session)
 
-        def work() -> None:
-            for session in list(self._live):
-                self._flush_session(db, session)
-
-        with connection.translated(self.path):
-            self._transaction(db, work)
+    def _flush_dirty(self, db: apsw.Connection) -> None:
+        for (identifier,) in many(db, "SELECT id FROM session WHERE dirty = 1"):
+            self._flush_session(db, from_bytes(identifier, "session"))
 
     def rebuild(self) -> None:
-        with self._lock, connection.translated(self.path):
-            db = self._write_connection()
-            self._live.clear()
-            self._transaction(db, lambda: self._rebuild(db))
-            self._live.clear()
+        self._forget_all()
+        self._write(self._rebuild)
+        self._forget_all()
 
     def _rebuild(self, db: apsw.Connection) -> None:
         projection.wipe(db)
-        sessions = db.execute(SQL["session_ids"]).fetchall()
+        sessions = many(db, SQL["session_ids"])
         for s, identifier in sessions:
             place = reader.load_place(db, from_bytes(identifier, "session"), with_tail=False)
             db.execute(SQL["session_reset"], (place.low, b"", s))
@@ -831,14 +698,11 @@ class SqliteStore:
     def ingest(self, commits: Sequence[Commit]) -> int:
         if not commits:
             return 0
-        with self._lock, connection.translated(self.path):
-            db = self._write_connection()
-            self._set_synchronous(db, self._level(True))
-            return self._transaction(db, lambda: self._ingest(db, commits))
+        return self._write(lambda db: self._ingest(db, commits))
 
     def _ingest(self, db: apsw.Connection, commits: Sequence[Commit]) -> int:
         first = commits[0]
-        known = db.execute(SQL["session_by_id"], (to_bytes(first.session),)).fetchone()
+        known = one(db, SQL["session_by_id"], (to_bytes(first.session),))
         if known is None:
             self._insert_session(db, ingested_record(commits))
             live = self._open_live(db, first.session, first=_opening_draft(first))
@@ -851,9 +715,9 @@ class SqliteStore:
                 chain.must_match(mine, commit)
                 continue
             chain.must_follow(commit, live.hash, live.seq + 1)
-            self._write(db, live, commit, reader.resolve_keys(db, live.place, commit))
+            self._insert(db, live, commit, reader.resolve_keys(db, live.place, commit))
             new += 1
-            if len(live.place.tail) >= TAIL_MAX:
+            if len(live.place.tail) >= projection.TAIL_MAX:
                 self._flush(db, live)
         self._flush(db, live)
         self._forget(first.session)
@@ -871,6 +735,8 @@ class SqliteStore:
         self, query: str, *, row_limit: int = 1000, seconds: float = 5.0
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
         self._check()
+        if not self._read_only:
+            self._write(self._flush_dirty)  # views show projections only
         db = connection.open_connection(self.path, "read")
         try:
             with connection.translated(self.path):
@@ -890,13 +756,6 @@ class _Past:
 
     def all(self, collection: str) -> Sequence[Entry]:
         return reader.read_entries(self._db, self._place, collection, self._at, None)
-
-
-def _is_barrier(request: _Request) -> bool:
-    return request.barrier or any(
-        draft.kind in BARRIERS or (draft.kind == "call" and draft.effect == "write")
-        for draft in request.drafts
-    )
 
 
 def next_turn(draft: Draft, live: Live) -> int:
@@ -919,7 +778,7 @@ def next_turn(draft: Draft, live: Live) -> int:
 def put_blob(db: apsw.Connection, digest: bytes, data: bytes, size: int) -> int:
     """Keep a blob once; the slot it is in."""
     slot = int.from_bytes(digest[:8], "big") >> 1
-    while (row := db.execute(SQL["blob_get"], (slot,)).fetchone()) is not None:
+    while (row := one(db, SQL["blob_get"], (slot,))) is not None:
         if row[0] == digest:
             return slot
         slot += 1
@@ -968,4 +827,3 @@ def _scrubbed(record: SessionRecord, redactor: Redactor) -> SessionRecord:
         agent=redactor.scrub(record.agent),
         project=redactor.scrub(record.project),
     )
-

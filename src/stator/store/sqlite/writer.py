@@ -1,0 +1,236 @@
+"""Writing: the one connection that changes a store file, and the transactions that go through it.
+
+Threads that append at once share a transaction (a savepoint each, one COMMIT, none told before it);
+processes take turns on SQLite's write lock. Every transaction is guarded before it is answered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import apsw
+
+from stator.errors import HeadMoved, StatorError, StoreFailed
+from stator.model.commit import Commit, Draft
+from stator.store.port import Durability
+from stator.store.sqlite import connection
+from stator.store.sqlite.connection import Guard
+
+T = TypeVar("T")
+GROUP_MAX = 64
+"""Appends that may share one transaction."""
+TRIES = 3
+"""How often a transaction whose WAL vanished is run again."""
+BARRIERS = frozenset(
+    {
+        "open",
+        "fork",
+        "run",
+        "run_end",
+        "resume",
+        "pause",
+        "close",
+        "archive",
+        "turn_end",
+        "settlement",
+        "approval",
+        "budget",
+        "erasure",
+        "tag",
+    }
+)
+"""Kinds that `barrier` durability syncs for, besides the intent of a write."""
+
+
+class Request:
+    """One thread's append, from the queue to its answer."""
+
+    __slots__ = ("barrier", "done", "drafts", "error", "if_head", "result", "session")
+
+    def __init__(
+        self, session: str, drafts: Sequence[Draft], if_head: str | None, barrier: bool
+    ) -> None:
+        self.session = session
+        self.drafts = drafts
+        self.if_head = if_head
+        self.barrier = barrier or any(map(is_barrier, drafts))
+        self.done = False
+        self.error: BaseException | None = None
+        self.result: list[Commit] = []
+
+    def check_head(self, head: str, seq: int) -> None:
+        """Compare-and-set: the head must be the one the caller saw."""
+        if self.if_head is not None and self.if_head != head:
+            raise HeadMoved(
+                f"session {self.session} is at @{seq} {head[:12]}, not at {self.if_head[:12]}",
+                head=head,
+                hint="read what was added and decide again",
+                session=self.session,
+            )
+
+
+def is_barrier(draft: Draft) -> bool:
+    return draft.kind in BARRIERS or (draft.kind == "call" and draft.effect == "write")
+
+
+class Writer:
+    """The write connection of one store in one process. `forget` is told to drop everything believed through it."""
+
+    def __init__(
+        self,
+        path: str,
+        durability: Durability,
+        forget: Callable[[], None],
+        append: Callable[[apsw.Connection, Request], list[Commit]],
+        undo: Callable[[str], None],
+    ) -> None:
+        self.path = path
+        self.lock = threading.RLock()
+        self.generation = 0
+        """Grows whenever another connection has written: what was cached before must be looked at again."""
+        self._durability = durability
+        self._forget = forget
+        self._append = append
+        self._undo = undo
+        self._queue: deque[Request] = deque()
+        self._db: apsw.Connection | None = None
+        self._guard: Guard | None = None
+        self._synchronous = ""
+        self._data_version = -1
+
+    def open(self) -> apsw.Connection:
+        if self._db is None:
+            self._synchronous = self._level(barrier=False)
+            self._db = connection.open_connection(self.path, "write", self._synchronous)
+            # A first read makes SQLite open the WAL, so that the guard knows which one is ours.
+            self._db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+            self._guard = Guard(self.path)
+            self._data_version = -1
+        return self._db
+
+    def close(self) -> None:
+        """Forget the connection and everything that was believed through it."""
+        db, self._db, self._guard = self._db, None, None
+        self._forget()
+        if db is not None:
+            with contextlib.suppress(apsw.Error):
+                db.close()
+
+    @property
+    def is_open(self) -> bool:
+        return self._db is not None
+
+    def transaction(self, work: Callable[[apsw.Connection], T], *, barrier: bool = True) -> T:
+        """Run `work` in a transaction that is committed, guarded and only then answered.
+
+        One whose WAL was unlinked under it is run again on a new connection; commits are known by
+        id, so nothing lands twice.
+        """
+        with self.lock, connection.translated(self.path):
+            for _ in range(TRIES):
+                db = self.open()
+                result = self._attempt(db, work, barrier)
+                guard = self._guard
+                assert guard is not None
+                guard.check_store()
+                if not guard.wal_lost():
+                    self._data_version = db.data_version()
+                    return result
+                self.close()
+        raise StoreFailed(
+            f"{self.path}: another program keeps removing the write-ahead log",
+            hint="something opens the file without SQLite; nothing was acknowledged",
+            store=self.path,
+        )
+
+    def _attempt(
+        self, db: apsw.Connection, work: Callable[[apsw.Connection], T], barrier: bool
+    ) -> T:
+        level = self._level(barrier)
+        if self._synchronous != level:
+            db.execute(f"PRAGMA synchronous={level}")
+            self._synchronous = level
+        try:
+            db.execute("BEGIN IMMEDIATE")
+            if db.data_version() != self._data_version:
+                self.generation += 1
+            result = work(db)
+            db.execute("COMMIT")
+        except BaseException as error:
+            self._abandon(db, error)
+            raise
+        return result
+
+    def _level(self, barrier: bool) -> str:
+        if self._durability == "full":
+            return "FULL"
+        return "FULL" if barrier and self._durability == "barrier" else "NORMAL"
+
+    def _abandon(self, db: apsw.Connection, error: BaseException) -> None:
+        """Roll back; after an I/O error, believe nothing that went through this connection."""
+        if db.in_transaction:
+            with contextlib.suppress(apsw.Error):
+                db.execute("ROLLBACK")
+        self._forget()
+        if isinstance(error, (apsw.IOError, apsw.CorruptError, apsw.NotADBError)):
+            self.close()
+
+    def truncate(self) -> None:
+        """Empty the WAL, so that what was erased from the file is not in it either.
+
+        A reader in another process may hold it back; then the next checkpoint does it.
+        """
+        with self.lock, connection.translated(self.path), contextlib.suppress(apsw.BusyError):
+            self.open().wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
+    # -- appends ----------------------------------------------------------------------------------
+
+    def append(self, request: Request) -> list[Commit]:
+        """Append through the queue: whoever has the lock writes for everyone who waits."""
+        self._queue.append(request)
+        try:
+            with self.lock:
+                if not request.done:
+                    self._run_queue()
+        except BaseException as error:
+            known = "was committed" if request.done and not request.error else "was not committed"
+            error.add_note(f"commit {request.drafts[-1].id} {known}")
+            raise
+        if request.error is not None:
+            raise request.error
+        return request.result
+
+    def _run_queue(self) -> None:
+        group: list[Request] = []
+        while self._queue and len(group) < GROUP_MAX:
+            group.append(self._queue.popleft())
+        barrier = any(request.barrier for request in group)
+        try:
+            self.transaction(lambda db: self._append_group(db, group), barrier=barrier)
+        except BaseException as error:
+            for request in group:
+                request.error = error
+            if not isinstance(error, StatorError):
+                raise
+        finally:
+            for request in group:
+                request.done = True
+
+    def _append_group(self, db: apsw.Connection, group: list[Request]) -> None:
+        if len(group) == 1:
+            group[0].result = self._append(db, group[0])
+            return
+        for request in group:
+            request.error = None
+            db.execute("SAVEPOINT request")
+            try:
+                request.result = self._append(db, request)
+            except StatorError as error:
+                db.execute("ROLLBACK TO request")
+                self._undo(request.session)
+                request.error = error
+            db.execute("RELEASE request")
