@@ -5,29 +5,39 @@
 
 A store never trains on its own content. What is shipped was trained on public text: one half of the
 source files of the CPython 3.11 standard library (the other half makes the benchmark's workload and
-is not read here), cut into samples shaped like what a session records, plus commit envelopes with
-made-up values. Same interpreter, same libraries, same bytes: everything random comes from SEED.
+is not read here), cut into samples shaped like what a session records, plus commits of made-up
+sessions. Same interpreter, same libraries, same bytes: everything random comes from SEED.
 
 A shipped dictionary never changes: files written with it need it for ever. To improve it, raise
 DICT_ID and write `dictionary_2.bin` beside the old one.
 
-To extend: add a function to TEXT_SHAPES (an rng, the corpus and a size, to text) or to
-COMMIT_SHAPES (an rng and the corpus, to the caller's part of a commit).
+To extend: add a function to TEXT_SHAPES (an rng, the corpus and a size, to text), or let
+`one_turn` record more.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import os
 import random
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
+
+from stator.model.ids import PREFIXES, Kind
+from stator.model.state import Effect, FileOp, StepStatus
+from stator.runtime.calls import Tool
+from stator.runtime.context import Context
+from stator.runtime.sessions import Session, Store
+from stator.runtime.turns import Turn
+from stator.store.memory import MemoryStore
+from stator.store.rows import pack
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -45,7 +55,6 @@ BUILT_PER_MACHINE = ("_sysconfigdata", "config-")  # not source: they hold the b
 
 Corpus = list[tuple[str, list[str]]]
 json = msgspec.json.Encoder(order="deterministic").encode
-msgpack = msgspec.msgpack.Encoder().encode
 
 
 def corpus() -> Corpus:
@@ -56,8 +65,8 @@ def corpus() -> Corpus:
         name = file.relative_to(root).as_posix()
         if "site-packages" in name or name.startswith(BUILT_PER_MACHINE):
             continue
-        if hashlib.md5(f"/{name}".encode(), usedforsecurity=False).digest()[0] & 1:
-            continue
+        if hashlib.sha256(name.encode()).digest()[0] & 1:
+            continue  # the half that makes the benchmark's workload
         try:
             text = file.read_text(encoding="utf-8")
         except UnicodeDecodeError:
@@ -266,7 +275,7 @@ TEXT_SHAPES: list[tuple[int, Callable[[random.Random, Corpus, int], str]]] = [
 ]
 
 
-# ── commits: the envelope around them ────────────────────────────────────────────────────────────
+# ── commits: what is kept around the texts ───────────────────────────────────────────────────────
 
 WORDS = (
     "auth cache client config cursor error index login main parse queue read request retry run "
@@ -276,289 +285,83 @@ TOOLS = (
     "Read Edit Write Bash Grep Glob Task WebFetch WebSearch TodoWrite MultiEdit LS read_file "
     "write_file list_dir run_command apply_patch shell search_files edit_file http_get sql_query"
 ).split()
-EFFECTS = ("read", "idempotent", "write")
-STATUSES = ("ok", "error", "timeout", "cancelled", "denied", "in doubt", "started", "requested")
-CAUSES = ("", "", "", "process died", "timeout", "cancelled", "lost connection", "lease lost")
-ACTORS = ("agent", "user", "model", "tool", "system")
-SOURCES = ("user", "model", "tool", "file", "web", "import")
-FILE_OPS = ("read", "created", "modified", "deleted", "renamed", "skipped")
-PLAN = ("pending", "in_progress", "done", "blocked", "dropped")
-MODELS = ("claude-sonnet-4-5", "claude-opus-4-1", "gpt-5.1", "gpt-5-mini", "gemini-2.5-pro")
+FILE_OPS: list[FileOp] = ["read", "created", "modified", "modified", "deleted"]
+STEPS: list[StepStatus] = ["pending", "in_progress", "done", "blocked", "dropped"]
 
 
-def minted(r: random.Random, prefix: str) -> str:
-    stamp = 1_760_000_000_000 + r.getrandbits(36)
-    return f"{prefix}_{stamp:012x}7{r.getrandbits(12):03x}{r.getrandbits(64) | 1 << 63:016x}"
+def commits(r: random.Random, c: Corpus) -> Iterator[bytes]:
+    """Commits as the store packs them, from made-up sessions driven through the library itself."""
+    store = Store(MemoryStore(redact=False, clock=_clock(r), salts=r.randbytes), _context(r))
+    while True:
+        with store.open(f"{r.choice(WORDS)}-{r.getrandbits(32):x}", agent="coder") as session:
+            for _ in range(r.randint(2, 12)):
+                one_turn(r, c, session)
+        for commit in store.read(session.id).log():
+            yield pack(commit, lambda data: hashlib.sha256(data).digest())[0]
+
+
+def one_turn(r: random.Random, c: Corpus, session: Session[Any]) -> None:
+    with session.turn(prose(r, c, r.randint(40, 300))) as turn:
+        for _ in range(r.randint(1, 4)):
+            one_call(r, c, turn)
+        for _ in range(r.randint(0, 2)):
+            path = r.choice(["src/", "tests/", "lib/", ""]) + r.choice(c)[0]
+            turn.file(path, r.choice(FILE_OPS), before=digest(r), after=digest(r))
+        if r.random() < 0.7:
+            over = [prose(r, c, 30) for _ in range(r.randint(0, 2))]
+            turn.decide(
+                prose(r, c, r.randint(20, 120)),
+                topic=f"{r.choice(WORDS)} {r.choice(WORDS)}",
+                why=prose(r, c, r.randint(20, 160)),
+                over=over,
+                confidence=r.randrange(11) / 10,
+            )
+        turn.plan(f"{r.choice(WORDS)} the {r.choice(WORDS)}", r.choice(STEPS))
+        rarely(r, c, turn)
+        turn.say(answer(r, c, r.randint(60, 600)), usage={"tokens": r.randint(100, 90_000)})
+
+
+def one_call(r: random.Random, c: Corpus, turn: Turn) -> None:
+    shape = TEXT_SHAPES[r.randrange(len(TEXT_SHAPES))][1]
+    name, effect = r.choice(TOOLS), r.choice(["read", "idempotent", "write"])
+    given = msgspec.json.decode(arguments(r, c, 200))
+
+    def run(**_: Any) -> str:
+        if r.random() < 0.1:
+            raise ValueError(prose(r, c, 50))
+        return shape(r, c, r.randint(40, 600))
+
+    turn.try_call(Tool(run, name, cast("Effect", effect)), **given)
+
+
+def rarely(r: random.Random, c: Corpus, turn: Turn) -> None:
+    doing = r.randrange(8)
+    if doing == 0:
+        turn.fact(f"{r.choice(WORDS)} command", prose(r, c, 40))
+    elif doing == 1:
+        turn.dead_end(prose(r, c, 60), why=prose(r, c, 60))
+    elif doing == 2:
+        turn.use(r.choice(["file", "app", "data"]), r.choice(c)[0])
+    elif doing == 3:
+        turn.artifact(r.choice(["progress.md", "plan.md", "features.json"]), prose(r, c, 200))
+    elif doing == 4:
+        turn.prefer(r.choice(WORDS), prose(r, c, 30))
 
 
 def digest(r: random.Random) -> str:
     return f"{r.getrandbits(128):032x}"
 
 
-def put(collection: str, id: str, record: dict[str, Any]) -> tuple[str, str, str, bytes]:
-    return ("put", collection, id, json(record))
+def _clock(r: random.Random) -> Callable[[], int]:
+    return lambda: 1_760_000_000_000_000 + r.getrandbits(46)
 
 
-def usage(r: random.Random) -> dict[str, Any]:
-    return {
-        "cache_read": r.randint(0, 90_000),
-        "cache_write": r.randint(0, 9_000),
-        "input": r.randint(0, 90_000),
-        "model": r.choice(MODELS),
-        "money": r.randint(0, 500_000),
-        "currency": "USD",
-        "output": r.randint(0, 4_000),
-    }
+def _context(r: random.Random) -> Context:
+    def mint(kind: Kind) -> str:
+        return f"{PREFIXES[kind]}{r.getrandbits(128):032x}"
 
-
-def opening(r: random.Random, c: Corpus) -> dict[str, Any]:
-    name = f"{r.choice(['fix', 'add', 'port', 'review'])}-{r.choice(WORDS)}"
-    record: dict[str, Any] = {
-        "agent": r.choice(["my-agent", "claude-code", "codex", "coder", "assistant"]),
-        "aliases": [],
-        "budget": {},
-        "labels": {"team": r.choice(WORDS)},
-        "mode": r.choice(["driven", "recorded", "project"]),
-        "name": name,
-        "parent": None,
-        "project": f"/home/user/{r.choice(WORDS)}",
-        "retention": "keep",
-        "schema": {"name": "app", "version": 1},
-        "status": r.choice(["open", "active", "paused", "closed", "archived"]),
-        "tenant": "default",
-    }
-    return {"kind": "open", "actor": "user", "delta": [put("session", "session", record)]}
-
-
-def run(r: random.Random, c: Corpus) -> dict[str, Any]:
-    record = {
-        "host": f"{r.choice(WORDS)}-{r.randint(1, 9)}",
-        "pid": r.randint(2, 99999),
-        "reason": r.choice(["user", "budget", "error", "lease lost", "process died"]),
-        "since": micros(r),
-        "status": r.choice(["active", "interrupted", "ended"]),
-    }
-    return {"kind": r.choice(["run", "run_end"]), "delta": [put("runs", minted(r, "r"), record)]}
-
-
-def turn(r: random.Random, c: Corpus) -> dict[str, Any]:
-    return {
-        "kind": "turn",
-        "actor": "user",
-        "input": json({"content": prose(r, c, r.randint(40, 300)), "role": "user"}),
-        "provenance": {"source": "user", "trust": "verified"},
-    }
-
-
-def turn_end(r: random.Random, c: Corpus) -> dict[str, Any]:
-    git = {"branch": "main", "dirty": digest(r), "head": f"{r.getrandbits(160):040x}"}
-    return {
-        "kind": "turn_end",
-        "status": r.choice(["ok", "interrupted", "aborted"]),
-        "output": json({"git": git}),
-        "delta": file(r, c)["delta"] + decision(r, c)["delta"] + plan(r, c)["delta"],
-    }
-
-
-def entry(r: random.Random, c: Corpus) -> dict[str, Any]:
-    tool, id = r.choice(TOOLS), f"toolu_{r.getrandbits(96):024x}"
-    content = r.choice(
-        [
-            [{"text": answer(r, c, 700), "type": "text"}],
-            [
-                {"text": prose(r, c, 120), "type": "text"},
-                {"id": id, "input": {"path": r.choice(c)[0]}, "name": tool, "type": "tool_use"},
-            ],
-            [{"content": prose(r, c, 200), "tool_use_id": id, "type": "tool_result"}],
-        ]
-    )
-    message = {
-        "content": content,
-        "model": r.choice(MODELS),
-        "role": r.choice(["assistant", "assistant", "user", "system"]),
-        "stop_reason": r.choice(["end_turn", "tool_use", "max_tokens", "stop"]),
-    }
-    return {
-        "kind": "entry",
-        "actor": "model",
-        "output": json(message),
-        "usage": json(usage(r)),
-        "provenance": {"source": "model", "trust": "unverified"},
-    }
-
-
-def call(r: random.Random, c: Corpus) -> dict[str, Any]:
-    tool, effect = r.choice(TOOLS), r.choice(EFFECTS)
-    record = {
-        "attempt": 1,
-        "effect": effect,
-        "key": digest(r),
-        "since": micros(r),
-        "status": r.choice(["started", "requested", "awaiting approval"]),
-        "tool": tool,
-    }
-    id = minted(r, "c")
-    return {
-        "kind": "call",
-        "actor": "model",
-        "tool": tool,
-        "call": id,
-        "effect": effect,
-        "status": record["status"],
-        "input": arguments(r, c, 300).encode(),
-        "delta": [put("calls", id, record)],
-        "provenance": {"source": "model", "trust": "unverified"},
-    }
-
-
-def outcome(r: random.Random, c: Corpus) -> dict[str, Any]:
-    tool, id = r.choice(TOOLS), minted(r, "c")
-    status = r.choices(STATUSES, [80, 10, 2, 2, 2, 2, 1, 1])[0]
-    used = {"digest": digest(r), "last": status, "tool": tool, "uses": r.randint(1, 400)}
-    return {
-        "kind": "outcome",
-        "actor": "tool",
-        "tool": tool,
-        "call": id,
-        "effect": r.choice(EFFECTS),
-        "status": status,
-        "cause": r.choice(CAUSES),
-        "output": json(TEXT_SHAPES[r.randrange(4)][1](r, c, r.randint(40, 900))),
-        "delta": [("drop", "calls", id), put("tools", minted(r, "x"), used)],
-        "provenance": {"source": "tool", "trust": "unverified"},
-    }
-
-
-def file(r: random.Random, c: Corpus) -> dict[str, Any]:
-    def record() -> dict[str, Any]:
-        return {
-            "after": digest(r),
-            "before": digest(r),
-            "how": r.choice(["recorded", "observed", "inferred"]),
-            "op": r.choice(FILE_OPS),
-            "path": r.choice(["src/", "tests/", "lib/", ""]) + r.choice(c)[0],
-            "root": ".",
-        }
-
-    many = r.randint(1, 3)
-    return {"kind": "file", "delta": [put("files", minted(r, "f"), record()) for _ in range(many)]}
-
-
-def decision(r: random.Random, c: Corpus) -> dict[str, Any]:
-    record = {
-        "confidence": r.randrange(0, 1001, 50),
-        "factors": [],
-        "over": [prose(r, c, 40) for _ in range(r.randint(0, 3))],
-        "supersedes": None,
-        "topic": r.choice(WORDS),
-        "what": prose(r, c, r.randint(20, 120)),
-        "why": prose(r, c, r.randint(20, 200)),
-    }
-    return {"kind": "decision", "delta": [put("decisions", minted(r, "d"), record)]}
-
-
-def fact(r: random.Random, c: Corpus) -> dict[str, Any]:
-    name = f"{r.choice(WORDS)} command"
-    kind, collection = r.choice([("fact", "facts"), ("preference", "preferences")])
-    record = {"name": name, "trust": "unverified", "value": prose(r, c, 60)}
-    return {"kind": kind, "delta": [put(collection, minted(r, "x"), record)]}
-
-
-def plan(r: random.Random, c: Corpus) -> dict[str, Any]:
-    def record(order: int) -> dict[str, Any]:
-        return {"order": order, "status": r.choice(PLAN), "step": prose(r, c, r.randint(20, 80))}
-
-    many = r.randint(1, 4)
-    return {"kind": "plan", "delta": [put("plan", minted(r, "p"), record(n)) for n in range(many)]}
-
-
-def artifact(r: random.Random, c: Corpus) -> dict[str, Any]:
-    record = {
-        "digest": digest(r),
-        "media": r.choice(["text/markdown", "application/json", "text/x-python", "image/png"]),
-        "name": r.choice(c)[0],
-        "size": r.randint(10, 99999),
-        "version": r.randint(1, 9),
-    }
-    return {"kind": "artifact", "delta": [put("artifacts", minted(r, "a"), record)]}
-
-
-def use(r: random.Random, c: Corpus) -> dict[str, Any]:
-    record = {"kind": r.choice(["file", "app", "data source"]), "name": r.choice(c)[0]}
-    return {"kind": "use", "delta": [put("working_set", minted(r, "w"), record)]}
-
-
-def lesson(r: random.Random, c: Corpus) -> dict[str, Any]:
-    kind, collection = r.choice(
-        [("dead_end", "dead_ends"), ("pend", "pending"), ("flag", "flags"), ("score", "scores")]
-    )
-    record = {"since": micros(r), "what": prose(r, c, 80), "why": prose(r, c, 120)}
-    return {"kind": kind, "delta": [put(collection, minted(r, "x"), record)]}
-
-
-COMMIT_SHAPES: list[tuple[int, Callable[[random.Random, Corpus], dict[str, Any]]]] = [
-    (2, opening),
-    (3, run),
-    (10, turn),
-    (10, turn_end),
-    (14, entry),
-    (20, call),
-    (20, outcome),
-    (8, file),
-    (8, decision),
-    (5, fact),
-    (6, plan),
-    (3, artifact),
-    (3, use),
-    (4, lesson),
-]
-
-
-def micros(r: random.Random) -> int:
-    return 1_760_000_000_000_000 + r.getrandbits(46)
-
-
-def envelope(r: random.Random, part: dict[str, Any]) -> bytes:
-    """A commit as it is kept: a msgpack array in field order, its content as JSON fragments."""
-    get = part.get
-    at = micros(r)
-    trust = {"source": r.choice(SOURCES), "trust": r.choice(["unverified", "verified"])}
-    return msgpack(
-        [
-            minted(r, "k"),
-            1,
-            minted(r, "s"),
-            r.randint(1, 9_000),
-            minted(r, "r"),
-            r.randint(1, 50),
-            minted(r, "t"),
-            at,
-            at,
-            get("origin"),
-            get("kind"),
-            get("actor", r.choice(ACTORS)),
-            r.choice(["user", "agent", None]),
-            get("tool"),
-            get("call"),
-            get("parent"),
-            get("key"),
-            get("attempt", 1),
-            get("effect"),
-            get("status"),
-            get("cause"),
-            get("input"),
-            digest(r) if "input" in part else None,
-            get("output"),
-            get("output_summary"),
-            get("usage"),
-            get("delta", []),
-            json(get("provenance", trust)),
-            [r.randint(1, 9_000) for _ in range(r.randint(0, 3))],
-            get("why"),
-            get("trace"),
-            r.randbytes(32),
-            r.randbytes(32),
-        ]
+    return Context(
+        clock=_clock(r), mint=mint, secret=r.randbytes, host="host", principal="local:user"
     )
 
 
@@ -572,9 +375,7 @@ def samples(c: Corpus) -> Iterator[bytes]:
     for shape in r.choices(shapes, weights, k=TEXT_SAMPLES):
         size = min(8_192, max(300, int(r.lognormvariate(7.2, 1.0))))
         yield json(shape(r, c, size))
-    weights, makers = zip(*COMMIT_SHAPES, strict=True)
-    for make in r.choices(makers, weights, k=COMMIT_SAMPLES):
-        yield envelope(r, make(r, c))
+    yield from itertools.islice(commits(r, c), COMMIT_SAMPLES)
 
 
 def train(size: int = SIZE, level: int = LEVEL) -> bytes:

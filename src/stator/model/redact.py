@@ -273,8 +273,8 @@ def _run_spans(text: str, data: bytes) -> Iterator[_Span]:
 
 
 def _shape_spans(text: str, start: int, end: int) -> Iterator[_Span]:
-    # The letter of \\n, the hex of %3D or \\u0027 and a terminal's colour belong to the run.
-    skips = (1, 2, 3, 5) if text[start - 1 : start] in ("\\", "%", "[") else (0,)
+    # The letter of \n, the hex of %3D or \u0027 and a terminal's colour belong to the run.
+    skips = (0, 1, 2, 3, 5) if text[start - 1 : start] in ("\\", "%", "[") else (0,)
     for shape, skip in product(_BARE_SHAPES, skips):
         if (span := shape.find(text, start + skip)) is not None:
             yield span
@@ -387,7 +387,9 @@ def _is_working_directory(name: str, value: str) -> bool:
 
 def _is_strong(value: str) -> bool:
     """Long and mixed: not a word, a name or a number."""
-    return len(value) >= 16 and _has_digit(value) and _LETTER.search(value) is not None
+    if len(value) < 16 or not _has_digit(value) or _LETTER.search(value) is None:
+        return False
+    return _PLAIN.fullmatch(value) is None
 
 
 def _has_digit(value: str) -> bool:
@@ -432,7 +434,7 @@ def _fits_token(value: str, sort: _NameSort) -> bool:
 _ASSIGNMENT: Final = re.compile(
     r"""(?x)
     (?P<rest>[A-Za-z0-9_-]{1,48}+)
-    (?P<close>\\{0,7}["'`])? \]?
+    (?:\\{0,7}["'`])? \]?
     (?:\s{0,2}:\s{0,2}(?:str|bytes|[sS]tring)(?:\s?\|\s?None)?(?=\s{0,2}=))?
     (?P<op>[ \t]{0,8}(?:=>|:=|=|:)(?![=:])[ \t]{0,8}|[ \t]{1,4})
     (?:
@@ -498,8 +500,8 @@ def _quoted_fits(sort: _NameSort, value: str) -> bool:
 
 _FLAG_PROSE: Final = _words(
     "and are argument as before can file flag for from given has if in instead into is may means"
-    " must not of option or over parameter should so takes than that the then through to value via"
-    " when which will with without you"
+    " must not of option options or over parameter should so takes than that the then through to"
+    " value via when which will with without you"
 )
 
 
@@ -653,21 +655,28 @@ def _key(text: str, at: int) -> _Span | None:
 
 _Finder = Callable[[str, int], _Span | None]
 
-# Patterns that begin with a letter, so that `re` looks for the letter in C, and look ahead to what
+# Lower case, and k for w: both are rare, so key, token, password, passwd and pwd share one look.
+_FOLD: Final = bytes(range(256)).lower().replace(b"w", b"k")
+# Each pattern begins with a letter, so that `re` looks for the letter in C, and looks ahead to what
 # follows a name that has a value: most occurrences in code end here.
 _NAME_TAIL: Final = (
     rb"""(?=[a-z0-9_-]{0,48}+(?:[\\"'`\]]{0,9}[ \t]{0,8}([=:,])|[ \t]{1,4}[^\s=:(]))"""
 )
+_PEM_MARK: Final = rb"(?<=private key)(?=(?: block)? ?(-))"
 _NAMES: Final[tuple[tuple[re.Pattern[bytes], _Finder], ...]] = (
-    (re.compile(rb"k(?:ey|en(?<=token))(?:" + _NAME_TAIL + rb"|(?=(?: block)? ?(-)))"), _key),
-    (re.compile(rb"w(?:[od](?<=ssw.)|d(?<=pwd))" + _NAME_TAIL), _assignment),
+    (
+        re.compile(
+            rb"k(?:ey|en(?<=token)|[od](?<=ssk.)|d(?<=pkd))(?:%b|%b)" % (_NAME_TAIL, _PEM_MARK)
+        ),
+        _key,
+    ),
     (re.compile(rb"cre(?:t(?<=secret)|de)" + _NAME_TAIL), _assignment),
     (re.compile(rb"uth(?<=auth)" + _NAME_TAIL), _auth_assignment),
 )
 
 
 def _name_spans(text: str, data: bytes) -> Iterator[_Span]:
-    folded = data.lower()
+    folded = data.translate(_FOLD)
     for pattern, find in _NAMES:
         done = 0
         for match in pattern.finditer(folded):

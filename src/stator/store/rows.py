@@ -106,6 +106,14 @@ def decode_record(collection: str, data: bytes) -> Record:
 
 def to_row(commit: Commit, digest: Digest) -> Row:
     """The row of a commit."""
+    packed, salts, blobs = pack(commit, digest)
+    return Row(to_bytes(commit.id), bytes.fromhex(commit.hash), salts, compress(packed), blobs)
+
+
+def pack(
+    commit: Commit, digest: Digest
+) -> tuple[bytes, bytes, tuple[tuple[bytes, bytes, int], ...]]:
+    """A commit's envelope before compression, its salts and the blobs it needs."""
     items: list[Stored] = []
     blobs: list[tuple[bytes, bytes, int]] = []
     salts = b""
@@ -150,13 +158,7 @@ def to_row(commit: Commit, digest: Digest) -> Row:
         commit.trace,
         commit.v,
     )
-    return Row(
-        to_bytes(commit.id),
-        bytes.fromhex(commit.hash),
-        salts,
-        compress(_pack(envelope)),
-        tuple(blobs),
-    )
+    return _pack(envelope), salts, tuple(blobs)
 
 
 def _stored(

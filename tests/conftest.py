@@ -1,0 +1,32 @@
+"""For the whole suite: no product code may open a database file behind SQLite's back.
+
+POSIX drops every lock a process holds on a file when any descriptor of it is closed, so one `open` of the database, its
+-wal or its -shm from Python could lose commits that were acknowledged (RELIABILITY §0.2). SQLite's own opens do not raise
+Python's audit event; everything else does.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+PRODUCT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "src", "stator")
+GUARDED = (".db", ".db-wal", ".db-shm", ".db-journal")
+
+
+def forbid_stray_opens(event, arguments):
+    """An audit hook: raises when code under src/stator opens a database file from Python."""
+    if event != "open" or not isinstance(arguments[0], (str, bytes)):
+        return
+    path = os.fsdecode(arguments[0])
+    if not path.endswith(GUARDED):
+        return
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(PRODUCT):
+            where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+            raise RuntimeError(f"{where} opens {path} outside SQLite; its locks would be lost")
+        frame = frame.f_back  # type: ignore[assignment]
+
+
+sys.addaudithook(forbid_stray_opens)

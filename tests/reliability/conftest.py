@@ -1,0 +1,32 @@
+"""Fixtures of the reliability tests."""
+
+from __future__ import annotations
+
+import pytest
+from reliability.support import Zygote
+
+from stator.connect import connect
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path, monkeypatch):
+    """Nothing here depends on, or writes to, the folder the tests are run from."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "store.db"
+
+
+@pytest.fixture
+def store(path):
+    with connect(path, project="test") as store:
+        yield store
+
+
+@pytest.fixture(scope="session")
+def zygote(tmp_path_factory):
+    zygote = Zygote(tmp_path_factory.mktemp("zygote"))
+    yield zygote
+    zygote.close()

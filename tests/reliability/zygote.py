@@ -1,0 +1,69 @@
+"""A clean process that forks workers: a warm interpreter that never opened a store.
+
+Run as `python -m reliability.zygote FD`. Over the socket FD it is sent one JSON line per worker, `[task, arguments]`, with a
+socket of the worker's own beside it; it answers the pid. Tasks are the functions of `reliability.workers`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from reliability import workers
+
+
+class Talk:
+    """A worker's line to the test that started it: one JSON value a line."""
+
+    def __init__(self, line: socket.socket) -> None:
+        self._line = line
+        self._read = line.makefile("rb")
+
+    def say(self, value: Any) -> None:
+        self._line.sendall(json.dumps(value).encode() + b"\n")
+
+    def hear(self) -> Any:
+        """The next value, or None when the other side is gone."""
+        line = self._read.readline()
+        return json.loads(line) if line else None
+
+
+def serve(control: socket.socket) -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps; tests wait on pidfds
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(control, 1 << 16, 1)
+        if not message:
+            return
+        task, arguments = json.loads(message)
+        pid = os.fork()
+        if pid == 0:
+            control.close()
+            work(getattr(workers, task), Talk(socket.socket(fileno=descriptors[0])), arguments)
+        os.close(descriptors[0])
+        control.sendall(b"%d\n" % pid)
+
+
+def work(task: Callable[..., Any], talk: Talk, arguments: list[Any]) -> None:
+    """Run a task to its end and leave without any cleanup but the answer."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    try:
+        answer = {"done": task(talk, *arguments)}
+    except BaseException as error:
+        answer = {
+            "error": getattr(error, "code", type(error).__name__),
+            "what": str(error),
+            "notes": getattr(error, "__notes__", []),
+        }
+    with contextlib.suppress(OSError):
+        talk.say(answer)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    serve(socket.socket(fileno=int(sys.argv[1])))
