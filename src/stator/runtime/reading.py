@@ -60,6 +60,7 @@ class DecisionLine(msgspec.Struct, frozen=True, kw_only=True):
     stands: bool
     by: str = ""
     """Id of the decision that superseded it."""
+    session: str = ""
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +73,8 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
     turn: int
     seq: int
     detail: str = ""
+    topic: str = ""
+    """Of a decision that has one."""
 
 
 class SessionView:
@@ -169,6 +172,15 @@ class SessionView:
         while page := self._store.turns(self._id, after=found[-1].turn if found else 0):
             found += page
         return found
+
+    def beginning(self, turn: int) -> Commit | None:
+        """The commit that began a turn, with what was asked; None if there is no such turn."""
+        rows = self._store.turns(self._id, after=turn - 1, upto=turn) if turn > 0 else []
+        if not rows:
+            return None
+        first = rows[0].first
+        found = self._store.commits(self._id, after=first - 1, upto=first, limit=1)
+        return found[0] if found else None
 
     def at(self, ref: str) -> Point:
         """Where a ref points; one without a session points into this one."""
@@ -353,7 +365,12 @@ class SessionView:
             if isinstance(op, Put):
                 record = cast("DecisionRecord", op.record)
                 lines[op.id] = DecisionLine(
-                    id=op.id, record=record, seq=version.seq, turn=version.turn, stands=True
+                    id=op.id,
+                    record=record,
+                    seq=version.seq,
+                    turn=version.turn,
+                    stands=True,
+                    session=self._id,
                 )
                 old = lines.get(getattr(record, "supersedes", ""))
                 if old is not None:
@@ -371,8 +388,7 @@ class SessionView:
         limit: int = 100,
     ) -> list[CallRow]:
         """Calls, newest first; `status` may also be `failed` (did not end ok) or `open` (no outcome yet)."""
-        named = {"failed": FAILED, "open": ("started", "in doubt")}
-        statuses = named.get(status or "", (status,) if status else ())
+        statuses = statuses_of(status)
         after = 0
         if last is not None:
             rows = self._store.turns(self._id, newest_first=True, limit=last)
@@ -380,10 +396,16 @@ class SessionView:
         query = CallQuery(session=self._id, tool=tool, statuses=statuses, after_turn=after)
         return self._store.calls(query, limit=limit).rows
 
-    def why(self, path: str, *, limit: int = 50) -> list[Reason]:
+    def why(self, path: str, *, root: str = ".", limit: int = 50) -> list[Reason]:
         """What lies behind a path: edits with their calls and decisions, or what was asked and said."""
-        touches = self._store.touches("files", file_key(".", path), session=self._id, limit=limit)
+        touches = self._store.touches("files", file_key(root, path), session=self._id, limit=limit)
         return explain(self._store, [(t.session, t.seq, t.turn) for t in touches], path)
+
+
+def statuses_of(status: str | None) -> tuple[str, ...]:
+    """What a status asks for: itself, or all that `failed` or `open` stands for; any, if none is given."""
+    named = {"failed": FAILED, "open": ("started", "in doubt")}
+    return named.get(status or "", (status,) if status else ())
 
 
 def _path(record: SessionRecord) -> list[tuple[str, int]]:
@@ -522,6 +544,7 @@ def _decision(commit: Commit) -> Reason:
         turn=commit.turn,
         seq=commit.seq,
         detail=getattr(record, "why", ""),
+        topic=getattr(record, "topic", ""),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
@@ -32,7 +32,7 @@ from stator.model.state import (
 )
 from stator.runtime import forks, worktree
 from stator.runtime.context import Context
-from stator.runtime.reading import FileChange, Reason, SessionView, explain
+from stator.runtime.reading import DecisionLine, FileChange, Reason, SessionView, explain
 from stator.runtime.resolve import find_session
 from stator.runtime.turns import Recorder, Turn, text
 from stator.store import port
@@ -384,21 +384,42 @@ class Store:
         query = CallQuery(project=project, statuses=tuple(statuses), tool=tool)
         return self.port.calls(query, cursor=cursor, limit=limit)
 
-    def files(self, *, last: int = 5, project: str | None = None) -> list[FileChange]:
-        """Files touched in the last so many turns of each session of a project, or of the store."""
-        found: list[FileChange] = []
+    def views(self, *, project: str | None = None) -> Iterator[SessionView]:
+        """Every session of a project, or of the store, most recently used first."""
         cursor: tuple[int, ...] | None = None
         while True:
             page = self.sessions(project=project, cursor=cursor)
             for row in page.rows:
-                found += SessionView(self.port, row.id).files(last=last)
+                yield SessionView(self.port, row.id)
             cursor = page.cursor
             if cursor is None:
-                return found
+                return
 
-    def why(self, path: str, *, project: str | None = None, limit: int = 50) -> list[Reason]:
+    def files(
+        self, *, last: int | None = 5, reads: bool = False, project: str | None = None
+    ) -> list[FileChange]:
+        """Files touched in the last so many turns of each session of a project, or of the store."""
+        return [
+            change
+            for view in self.views(project=project)
+            for change in view.files(last=last, reads=reads)
+        ]
+
+    def decisions(
+        self, *, standing: bool | None = None, project: str | None = None
+    ) -> list[DecisionLine]:
+        """Decisions of every session of a project, or of the store."""
+        return [
+            line
+            for view in self.views(project=project)
+            for line in view.decisions(standing=standing)
+        ]
+
+    def why(
+        self, path: str, *, root: str = ".", project: str | None = None, limit: int = 50
+    ) -> list[Reason]:
         """What lies behind a path, over every session of a project, or of the store."""
-        touches = self.port.touches("files", file_key(".", path), project=project, limit=limit)
+        touches = self.port.touches("files", file_key(root, path), project=project, limit=limit)
         return explain(self.port, [(t.session, t.seq, t.turn) for t in touches], path)
 
 

@@ -1,5 +1,49 @@
 """The contract suite: what every store must do, as tests that anyone's store can run.
 
-It speaks only to `stator.store.port` and the model, never to a concrete store, and skips nothing: a
-store that cannot do something the port promises does not pass.
+It speaks only to `stator.store.port` and the model (and to the memory store, where it needs another one), never to a
+concrete store. What a store may lack it declares in `Capabilities`; see `fixtures` for the few lines a test module needs:
+
+    from stator.store.contract import *
 """
+
+import pytest
+
+SUBJECTS = "append calls erasure fork idempotency ingest lease paging sessions state turns verify"
+pytest.register_assert_rewrite(*(f"stator.store.contract.{name}" for name in SUBJECTS.split()))
+
+from stator.store.contract.append import TestAppend, TestDurability, TestRedaction  # noqa: E402
+from stator.store.contract.calls import TestCalls  # noqa: E402
+from stator.store.contract.erasure import TestErasure  # noqa: E402
+from stator.store.contract.fixtures import Capabilities, MakeStore, store, story  # noqa: E402
+from stator.store.contract.fork import TestFork  # noqa: E402
+from stator.store.contract.idempotency import TestIdempotency  # noqa: E402
+from stator.store.contract.ingest import TestIngest, elsewhere  # noqa: E402
+from stator.store.contract.lease import TestLease, TestLifecycle  # noqa: E402
+from stator.store.contract.paging import TestPaging  # noqa: E402
+from stator.store.contract.sessions import TestSessions  # noqa: E402
+from stator.store.contract.state import TestState  # noqa: E402
+from stator.store.contract.turns import TestTurns  # noqa: E402
+from stator.store.contract.verify import TestVerify  # noqa: E402
+
+__all__ = [
+    "Capabilities",
+    "MakeStore",
+    "TestAppend",
+    "TestCalls",
+    "TestDurability",
+    "TestErasure",
+    "TestFork",
+    "TestIdempotency",
+    "TestIngest",
+    "TestLease",
+    "TestLifecycle",
+    "TestPaging",
+    "TestRedaction",
+    "TestSessions",
+    "TestState",
+    "TestTurns",
+    "TestVerify",
+    "elsewhere",
+    "store",
+    "story",
+]

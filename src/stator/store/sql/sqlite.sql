@@ -91,6 +91,9 @@ ORDER BY updated DESC, s DESC LIMIT :limit;
 -- Sessions whose flushed time of last change may be behind their log.
 SELECT s, flushed FROM session WHERE dirty = 1;
 
+-- name: session_counts
+UPDATE session SET counts = ? WHERE s = ?;
+
 -- name: session_touch
 UPDATE session SET updated = ? WHERE s = ?;
 
@@ -164,11 +167,13 @@ WHERE c = ? AND key = ? AND s = ? AND seq > ? AND seq <= ? ORDER BY seq DESC, n 
 
 -- name: rec_touches
 SELECT s, seq, n, op, turn, id, key FROM rec INDEXED BY rec_key
-WHERE c = ? AND key = ? ORDER BY s DESC, seq DESC LIMIT ?;
+WHERE c = ? AND key = ?
+  AND (? IS NULL OR s IN (SELECT session.s FROM session WHERE project = ?))
+ORDER BY s DESC, seq DESC, n DESC LIMIT ?;
 
 -- name: rec_touches_in
 SELECT s, seq, n, op, turn, id, key FROM rec INDEXED BY rec_key
-WHERE c = ? AND key = ? AND s = ? AND seq > ? AND seq <= ? ORDER BY seq DESC LIMIT ?;
+WHERE c = ? AND key = ? AND s = ? AND seq > ? AND seq <= ? ORDER BY seq DESC, n DESC LIMIT ?;
 
 -- name: rec_erase
 UPDATE rec SET key = NULL, body = ? WHERE s = ? AND c = ? AND seq = ? AND n = ?;
@@ -177,7 +182,11 @@ UPDATE rec SET key = NULL, body = ? WHERE s = ? AND c = ? AND seq = ? AND n = ?;
 SELECT seq, n FROM rec WHERE s = ? AND c = ? AND id = ? AND op = 1 ORDER BY seq, n;
 
 -- name: rec_drop_keys
-UPDATE rec SET key = NULL WHERE s = ? AND c = ? AND id = ? AND op = 0;
+-- The drop of a version that was erased: it stood in the same commit, or at the seq the drop names.
+UPDATE rec SET key = NULL WHERE s = :s AND c = :c AND id = :id AND op = 0
+  AND (seq = :seq OR (was = :seq AND NOT EXISTS (
+    SELECT 1 FROM rec AS put WHERE put.s = rec.s AND put.c = rec.c AND put.seq = rec.seq
+      AND put.id = rec.id AND put.op = 1 AND put.n < rec.n)));
 
 -- name: rec_count
 SELECT count(*) FROM rec WHERE s = ? AND c = ? AND seq > ? AND seq <= ?;
@@ -191,6 +200,15 @@ INSERT OR REPLACE INTO snap (s, c, seq, live) VALUES (?, ?, ?, ?);
 -- name: call_insert
 INSERT OR REPLACE INTO call_ix (s, seq, call, tool, effect, status, cause, attempt, outcome, turn, at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: call_latest
+-- A call's latest attempt; found from the end, where it usually is.
+SELECT seq, call, tool, effect, status, cause, attempt, outcome, turn, at FROM call_ix
+WHERE s = ? AND call = ? AND seq > ? AND seq <= ? ORDER BY seq DESC LIMIT 1;
+
+-- name: call_one
+SELECT s, seq, call, tool, effect, status, cause, attempt, outcome, turn, at FROM call_ix
+WHERE s = ? AND seq = ?;
 
 -- name: call_outcome
 UPDATE call_ix SET status = ?, cause = ?, outcome = ? WHERE s = ? AND seq = ?;

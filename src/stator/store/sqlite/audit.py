@@ -19,6 +19,7 @@ from stator.store.sqlite.projection import (
     SQL,
     Ledger,
     Tail,
+    counts,
     live_pointers,
     snapshot_before,
 )
@@ -60,9 +61,9 @@ def _session(db: apsw.Connection, s: int, place: Place) -> Iterator[Finding]:
             yield from _versions(db, s, session, done)
             yield from _ids(db, s, session, done)
             ledger = done.counted(ledger)
-    if ledger.commits != place.ledger.commits or ledger.calls != place.ledger.calls:
+    if counts(ledger) != counts(place.ledger) or ledger.erased != place.ledger.erased:
         yield Finding(
-            what=f"counts {place.ledger.commits} commits, the log has {ledger.commits}",
+            what=f"counts {counts(place.ledger)}, the log has {counts(ledger)}",
             check="counts",
             session=session,
             hint=REBUILD,
@@ -127,7 +128,7 @@ def _ids(db: apsw.Connection, s: int, session: str, tail: Tail) -> Iterator[Find
             )
             return
     intents, _ = tail.calls()
-    for intent in intents:
+    for intent, _ in intents:
         row = one(db, "SELECT call, tool FROM call_ix WHERE s = ? AND seq = ?", (s, intent.seq))
         if row is None or row != (to_bytes(intent.call), intent.tool):
             yield Finding(

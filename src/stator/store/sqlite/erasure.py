@@ -12,15 +12,15 @@ from collections.abc import Callable
 import apsw
 import msgspec
 
-from stator.errors import BadDelta, NotFound
+from stator.errors import BadDelta, InvalidInput, NotFound
 from stator.model import chain
-from stator.model.commit import CONTENT, Commit, Draft, Erase, Gone, Item, Large
+from stator.model.commit import CONTENT, Commit, Draft, Erase, Gone, Item, Large, size_of
 from stator.model.delta import Put
 from stator.model.state import COLLECTIONS, ErasedRecord
 from stator.store.rows import to_row
 from stator.store.sqlite import reader
-from stator.store.sqlite.connection import one
-from stator.store.sqlite.projection import SQL
+from stator.store.sqlite.connection import many, one
+from stator.store.sqlite.projection import SQL, pack_ledger
 from stator.store.sqlite.reader import Place
 
 
@@ -32,12 +32,18 @@ def erase(
         if isinstance(change, Erase):
             for seq, names in _targets(db, place, change).items():
                 _erase_items(db, place, seq, names, by, digest)
+    db.execute(SQL["session_counts"], (pack_ledger(place.ledger), place.s))
 
 
 def _targets(db: apsw.Connection, place: Place, change: Erase) -> dict[int, set[str]]:
     """Which items of which commits go: the fields named, or every put of a record."""
     if change.seq:
         return {change.seq: _fields(db, place, change)}
+    if change.collection not in COLLECTIONS:
+        raise InvalidInput(
+            f"nothing to erase: no seq, and no collection {change.collection!r:.40}",
+            path="$.changes",
+        )
     number = COLLECTIONS[change.collection].number
     targets: dict[int, set[str]] = {}
     for stretch in place.stretches:
@@ -60,7 +66,7 @@ def _fields(db: apsw.Connection, place: Place, change: Erase) -> set[str]:
 
 def _own(db: apsw.Connection, place: Place, seq: int) -> Commit:
     """A commit of the session's own log; what lies in its lineage is erased where it was written."""
-    if seq <= place.low:
+    if 0 < seq <= place.low:
         owner = next(s.session for s in place.stretches if s.after < seq <= s.upto)
         raise BadDelta(
             f"@{seq} was written in session {owner}",
@@ -81,13 +87,16 @@ def _erase_items(
     commit = _own(db, place, seq)
     key = reader.key(place.s, seq)
     blobs = reader.read_one(db, place.stretches[-1], seq, load=False).content
-    content: dict[str, Item] = {}
-    for name, item in commit.content.items():
-        if name in names and isinstance(item, bytes):
-            content[name] = Gone(by, bytes.fromhex(chain.commitment(commit.salts[name], item)))
+    content: dict[str, Item] = dict(commit.content)
+    names = {name for name in names if isinstance(content.get(name), bytes)}
+    still = [item for name, item in blobs.items() if name not in names]
+    for name in names:
+        item = commit.content[name]
+        assert isinstance(item, bytes)
+        content[name] = Gone(by, bytes.fromhex(chain.commitment(commit.salts[name], item)))
+        place.ledger.content_bytes -= size_of(item)
+        if blobs[name] not in still:
             _release_blob(db, blobs[name], key)
-        else:
-            content[name] = item
     row = to_row(msgspec.structs.replace(commit, content=content), digest)
     db.execute(SQL["log_rewrite"], (row.salts, row.body, key))
     for n, op in enumerate(commit.delta):
@@ -99,7 +108,19 @@ def _erase_version(db: apsw.Connection, place: Place, op: Put, seq: int, n: int,
     number = COLLECTIONS[op.collection].number
     body = msgspec.json.encode(ErasedRecord(erased=by))
     db.execute(SQL["rec_erase"], (body, place.s, number, seq, n))
-    db.execute(SQL["rec_drop_keys"], (place.s, number, op.id))
+    place.ledger.erased = sorted({*place.ledger.erased, number})
+    for s in (place.s, *_heirs(db, place, seq)):
+        db.execute(SQL["rec_drop_keys"], {"s": s, "c": number, "id": op.id, "seq": seq})
+
+
+def _heirs(db: apsw.Connection, place: Place, seq: int) -> list[int]:
+    """The sessions whose lineage holds that commit."""
+    return [
+        s
+        for s, record in many(db, "SELECT s, record FROM session WHERE parent IS NOT NULL")
+        for part in reader.decode_session(record).lineage
+        if part.session == place.record.id and part.after < seq <= part.upto
+    ]
 
 
 def _release_blob(db: apsw.Connection, item: Item, key: int) -> None:

@@ -37,6 +37,9 @@ Version = tuple[int, int, int, int, int, str, str | None, bytes | None]
 """(seq, n, op, was, turn, id, key, body): a row of `rec` without its session and collection."""
 SILENT = "-"
 """The status of a turn in a stretch of log that neither begins nor ends it."""
+CALLS = COLLECTIONS["calls"].number
+ERASED = b'{"type":"erased"'
+"""How the body of an erased record begins."""
 KeyOf = Callable[[str, str, int], str]
 """(collection, id, was) → the key that id had at that seq."""
 
@@ -52,6 +55,8 @@ class Ledger(msgspec.Struct, array_like=True):
     content_bytes: int = 0
     snaps: dict[int, tuple[int, int, int]] = {}
     """Collection number → (seq of the last snapshot, versions since, live records in it)."""
+    erased: list[int] = []
+    """Collections with an erased record: a key there may still name an older version of it."""
 
 
 _pack = msgspec.msgpack.Encoder().encode
@@ -177,28 +182,60 @@ class Tail:
             found[item.turn] = (turn, first, item.seq, at, status)
         return list(found.values())
 
-    def calls(self) -> tuple[list[Tailed], dict[str, Tailed]]:
-        """Intents of the tail, and the outcomes (or settlements) it has, by call."""
-        intents = [item for item in self.commits if item.kind == "call"]
-        outcomes = {
-            item.call: item for item in self.commits if item.kind in ("outcome", "settlement")
+    def calls(self) -> tuple[list[tuple[Tailed, Tailed | None]], dict[str, Tailed]]:
+        """Intents of the tail with their outcome (or settlement), and outcomes of earlier intents, by call.
+
+        An outcome belongs to the latest attempt of its call.
+        """
+        intents: list[tuple[Tailed, Tailed | None]] = []
+        latest: dict[str, int] = {}
+        earlier: dict[str, Tailed] = {}
+        for item in self.commits:
+            if item.kind == "call":
+                latest[item.call] = len(intents)
+                intents.append((item, None))
+            elif item.kind in ("outcome", "settlement"):
+                if item.call in latest:
+                    intents[latest[item.call]] = (intents[latest[item.call]][0], item)
+                else:
+                    earlier[item.call] = item
+        return intents, earlier
+
+    def opened(self) -> int:
+        """How many more calls stand in the state (open or in doubt) after the tail than before it.
+
+        A fork's first commit puts every call it inherits, so those count as opened there.
+        """
+        change = 0
+        for item in self.commits:
+            calls = [version for number, version in item.versions if number == CALLS]
+            fork = item.kind == "fork"
+            change += len({v[5] for v in calls if v[2] and (fork or not v[3])})
+            change -= sum(not v[2] for v in calls)
+        return change
+
+    def erased(self) -> set[int]:
+        """Collections of which the tail holds an erased record."""
+        return {
+            number
+            for item in self.commits
+            for number, version in item.versions
+            if version[7] is not None and version[7].startswith(ERASED)
         }
-        return intents, outcomes
 
     def counted(self, ledger: Ledger) -> Ledger:
         """The ledger with the tail counted in."""
         intents, _ = self.calls()
         ended = [item for item in self.commits if item.kind == "outcome"]
-        settled = [item for item in self.commits if item.kind == "settlement"]
-        doubts = [item for item in ended if item.status == "in doubt"]
         return msgspec.structs.replace(
             ledger,
             commits=ledger.commits + len(self.commits),
             turns=ledger.turns + sum(item.kind == "turn" for item in self.commits),
             calls=ledger.calls + len(intents),
             failed=ledger.failed + sum(item.status != "ok" for item in ended),
-            open=ledger.open + len(intents) - len(ended) + len(doubts) - len(settled),
+            open=ledger.open + self.opened(),
             content_bytes=ledger.content_bytes + sum(item.size for item in self.commits),
+            erased=sorted({*ledger.erased, *self.erased()}),
         )
 
 
@@ -246,6 +283,11 @@ def flush(
 
 
 def _flush_calls(connection: apsw.Connection, s: int, low: int, tail: Tail) -> None:
+    """Write intents with their outcomes, and outcomes of calls begun before the tail.
+
+    The outcome of an inherited call is a row of this session under the seq of its intent, which lies at or below the fork
+    point: the parent's row stays as it is.
+    """
     intents, outcomes = tail.calls()
     many = connection.executemany
     many(
@@ -257,22 +299,34 @@ def _flush_calls(connection: apsw.Connection, s: int, low: int, tail: Tail) -> N
                 to_bytes(item.call),
                 item.tool,
                 item.effect,
-                "started",
-                "",
+                end.status if end else "started",
+                end.cause if end else "",
                 item.attempt,
-                0,
+                end.seq if end else 0,
                 item.turn,
                 item.at,
             )
-            for item in intents
+            for item, end in intents
         ],
     )
     for call, item in outcomes.items():
-        found = one(connection, "SELECT k FROM commit_ix WHERE id = ?", (to_bytes(call),))
-        if found is not None:
+        intent = _intent(connection, s, low, call)
+        if intent is not None:
+            connection.execute(SQL["call_insert"], (s, *intent))
             connection.execute(
-                SQL["call_outcome"], (item.status, item.cause, item.seq, s, found[0] & SEQ_MASK)
+                SQL["call_outcome"], (item.status, item.cause, item.seq, s, intent[0])
             )
+
+
+def _intent(connection: apsw.Connection, s: int, low: int, call: str) -> Any:
+    """The row, without its session, of a call's latest attempt in this session or its lineage."""
+    digits = to_bytes(call)
+    first = one(connection, SQL["commit_find"], (digits,))
+    owner, seq = (first[0] >> SEQ_BITS, first[0] & SEQ_MASK) if first else (s, low + 1)
+    mine = one(connection, SQL["call_latest"], (s, digits, min(seq, low), SEQ_MASK))
+    if mine is not None or owner == s:
+        return mine
+    return one(connection, SQL["call_latest"], (owner, digits, seq - 1, low))
 
 
 SEQ_BITS = 40

@@ -13,7 +13,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from stator.errors import NotFound, StoreCorrupt
+from stator.errors import BadQuery, BrokenChain, InvalidInput, NotFound, StoreCorrupt
 from stator.model.chain import GENESIS, put_item
 from stator.model.commit import Commit
 from stator.model.delta import Drop, Op, Put
@@ -27,7 +27,15 @@ from stator.model.query import (
     Touch,
     TurnRow,
 )
-from stator.model.state import COLLECTIONS, KEYLESS, Entry, Record, SessionRecord, key_of
+from stator.model.state import (
+    COLLECTIONS,
+    KEYLESS,
+    CallRecord,
+    Entry,
+    Record,
+    SessionRecord,
+    key_of,
+)
 from stator.store.rows import decode_record, envelope_of, from_row
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import (
@@ -50,7 +58,7 @@ from stator.store.sqlite.projection import (
 MAX_SEQ = SEQ_MASK
 BATCH = 512
 
-_decode_session = msgspec.json.Decoder(SessionRecord).decode
+decode_session = msgspec.json.Decoder(SessionRecord).decode
 
 
 class Stretch(msgspec.Struct, frozen=True):
@@ -60,6 +68,8 @@ class Stretch(msgspec.Struct, frozen=True):
     session: str
     after: int
     upto: int
+    erased: frozenset[int] = frozenset()
+    """Collections of which this session has erased a record."""
 
 
 class Place(msgspec.Struct):
@@ -80,6 +90,10 @@ class Place(msgspec.Struct):
     def low(self) -> int:
         """The seq before the session's own first commit."""
         return self.stretches[-1].after
+
+    def has_erased(self, number: int) -> bool:
+        """Whether some record of a collection was erased, here or in the lineage."""
+        return number in self.ledger.erased or any(number in s.erased for s in self.stretches)
 
     def upto(self, at: int | None) -> list[Stretch]:
         """The stretches, oldest first, cut off at a seq."""
@@ -106,7 +120,7 @@ def load_place(connection: apsw.Connection, session: str, *, with_tail: bool = T
 
 def place_of(connection: apsw.Connection, row: Any, *, with_tail: bool = True) -> Place:
     s, record_bytes, epoch, holder, updated, flushed, dirty, ledger = row
-    record = _decode_session(record_bytes)
+    record = decode_session(record_bytes)
     place = Place(
         s,
         record,
@@ -133,7 +147,8 @@ def _stretches(connection: apsw.Connection, s: int, record: SessionRecord) -> li
                 f"session {record.id} continues {segment.session}, which is not in this store",
                 session=record.id,
             )
-        stretches.append(Stretch(row[0], segment.session, segment.after, segment.upto))
+        erased = frozenset(unpack_ledger(row[7]).erased)
+        stretches.append(Stretch(row[0], segment.session, segment.after, segment.upto, erased))
     low = stretches[-1].upto if stretches else 0
     stretches.append(Stretch(s, record.id, low, MAX_SEQ))
     return stretches
@@ -251,7 +266,7 @@ def _prev(connection: apsw.Connection, stretch: Stretch) -> bytes:
     found = one(connection, "SELECT record FROM session WHERE s = ?", (stretch.s,))
     if found is None:
         return bytes.fromhex(GENESIS)
-    record = _decode_session(found[0])
+    record = decode_session(found[0])
     parent = record.parent
     first = record.lineage[-1].upto if record.lineage else 0
     if parent is not None and record.lineage and stretch.after == first:
@@ -318,8 +333,31 @@ def base_head(connection: apsw.Connection, place: Place) -> Head:
     """Where a session without commits of its own begins: at its fork point, or at nothing."""
     own = place.stretches[-1]
     prev = _prev(connection, own).hex()
+    if len(place.stretches) > 1:
+        _check_lineage(connection, place, prev)
     turns = read_turns(connection, place, after=0, upto=None, newest_first=True, limit=1)
-    return Head(own.after, prev, turns[0].turn if turns else 0)
+    last = turns[0] if turns else None
+    return Head(own.after, prev, last.turn if last else 0, last is not None and not last.status)
+
+
+def _check_lineage(connection: apsw.Connection, place: Place, prev: str) -> None:
+    """A fork must follow a commit that is there, over stretches without a hole."""
+    edge = 0
+    for stretch in place.stretches[:-1]:
+        found = one(connection, SQL["log_hash"], (key(stretch.s, stretch.upto),))
+        if stretch.after != edge or found is None:
+            raise InvalidInput(
+                f"the lineage of {place.record.id} is not in this store as it says",
+                path="$.lineage",
+                session=place.record.id,
+            )
+        edge = stretch.upto
+    if found[0].hex() != prev:
+        raise BrokenChain(
+            f"@{edge} of the parent is {found[0].hex()[:12]}, not {prev[:12]}",
+            hint="nothing was written",
+            session=place.record.id,
+        )
 
 
 def read_head(connection: apsw.Connection, place: Place) -> Head:
@@ -390,9 +428,9 @@ def read_turns(
 ) -> list[TurnRow]:
     """Turns with `after < number <= upto` across the lineage; a turn cut by the fork ends there."""
     low = after
-    if newest_first and upto is None:
-        upto = _last_turn(connection, place)
-    if newest_first and upto is not None:
+    if newest_first:
+        last_turn = _last_turn(connection, place)
+        upto = last_turn if upto is None else min(upto, last_turn)
         low = max(after, upto - limit)
     high = MAX_SEQ if upto is None else upto
     found: dict[int, tuple[int, int, int, int, str]] = {}
@@ -402,7 +440,8 @@ def read_turns(
             if first > stretch.upto:
                 continue
             if last > stretch.upto:
-                last, status = stretch.upto, ""
+                last = stretch.upto
+                status = _ended(connection, stretch, first, last)
             _merge_turn(found, (turn, first, last, at, status))
     for row in place.tail.turns():
         if low < row[0] <= high:
@@ -412,6 +451,13 @@ def read_turns(
         for turn, first, last, at, status in sorted(found.values(), reverse=newest_first)
     ]
     return rows[:limit]
+
+
+def _ended(connection: apsw.Connection, stretch: Stretch, first: int, last: int) -> str:
+    """How a turn that goes on beyond a fork point had ended there."""
+    part = msgspec.structs.replace(stretch, after=first - 1, upto=last)
+    ends = [c for c in read_stretch(connection, part, load=False) if c.kind == "turn_end"]
+    return (ends[-1].status or SILENT) if ends else ""
 
 
 def _last_turn(connection: apsw.Connection, place: Place) -> int:
@@ -445,11 +491,20 @@ def _merge_turn(
 # -- state ----------------------------------------------------------------------------------------
 
 
+def check_collection(collection: str) -> int:
+    """The number of a collection, or `BadQuery`."""
+    if collection not in COLLECTIONS:
+        raise BadQuery(
+            f"no collection {collection!r:.40}", hint=f"one of: {', '.join(COLLECTIONS)}"
+        )
+    return COLLECTIONS[collection].number
+
+
 def read_entries(
     connection: apsw.Connection, place: Place, collection: str, at: int | None, limit: int | None
 ) -> list[Entry]:
     """Live records at a seq, last touched first."""
-    number = COLLECTIONS[collection].number
+    number = check_collection(collection)
     upto = MAX_SEQ if at is None else at
     seen: set[str] = set()
     found: list[Entry] = []
@@ -536,12 +591,17 @@ def find_entry(
     connection: apsw.Connection, place: Place, collection: str, wanted: str, at: int | None
 ) -> Entry | None:
     """The live record under a natural key at a seq."""
-    if collection in READ_FROM_LOG or wanted.startswith(KEYLESS):
+    number = check_collection(collection)
+    # Where a record was erased, the newest version under a key may not be the newest of its record.
+    if (
+        collection in READ_FROM_LOG
+        or wanted.startswith(KEYLESS)
+        or place.has_erased(number)
+    ):
         for entry in read_entries(connection, place, collection, at, None):
             if entry.key == wanted:
                 return entry
         return None
-    number = COLLECTIONS[collection].number
     upto = MAX_SEQ if at is None else at
     own = place.stretches[-1]
     for version in reversed(place.tail.versions(number, place.flushed, upto)):
@@ -567,7 +627,7 @@ def read_versions(
     """Every op of those collections in a range of seqs, in log order."""
     found: list[LogVersion] = []
     for name in collections or COLLECTIONS:
-        number = COLLECTIONS[name].number
+        number = check_collection(name)
         for stretch in place.upto(upto):
             low = max(stretch.after, after)
             if low >= stretch.upto:
@@ -607,24 +667,15 @@ def _dropped_key(
     return flushed_key(connection, place, name, identifier, was)
 
 
-def read_touches(
-    connection: apsw.Connection, collection: str, wanted: str, limit: int
-) -> list[tuple[int, Touch]]:
-    """Flushed touches of a key anywhere in the store, as (session ordinal, touch)."""
-    number = COLLECTIONS[collection].number
-    rows = many(connection, SQL["rec_touches"], (number, wanted, limit))
-    return [(s, _touch(connection, s, collection, row)) for s, *row in rows]
-
-
-def _touch(connection: apsw.Connection, s: int, collection: str, row: Sequence[object]) -> Touch:
+def _touch(connection: apsw.Connection, s: int, collection: str, row: Sequence[Any]) -> Touch:
     seq, _, op, turn, identifier, known = row
     found = one(connection, SQL["session_id"], (s,))
     return Touch(
         session=from_bytes(found[0], "session"),
-        seq=int(str(seq)),
-        turn=int(str(turn)),
-        id=str(identifier),
-        key=str(known),
+        seq=seq,
+        turn=turn,
+        id=identifier,
+        key=known,
         collection=collection,
         dropped=not op,
     )
@@ -633,31 +684,29 @@ def _touch(connection: apsw.Connection, s: int, collection: str, row: Sequence[o
 def store_touches(
     connection: apsw.Connection, collection: str, wanted: str, project: str | None, limit: int
 ) -> list[Touch]:
-    """Touches of a key anywhere, or anywhere in a project, newest first by session."""
-    found = [touch for _, touch in read_touches(connection, collection, wanted, limit)]
-    for (s,) in many(connection, "SELECT s FROM session WHERE dirty = 1"):
-        identifier = one(connection, SQL["session_id"], (s,))[0]
+    """Touches of a key anywhere, or anywhere in a project: newest session first, newest seq first."""
+    number = check_collection(collection)
+    values = (number, wanted, project, project, limit)
+    found = [tuple(row) for row in many(connection, SQL["rec_touches"], values)]
+    for (identifier,) in many(connection, "SELECT id FROM session WHERE dirty = 1"):
         place = load_place(connection, from_bytes(identifier, "session"))
-        own = {(touch.session, touch.seq) for touch in found}
-        found += (
-            touch
-            for touch in place_touches(connection, place, collection, wanted, limit)
-            if (touch.session, touch.seq) not in own
-        )
-    if project is not None:
-        found = [
-            touch
-            for touch in found
-            if load_place(connection, touch.session, with_tail=False).record.project == project
-        ]
-    return found[:limit]
+        if project in (None, place.record.project):
+            found += (
+                (place.s, seq, n, op, turn, identifier, known)
+                for seq, n, op, _, turn, identifier, known, _ in place.tail.versions(
+                    number, place.flushed, MAX_SEQ
+                )
+                if known == wanted
+            )
+    found.sort(key=lambda row: row[:3], reverse=True)
+    return [_touch(connection, s, collection, row) for s, *row in found[:limit]]
 
 
 def place_touches(
     connection: apsw.Connection, place: Place, collection: str, wanted: str, limit: int
 ) -> list[Touch]:
     """Touches of a key in a session and its lineage, newest first."""
-    number = COLLECTIONS[collection].number
+    number = check_collection(collection)
     found = [
         Touch(
             session=place.record.id,
@@ -688,34 +737,82 @@ def read_calls(
     connection: apsw.Connection, place: Place, query: CallQuery, *, before: int, limit: int
 ) -> Page[CallRow]:
     """Calls of a session and its lineage, newest first, from before a seq."""
+    kept: list[CallRow] = []
+    for call in _each_call(connection, place, query, before):
+        if _wanted(call, query):
+            kept.append(call)
+            if len(kept) > limit:
+                return Page(kept[:limit], (kept[limit - 1].seq,))
+    return Page(kept)
+
+
+def _each_call(
+    connection: apsw.Connection, place: Place, query: CallQuery, before: int
+) -> Iterator[CallRow]:
+    """Calls newest first, each as this session's log knows it."""
     intents, outcomes = place.tail.calls()
-    found = [
-        _tail_call(place.record.id, item, outcomes.get(item.call))
-        for item in reversed(intents)
-        if item.seq < before
-    ]
+    for item, end in reversed(intents):
+        if item.seq < before:
+            yield _tail_call(place.record.id, item, end)
     name = "call_page_failed" if query.statuses and "ok" not in query.statuses else "call_page"
-    for stretch in reversed(place.stretches):
-        rows = many(
-            connection,
-            SQL[name],
-            {
-                "s": stretch.s,
-                "low": stretch.after,
-                "high": min(before, stretch.upto + 1),
-                "turn": query.after_turn,
-                "tool": query.tool,
-                "limit": limit * 4 if query.statuses else limit + 1,
-            },
-        )
-        for row in rows:
-            call = _flushed_call(stretch.session, row)
-            later = outcomes.get(call.call)
-            found.append(_with_outcome(call, later) if later else call)
-    kept = [call for call in found if _wanted(call, query)]
-    rows_left = len(kept) > limit
-    kept = kept[:limit]
-    return Page(kept, (kept[-1].seq,) if rows_left else None)
+    for n in range(len(place.stretches) - 1, -1, -1):
+        stretch = place.stretches[n]
+        # What a parent settled after the fork is not settled here, so its index of failures says too little.
+        own = n == len(place.stretches) - 1
+        high = min(before, stretch.upto + 1)
+        while True:
+            rows = many(
+                connection,
+                SQL[name if own else "call_page"],
+                {
+                    "s": stretch.s,
+                    "low": stretch.after,
+                    "high": high,
+                    "turn": query.after_turn,
+                    "tool": query.tool,
+                    "limit": BATCH,
+                },
+            )
+            for row in rows:
+                call = _flushed_call(stretch.session, row)
+                if not own:
+                    call = _as_inherited(connection, place, n, call)
+                later = outcomes.pop(call.call, None)
+                yield _with_outcome(call, later) if later else call
+            if len(rows) < BATCH:
+                break
+            high = rows[-1][1]
+
+
+def _as_inherited(connection: apsw.Connection, place: Place, n: int, call: CallRow) -> CallRow:
+    """A call of the nth stretch as it stands at the end of the lineage."""
+    stretch = place.stretches[n]
+    if call.outcome > stretch.upto:
+        call = msgspec.structs.replace(call, status="started", cause="", outcome=0)
+        call = _doubted(connection, place, call, call.seq, stretch.upto)
+    for later in place.stretches[n + 1 :]:
+        row = one(connection, SQL["call_one"], (later.s, call.seq))
+        if row is None:
+            continue
+        known = _flushed_call(call.session, row)
+        if known.outcome <= later.upto:
+            call = known
+        else:  # settled after the next fork, but perhaps in doubt before it
+            call = _doubted(connection, place, call, later.after + 1, later.upto)
+    return call
+
+
+def _doubted(
+    connection: apsw.Connection, place: Place, call: CallRow, after: int, at: int
+) -> CallRow:
+    """The call with the doubt that its record at `at` tells of, if that came after a seq."""
+    entry = find_entry(connection, place, "calls", call.call, at)
+    if entry is None or entry.seq <= after or not isinstance(entry.record, CallRecord):
+        return call
+    record = entry.record
+    return msgspec.structs.replace(
+        call, status=record.status, cause=record.cause, outcome=entry.seq
+    )
 
 
 def _wanted(call: CallRow, query: CallQuery) -> bool:

@@ -1,0 +1,283 @@
+"""Appending: typed, atomic, in order, redacted."""
+
+from __future__ import annotations
+
+import threading
+
+import msgspec
+import pytest
+
+from stator.errors import BadDelta, BadId, BadType, HeadMoved, InvalidInput, NotFound
+from stator.model.commit import Commit, Erase, Remove, Upsert
+from stator.model.state import FactRecord, FileRecord
+from stator.store.contract.drive import Clock, Drafts, Ids, Story, begin
+from stator.store.contract.fixtures import Capabilities, MakeStore, skip_unless_durable
+from stator.store.port import Store
+
+SECRET = "sk-ant-" + "api03-abcdefghij0123456789"
+
+
+class TestAppend:
+    def test_seqs_are_counted_from_one_without_gaps(self, story: Story) -> None:
+        """Over however many appends."""
+        story.fact("a")
+        story.add(story.drafts.fact("b"), story.drafts.fact("c"))
+        assert [commit.seq for commit in story.log] == [1, 2, 3, 4, 5]
+
+    def test_what_append_returns_is_what_the_log_holds(self, story: Story) -> None:
+        """Field by field, content and salts too."""
+        call = story.call("pay", {"amount": 5.5, "raw": b"\0", "to": ("a", 1)})
+        story.outcome(call, {"ok": True}, usage={"tokens": 3}, why="because")
+        returned = [
+            story.turn("hello"),
+            story.file("a.py", after="d1"),
+            story.fact("x", {"deep": [1, 2.5, None]}, origin=("hook", "7"), happened=5),
+            story.entry("é" * 500, inputs=(2, 3), trace="00-11", principal="me"),
+        ]
+        assert story.log[-4:] == returned
+
+    def test_several_drafts_land_together_or_not_at_all(self, story: Story) -> None:
+        """A bad one at the end takes the good ones with it."""
+        head = story.store.head(story.session)
+        with pytest.raises(BadDelta):
+            story.add(story.drafts.fact("a"), story.drafts.forget("never there"))
+        assert story.store.head(story.session) == head
+        assert story.store.entries(story.session, "facts") == []
+
+    def test_a_failed_append_leaves_the_session_usable(self, story: Story) -> None:
+        """With the seq that would have been next."""
+        seq = story.store.head(story.session).seq
+        with pytest.raises(InvalidInput):
+            story.add(story.drafts.make("nonsense"))
+        assert story.fact("a").seq == seq + 1
+
+    def test_later_drafts_see_earlier_ones(self, story: Story) -> None:
+        """Within one append."""
+        story.add(story.drafts.fact("a"), story.drafts.forget("a"))
+        assert story.store.entries(story.session, "facts") == []
+
+    def test_appending_nothing_does_nothing(self, story: Story) -> None:
+        """And returns nothing."""
+        assert story.store.append(story.session, []) == []
+
+    def test_appending_to_a_session_that_is_not_there(self, store: Store) -> None:
+        """Is NotFound."""
+        drafts = Drafts(Ids("nobody"), Ids("nobody")("session"))
+        with pytest.raises(NotFound):
+            store.append(drafts.session, [drafts.fact("x")])
+
+    def test_a_draft_for_another_session_is_refused(self, store: Store) -> None:
+        """A draft says whose it is."""
+        a, b = begin(store, "a"), begin(store, "b")
+        with pytest.raises(InvalidInput):
+            store.append(a.session, [b.drafts.fact("x")])
+
+    def test_compare_and_set_on_the_head(self, story: Story) -> None:
+        """The head's hash is accepted, an older one is HeadMoved and names the head."""
+        old = story.store.head(story.session).hash
+        story.store.append(story.session, [story.drafts.fact("a")], if_head=old)
+        with pytest.raises(HeadMoved) as caught:
+            story.store.append(story.session, [story.drafts.fact("b")], if_head=old)
+        assert caught.value.head == story.store.head(story.session).hash
+
+    @pytest.mark.parametrize("kind", ["", "nonsense", "Fact"])
+    def test_an_unknown_kind_is_refused(self, story: Story, kind: str) -> None:
+        """Every mutation is a typed commit."""
+        with pytest.raises(InvalidInput):
+            story.add(story.drafts.make(kind))
+
+    def test_a_record_of_another_collection_is_refused(self, story: Story) -> None:
+        """A file is no fact."""
+        with pytest.raises(InvalidInput):
+            story.add(story.drafts.make("fact", Upsert("facts", FileRecord(path="a", op="read"))))
+
+    def test_an_unknown_collection_is_refused(self, story: Story) -> None:
+        """With a typed error."""
+        for change in (Upsert("nonsense", FactRecord(name="a")), Remove("nonsense", "a")):
+            with pytest.raises(InvalidInput):
+                story.add(story.drafts.make("fact", change))
+
+    def test_a_value_without_a_recorded_form_is_refused(self, story: Story) -> None:
+        """And the error says where in the value it is."""
+        with pytest.raises(BadType, match=r"\$\.input\.a\[1\]"):
+            story.call("x", {"a": [1, object()]})
+
+    @pytest.mark.parametrize("identifier", ["", "k_12", "c_" + "0" * 32, "k_" + "A" * 32])
+    def test_a_commit_id_that_is_none_is_refused(self, story: Story, identifier: str) -> None:
+        """An id is a prefix and 32 lower-case hex digits."""
+        with pytest.raises(BadId):
+            story.fact("x", id=identifier)
+
+    @pytest.mark.parametrize("call", ["abc", "k_" + "0" * 32, "c_" + "A" * 32])
+    def test_a_call_that_is_no_call_id_is_refused(self, story: Story, call: str) -> None:
+        """Else it would be read back as something else."""
+        with pytest.raises(BadId):
+            story.call("x", call=call)
+
+    @pytest.mark.parametrize("run", ["abc", "s_" + "0" * 32, "r_" + "A" * 32])
+    def test_a_run_that_is_no_run_id_is_refused(self, story: Story, run: str) -> None:
+        """Else it would be read back as something else."""
+        with pytest.raises(BadId):
+            story.fact("x", run=run)
+
+    def test_an_erasure_wish_outside_an_erasure_is_refused(self, story: Story) -> None:
+        """Nothing that was asked for is silently left out."""
+        story.fact("x")
+        with pytest.raises(InvalidInput):
+            story.add(story.drafts.make("fact", Erase(seq=3)))
+
+    def test_changes_that_come_with_a_call_are_applied(self, story: Story) -> None:
+        """Nothing that was asked for is silently left out."""
+        fact = Upsert("facts", FactRecord(name="x", value=1))
+        story.add(msgspec.structs.replace(story.drafts.call("read"), changes=(fact,)))
+        assert story.store.find(story.session, "facts", "x") is not None
+
+    def test_happened_is_when_it_was_appended_unless_given(self, story: Story) -> None:
+        """Retention uses `at`, displays use `happened`."""
+        now, then = story.fact("a"), story.fact("b", happened=77)
+        assert now.happened == now.at
+        assert (then.happened, then.at > now.at) == (77, True)
+
+    def test_threads_append_side_by_side(self, store: Store) -> None:
+        """Every commit lands once, in an unbroken count."""
+        stories = [begin(store, f"s{n}") for n in range(2)]
+        errors: list[BaseException] = []
+
+        def work(n: int) -> None:
+            drafts = Drafts(Ids(f"thread {n}"), stories[n % 2].session)
+            try:
+                for i in range(10):
+                    store.append(drafts.session, [drafts.fact(f"{n}.{i}")])
+            except BaseException as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert errors == []
+        for story in stories:
+            assert [commit.seq for commit in story.log] == list(range(1, 22))
+            assert len(store.entries(story.session, "facts")) == 20
+
+
+class TestRedaction:
+    def test_no_secret_reaches_the_log(self, story: Story) -> None:
+        """Not in content, records, structural text or origins."""
+        story.call("sh", {"cmd": f"curl -H 'x-api-key: {SECRET}'"})
+        story.entry(f"your key is {SECRET}", cause=f"saw {SECRET}", origin=("hook", SECRET))
+        story.fact("key", {"value": SECRET}, why=SECRET, principal=SECRET)
+        story.decision(f"use {SECRET}", SECRET)
+        assert SECRET not in repr(story.log)
+        assert "‹secret:anthropic:" in repr(story.log)
+
+    def test_equal_secrets_have_equal_placeholders(self, story: Story) -> None:
+        """Within a session and its forks."""
+        one, other = story.entry(SECRET), story.fork("fork").drive().entry(SECRET)
+        assert one.value("output") == other.value("output")
+
+    def test_a_redacted_origin_still_lands_once(self, story: Story) -> None:
+        """It is looked up as it is kept."""
+        first = story.entry("a", origin=("hook", SECRET))
+        assert story.entry("a", origin=("hook", SECRET)) == first
+
+    def test_a_session_whose_name_holds_a_secret_keeps_it_out_of_its_row(
+        self, store: Store
+    ) -> None:
+        """The row shows what the record says."""
+        story = begin(store, f"rotate {SECRET}")
+        assert SECRET not in repr(story.row)
+        assert story.row.record == store.entries(story.session, "session")[0].record
+
+    def test_a_session_whose_name_holds_a_secret_is_found_again(self, store: Store) -> None:
+        """Creating it again returns it."""
+        story = begin(store, f"rotate {SECRET}")
+        row, new = store.create([story.drafts.open(f"rotate {SECRET}")])
+        assert (row.id, new) == (story.session, False)
+
+    def test_redaction_can_be_switched_off(self, make_store: MakeStore) -> None:
+        """For those who redact elsewhere."""
+        store = make_store(redact=False, clock=Clock())
+        try:
+            assert begin(store).drive().entry(SECRET).value("output") == SECRET
+        finally:
+            store.close()
+
+
+class TestDurability:
+    def test_what_was_acknowledged_is_there_after_reopening(
+        self, make_store: MakeStore, capabilities: Capabilities
+    ) -> None:
+        """Commits, state and turns."""
+        skip_unless_durable(capabilities)
+        first = make_store(clock=Clock())
+        story = begin(first).drive()
+        story.turn()
+        story.decision("a", "topic")
+        story.turn_end()
+        seen = _everything(first, story.session)
+        first.close()
+        second = make_store()
+        try:
+            assert _everything(second, story.session) == seen
+        finally:
+            second.close()
+
+    def test_closing_gives_the_lease_back(
+        self, make_store: MakeStore, capabilities: Capabilities
+    ) -> None:
+        """So that the next driver need not take it."""
+        skip_unless_durable(capabilities)
+        first = make_store(clock=Clock())
+        story = begin(first).drive()
+        first.close()
+        second = make_store()
+        try:
+            assert Story(second, story.drafts).drive().turn().turn == 1
+        finally:
+            second.close()
+
+    def test_two_open_stores_see_each_other_at_once(
+        self, make_store: MakeStore, capabilities: Capabilities
+    ) -> None:
+        """An append through one is in the next answer of the other."""
+        skip_unless_durable(capabilities)
+        one, other = make_store(clock=Clock()), make_store(clock=Clock())
+        try:
+            story = begin(one)
+            guest = Story(other, Drafts(Ids("guest"), story.session))
+            for n in range(5):
+                mine, theirs = story.fact(f"a{n}"), guest.fact(f"b{n}")
+                assert theirs.seq == mine.seq + 1
+                assert len(one.entries(story.session, "facts")) == 2 * n + 2
+        finally:
+            one.close()
+            other.close()
+
+    def test_a_closed_store_answers_nothing(self, make_store: MakeStore) -> None:
+        """Closing twice is harmless; asking is an error."""
+        store = make_store(clock=Clock())
+        story = begin(store)
+        store.close()
+        store.close()
+        with pytest.raises(Exception, match="closed"):
+            store.session(story.session)
+
+    def test_sync_and_usage_and_info_answer(self, store: Store) -> None:
+        """Whatever they cost, they change nothing."""
+        story = begin(store)
+        before = story.log
+        store.sync()
+        assert store.info().id
+        assert all(size >= 0 for size in store.usage().values())
+        assert story.log == before
+
+
+def _everything(store: Store, session: str) -> tuple[list[Commit], object, object, object]:
+    return (
+        store.commits(session),
+        store.entries(session, "decisions"),
+        store.turns(session),
+        store.head(session),
+    )

@@ -1,0 +1,169 @@
+"""Calls: every intent, and what is known of its outcome."""
+
+from __future__ import annotations
+
+import pytest
+
+from stator.errors import BadDelta
+from stator.model.query import CallQuery, CallRow
+from stator.store.contract.drive import Drafts, Ids, Story, begin
+from stator.store.port import Store
+
+
+def rows(story: Story, **filters: object) -> list[CallRow]:
+    query = CallQuery(session=story.session, **filters)  # type: ignore[arg-type]
+    return story.store.calls(query).rows
+
+
+def pages(store: Store, query: CallQuery, limit: int) -> list[CallRow]:
+    """Every call that matches, a page at a time."""
+    page = store.calls(query, limit=limit)
+    found = list(page.rows)
+    while page.cursor is not None:
+        page = store.calls(query, cursor=page.cursor, limit=limit)
+        assert len(page.rows) <= limit
+        found += page.rows
+    return found
+
+
+class TestCalls:
+    def test_an_intent_without_outcome_is_started(self, story: Story) -> None:
+        """And stands in the state."""
+        story.turn()
+        call = story.call("pay", {"amount": 5})
+        assert rows(story) == [
+            CallRow(
+                session=story.session, call=call.call, tool="pay", seq=call.seq, turn=1,
+                at=call.at, effect="write", attempt=1,
+            )
+        ]  # fmt: skip
+        assert len(story.store.entries(story.session, "calls")) == 1
+
+    def test_an_outcome_settles_its_call(self, story: Story) -> None:
+        """The row names the commit, the state forgets the call."""
+        call = story.call("pay")
+        end = story.outcome(call, status="error", cause="refused")
+        (row,) = rows(story)
+        assert (row.status, row.cause, row.outcome) == ("error", "refused", end.seq)
+        assert story.store.entries(story.session, "calls") == []
+
+    def test_an_unknown_outcome_stays_in_doubt_until_it_is_settled(self, story: Story) -> None:
+        """Never reported as failed."""
+        call = story.call("pay")
+        story.in_doubt(call, "process died")
+        assert [(r.status, r.cause) for r in rows(story)] == [("in doubt", "process died")]
+        story.settle(call, "ok")
+        assert [r.status for r in rows(story)] == ["ok"]
+
+    def test_an_outcome_needs_its_intent(self, story: Story) -> None:
+        """And only one may settle it."""
+        call = story.drafts.call("pay")
+        with pytest.raises(BadDelta):
+            story.add(story.drafts.outcome(call))
+        story.add(call, story.drafts.outcome(call))
+        with pytest.raises(BadDelta):
+            story.add(story.drafts.outcome(call))
+        with pytest.raises(BadDelta):
+            story.add(story.drafts.settle(call))
+
+    def test_a_second_attempt_is_a_row_of_its_own(self, story: Story) -> None:
+        """Each with its own outcome."""
+        first = story.call("pay")
+        story.outcome(first, status="error")
+        second = story.call("pay", call=first.call, attempt=2)
+        story.outcome(second)
+        found = [(r.call, r.attempt, r.status) for r in rows(story)]
+        assert found == [(first.call, 2, "ok"), (first.call, 1, "error")]
+
+    def test_calls_are_filtered(self, story: Story) -> None:
+        """By tool, statuses and turn, each and together."""
+        story.turn()
+        for tool, status in (("a", "ok"), ("b", "error"), ("a", "error")):
+            story.outcome(story.call(tool), status=status)
+        story.turn_end()
+        story.turn()
+        story.in_doubt(story.call("a"))
+        story.call("b")
+        assert len(rows(story, tool="a")) == 3
+        assert len(rows(story, statuses=("error",))) == 2
+        assert len(rows(story, statuses=("started", "in doubt"))) == 2
+        assert len(rows(story, statuses=("ok",))) == 1
+        assert len(rows(story, after_turn=1)) == 2
+        assert len(rows(story, tool="a", statuses=("error",))) == 1
+
+    def test_a_rare_status_is_found_behind_many_others(self, story: Story) -> None:
+        """However small the page."""
+        story.in_doubt(story.call("pay"))
+        for _ in range(12):
+            story.outcome(story.call("sh"), status="error")
+        query = CallQuery(session=story.session, statuses=("in doubt",))
+        assert [r.tool for r in pages(story.store, query, 1)] == ["pay"]
+
+    def test_paging_shows_each_call_once_newest_first(self, story: Story) -> None:
+        """In a session, and over all of them."""
+        fork = story.fork("fork").drive()
+        for _ in range(3):
+            story.outcome(story.call("a"))
+            fork.outcome(fork.call("b"))
+        for query in (CallQuery(session=fork.session), CallQuery()):
+            expected = pages(story.store, query, 100)
+            for limit in (1, 2, 3, 4):
+                assert pages(story.store, query, limit) == expected
+        assert len(pages(story.store, CallQuery(), 2)) == 6
+
+    def test_calls_of_one_project(self, store: Store) -> None:
+        """Over all its sessions."""
+        for name, project in (("a", "p"), ("b", "p"), ("c", "q")):
+            story = begin(store, name, project=project).drive()
+            story.call(name)
+        assert {r.tool for r in pages(store, CallQuery(project="p"), 10)} == {"a", "b"}
+
+    def test_a_fork_sees_the_calls_of_its_lineage_as_they_were(self, story: Story) -> None:
+        """What the parent settles later is not settled in the fork."""
+        call = story.call("pay")
+        fork = story.fork("fork")
+        story.outcome(call)
+        assert [r.status for r in rows(fork)] == ["started"]
+        assert [r.status for r in rows(story)] == ["ok"]
+
+    def test_a_doubt_the_parent_settled_after_the_fork_is_still_one(self, story: Story) -> None:
+        """With its cause, and the commit that said so."""
+        call = story.call("pay")
+        doubt = story.in_doubt(call, "timeout")
+        fork = story.fork("fork")
+        story.settle(call)
+        (row,) = rows(fork)
+        assert (row.status, row.cause, row.outcome) == ("in doubt", "timeout", doubt.seq)
+
+    def test_a_fork_can_settle_what_it_inherited(self, story: Story) -> None:
+        """In its own log, and the parent does not see it; nor does a fork of it forget it."""
+        call = story.call("pay")
+        story.in_doubt(call)
+        fork = story.fork("fork")
+        fork.add(Drafts(Ids("guest"), fork.session).settle(call, "ok"))
+        second = fork.fork("second")
+        fork.store.rebuild()
+        assert [r.status for r in rows(fork)] == ["ok"]
+        assert [r.status for r in rows(second)] == ["ok"]
+        assert [r.status for r in rows(story)] == ["in doubt"]
+
+    def test_counts_say_how_much_there_is(self, story: Story) -> None:
+        """Of the session's own log; open are the calls without a known outcome."""
+        story.turn("hi")
+        story.outcome(story.call("a"))
+        story.outcome(story.call("b"), status="error")
+        story.in_doubt(story.call("c"))
+        story.call("d")
+        counts = story.store.counts(story.session)
+        assert (counts.commits, counts.turns, counts.calls) == (len(story.log), 1, 4)
+        assert (counts.failed, counts.open) == (2, 2)
+        assert counts.content_bytes > 0
+
+    def test_an_inherited_call_is_open_in_the_fork_too(self, story: Story) -> None:
+        """Until the fork settles it; then none is, and never less than none."""
+        call = story.call("pay")
+        fork = story.fork("fork")
+        assert story.store.counts(fork.session).open == 1
+        fork.add(Drafts(Ids("guest"), fork.session).settle(call))
+        assert story.store.counts(fork.session).open == 0
+        assert story.store.counts(story.session).open == 1

@@ -1,0 +1,194 @@
+"""Erasure: content goes, the chain stays."""
+
+from __future__ import annotations
+
+import pytest
+
+from stator.errors import BadDelta, Erased, NotFound, StatorError
+from stator.model import chain
+from stator.model.commit import Commit, Erase, Gone
+from stator.model.state import ErasedRecord
+from stator.store.contract.drive import Story
+from stator.store.contract.fixtures import Capabilities, MakeStore, skip_unless_durable
+
+NEEDLE = "f00dfeed5eed"
+
+
+def must_verify(log: list[Commit]) -> None:
+    prev = chain.GENESIS
+    for n, commit in enumerate(log):
+        assert chain.check(commit, prev, n + 1) is None
+        prev = commit.hash
+
+
+class TestErasure:
+    def test_an_erased_field_is_gone_and_says_so(self, story: Story) -> None:
+        """Reading it is a typed error that names the erasure."""
+        target = story.entry(NEEDLE, why="stays")
+        by = story.erase(target.seq, "output")
+        found = story.log[target.seq - 1]
+        assert isinstance(found.content["output"], Gone)
+        assert found.content["output"].by == by.seq
+        assert found.value("why") == "stays"
+        with pytest.raises(Erased):
+            found.value("output")
+        assert NEEDLE not in repr(story.log)
+
+    def test_the_chain_verifies_after_any_erasure(self, story: Story) -> None:
+        """Of fields, of whole commits, of records, and twice."""
+        call = story.call("sh", NEEDLE)
+        story.outcome(call, NEEDLE * 30)
+        fact = story.fact("x", NEEDLE)
+        story.fact("x", 2)
+        story.erase(call.seq, "input")
+        story.erase(call.seq + 1)
+        story.erase(call.seq + 1)
+        story.add(story.drafts.erase_record("facts", fact.delta[0].id))
+        assert NEEDLE not in repr(story.log)
+        must_verify(story.log)
+
+    def test_naming_no_field_erases_all_content_of_a_commit(self, story: Story) -> None:
+        """Salts too."""
+        target = story.fact("x", NEEDLE, why=NEEDLE, principal="me")
+        story.erase(target.seq)
+        found = story.log[target.seq - 1]
+        assert all(isinstance(item, Gone) for item in found.content.values())
+        assert found.salts == {}
+        assert found.hash == target.hash
+
+    def test_an_erased_record_folds_to_erased(self, story: Story) -> None:
+        """In the state, in every version of it, and under no key any more."""
+        identifier = story.fact(NEEDLE, 1).delta[0].id
+        story.fact(NEEDLE, 2)
+        by = story.add(story.drafts.erase_record("facts", identifier))
+        store, session = story.store, story.session
+        (entry,) = store.entries(session, "facts")
+        assert entry.record == ErasedRecord(erased=by.seq)
+        assert store.find(session, "facts", NEEDLE) is None
+        assert store.touches("facts", NEEDLE) == []
+        found = store.versions(session, after=0, upto=by.seq, collections=["facts"])
+        assert NEEDLE not in repr(found)
+
+    def test_erasing_the_newest_version_does_not_bring_back_the_one_before(
+        self, story: Story
+    ) -> None:
+        """The record is erased, not old."""
+        story.fact("x", 1)
+        target = story.fact("x", 2)
+        story.erase(target.seq)
+        assert story.store.find(story.session, "facts", "x") is None
+        (entry,) = story.store.entries(story.session, "facts")
+        assert isinstance(entry.record, ErasedRecord)
+
+    def test_erasing_an_old_version_leaves_the_newest(self, story: Story) -> None:
+        """Under its key."""
+        target = story.fact("x", 1)
+        story.fact("x", 2)
+        story.erase(target.seq)
+        entry = story.store.find(story.session, "facts", "x")
+        assert entry is not None
+        assert getattr(entry.record, "value", None) == 2
+
+    def test_a_dropped_record_leaves_no_key_behind(self, story: Story) -> None:
+        """The drop names its key no more."""
+        identifier = story.fact(NEEDLE).delta[0].id
+        story.add(story.drafts.forget(NEEDLE))
+        story.add(story.drafts.erase_record("facts", identifier))
+        found = story.store.versions(story.session, after=0, upto=99)
+        assert NEEDLE not in repr(found)
+        assert story.store.touches("facts", NEEDLE) == []
+
+    def test_what_is_erased_in_the_parent_is_gone_in_the_fork(self, story: Story) -> None:
+        """From its log, its state, its drops and what it does next."""
+        story.fact("dropped" + NEEDLE)
+        kept = story.fact(NEEDLE, 1)
+        fork = story.fork("fork")
+        fork.add(fork.drafts.forget("dropped" + NEEDLE))
+        fork.fact("other")
+        story.erase(kept.seq - 1)
+        story.erase(kept.seq)
+        store, session = story.store, fork.session
+        assert NEEDLE not in repr(fork.log)
+        assert NEEDLE not in repr(store.versions(session, after=0, upto=99))
+        assert store.touches("facts", "dropped" + NEEDLE) == []
+        assert store.find(session, "facts", NEEDLE) is None
+        assert fork.fact(NEEDLE, 2).delta[0].id != kept.delta[0].id
+        must_verify(fork.log)
+
+    def test_a_fork_cannot_erase_what_its_parent_wrote(self, story: Story) -> None:
+        """It is erased where it was written."""
+        target = story.fact("x")
+        fork = story.fork("fork")
+        for draft in (
+            fork.drafts.erase(target.seq),
+            fork.drafts.erase_record("facts", target.delta[0].id),
+        ):
+            with pytest.raises(BadDelta):
+                fork.add(draft)
+
+    def test_erasing_what_is_not_there_is_an_error_and_changes_nothing(self, story: Story) -> None:
+        """A seq to come, a field it has not, a record nobody put, nothing at all."""
+        story.fact("x")
+        length = len(story.log)
+        with pytest.raises(NotFound):
+            story.erase(99)
+        with pytest.raises(NotFound):
+            story.add(story.drafts.erase_record("facts", "nobody"))
+        with pytest.raises(BadDelta):
+            story.erase(1, "nonsense")
+        for wish in (Erase(), Erase(seq=-1), Erase(collection="nonsense", id="x")):
+            with pytest.raises(StatorError):
+                story.add(story.drafts.make("erasure", wish))
+        assert len(story.log) == length
+
+    def test_counts_no_longer_count_what_is_gone(self, story: Story) -> None:
+        """Before and after a rebuild."""
+        target = story.entry("x" * 1000)
+        before = story.store.counts(story.session).content_bytes
+        story.erase(target.seq, "output")
+        after = story.store.counts(story.session)
+        assert after.content_bytes < before - 900
+        story.store.rebuild()
+        assert story.store.counts(story.session) == after
+
+    def test_erasing_one_of_two_equal_large_items_leaves_the_other(self, story: Story) -> None:
+        """In one commit, and in two."""
+        text = "".join(chr(0x4E00 + n * 7919 % 20000) for n in range(20_000))
+        both = story.add(story.drafts.make("entry", input=text, output=text))
+        other = story.entry(text)
+        story.erase(both.seq, "input")
+        assert story.log[both.seq - 1].value("output") == text
+        story.erase(both.seq, "output")
+        assert story.log[other.seq - 1].value("output") == text
+
+    def test_a_session_lives_on_without_its_first_commits_content(self, story: Story) -> None:
+        """Its redaction key and its record are content; erasing them must not break it."""
+        story.erase(1, "key")
+        story.turn()
+        story.turn_end()
+        assert story.row.head == len(story.log)
+        must_verify(story.log)
+
+    def test_the_store_is_sound_after_an_erasure(self, story: Story) -> None:
+        """Its projections are what the log makes."""
+        target = story.fact("x", 1)
+        story.fact("x", 2)
+        story.add(story.drafts.forget("x"))
+        story.erase(target.seq)
+        story.erase(target.seq)
+        assert list(story.store.audit()) == []
+
+    def test_what_was_erased_stays_so_after_reopening(
+        self, story: Story, make_store: MakeStore, capabilities: Capabilities
+    ) -> None:
+        """And a rebuild does not bring it back."""
+        skip_unless_durable(capabilities)
+        target = story.fact(NEEDLE, 1)
+        story.erase(target.seq)
+        other = make_store()
+        try:
+            other.rebuild()
+            assert NEEDLE not in repr(other.commits(story.session))
+            assert other.find(story.session, "facts", NEEDLE) is None
+        finally:
+            other.close()

@@ -1,0 +1,64 @@
+"""What a store says of itself to run the suite, and the fixtures made from that.
+
+A test module defines two fixtures, `make_store` and `capabilities`, and imports the rest:
+
+    @pytest.fixture
+    def capabilities() -> Capabilities:
+        return Capabilities(durable=True, sql=True)
+
+    @pytest.fixture
+    def make_store(tmp_path) -> MakeStore:
+        return lambda **options: MyStore(tmp_path / "store", **options)
+
+`make_store` opens the same place each time it is called; `options` are `redact`, `clock` and `salts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import pytest
+
+from stator.store.contract.drive import Clock, Story, begin
+from stator.store.port import Store
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a store may or may not be able to do; everything else every store must."""
+
+    durable: bool = True
+    """What was acknowledged is there after `close` and opening again."""
+    sql: bool = True
+    """`sql` answers; else it raises `BadQuery`."""
+
+
+class MakeStore(Protocol):
+    def __call__(
+        self,
+        *,
+        redact: bool = True,
+        clock: Callable[[], int] = ...,
+        salts: Callable[[int], bytes] = ...,
+    ) -> Store: ...
+
+
+@pytest.fixture
+def store(make_store: MakeStore) -> Iterator[Store]:
+    """An empty store whose clock moves by a second at each look."""
+    made = make_store(clock=Clock())
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def story(store: Store) -> Story:
+    """A session with a driver, between turns."""
+    return begin(store).drive()
+
+
+def skip_unless_durable(capabilities: Capabilities) -> None:
+    if not capabilities.durable:
+        pytest.skip("this store does not outlive its process")

@@ -1,0 +1,148 @@
+"""Idempotency: what is recorded twice lands once."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from stator.errors import IdReused
+from stator.model.commit import Draft, Provenance, Upsert
+from stator.model.query import Holder
+from stator.model.state import FactRecord
+from stator.store.contract.drive import Ids, Story, begin
+from stator.store.port import Store
+
+
+def twice(story: Story, draft: Draft) -> None:
+    """Append a draft, then something else, then the draft again: the answer must be the same."""
+    first = story.add(draft)
+    story.entry("something else")
+    length = len(story.log)
+    assert story.add(draft) == first
+    assert len(story.log) == length
+
+
+class TestIdempotency:
+    def test_a_commit_appended_again_is_answered_with_itself(self, story: Story) -> None:
+        """And the log does not grow."""
+        twice(story, story.drafts.fact("x", 1))
+
+    def test_the_answer_does_not_depend_on_the_state_since(self, story: Story) -> None:
+        """A superseded decision, a changed fact and a settled call are recognised."""
+        drafts = [
+            story.drafts.decision("a", "topic"),
+            story.drafts.decision("b", "topic"),
+            story.drafts.fact("x", 1),
+            story.drafts.fact("x", 2),
+            story.drafts.file("a.py", "created", after="d1"),
+            story.drafts.file("b.py", "renamed", from_path="a.py"),
+        ]
+        call = story.drafts.call("pay")
+        drafts += [call, story.drafts.in_doubt(call), story.drafts.settle(call)]
+        commits = [story.add(draft) for draft in drafts]
+        assert [story.add(draft) for draft in drafts] == commits
+
+    def test_a_whole_append_can_be_sent_again(self, story: Story) -> None:
+        """Drafts that are there are answered, the rest is appended."""
+        a, b, c = (story.drafts.fact(name) for name in "abc")
+        first = story.store.append(story.session, [a, b])
+        again = story.store.append(story.session, [a, b, c])
+        assert again[:2] == first
+        assert again[2].seq == first[1].seq + 1
+
+    def test_one_id_twice_in_one_append_lands_once(self, story: Story) -> None:
+        """The second is the first."""
+        draft = story.drafts.fact("a")
+        one, two = story.store.append(story.session, [draft, draft])
+        assert one == two
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            {"actor": "user"},
+            {"why": "another"},
+            {"input": 2},
+            {"principal": "me"},
+            {"cause": "x"},
+            {"tool": "x"},
+            {"trace": "x"},
+            {"happened": 12345},
+            {"provenance": Provenance("web", "unverified")},
+            {"usage": {"tokens": 1}},
+            {"inputs": (1,)},
+            {"changes": (Upsert("facts", FactRecord(name="x", value=2)),)},
+            {"changes": ()},
+            {"kind": "preference"},
+        ],
+        ids=lambda other: "-".join(other),
+    )
+    def test_the_same_id_with_another_body_is_an_error(
+        self, story: Story, other: dict[str, object]
+    ) -> None:
+        """Whichever field of the caller's part differs."""
+        draft = story.drafts.fact("x", 1, input=1)
+        story.add(draft)
+        with pytest.raises(IdReused):
+            story.add(msgspec.structs.replace(draft, **other))
+
+    def test_an_id_is_not_reused_in_another_session(self, store: Store) -> None:
+        """However recently it was used."""
+        a, b = begin(store, "a"), begin(store, "b")
+        draft = a.drafts.fact("x")
+        a.add(draft)
+        with pytest.raises(IdReused):
+            b.add(msgspec.structs.replace(draft, session=b.session))
+
+    def test_an_id_its_parent_used_after_the_fork_is_refused(self, story: Story) -> None:
+        """It names a commit the fork cannot see."""
+        fork = story.fork("fork")
+        draft = story.drafts.fact("x")
+        story.add(draft)
+        fork.fact("y")
+        with pytest.raises(IdReused):
+            fork.add(msgspec.structs.replace(draft, session=fork.session, epoch=0))
+
+    def test_what_two_recorders_saw_lands_once(self, story: Story) -> None:
+        """Same kind, origin and attempt: the first one is the answer, whatever its body."""
+        first = story.entry("as the hook saw it", origin=("claude", "msg_1"))
+        again = story.entry("as the transcript has it", origin=("claude", "msg_1"))
+        assert again == first
+
+    def test_another_kind_attempt_source_or_id_is_another_commit(self, story: Story) -> None:
+        """All of the slot counts."""
+        story.entry("a", origin=("claude", "1"))
+        seqs = {
+            story.entry("a", origin=("claude", "2")).seq,
+            story.entry("a", origin=("codex", "1")).seq,
+            story.entry("a", origin=("claude", "1"), attempt=2).seq,
+            story.fact("a", origin=("claude", "1")).seq,
+        }
+        assert len(seqs) == 4
+
+    def test_an_origin_is_per_session(self, store: Store) -> None:
+        """Two sessions may record the same thing."""
+        a, b = (begin(store, name, mode="recorded") for name in "ab")
+        a.entry("x", origin=("claude", "1"))
+        assert b.entry("x", origin=("claude", "1")).session == b.session
+
+    def test_a_fork_knows_what_its_lineage_recorded(self, story: Story) -> None:
+        """Up to the fork point, not after it."""
+        before = story.entry("a", origin=("claude", "1"))
+        fork = story.fork("fork").drive()
+        story.entry("b", origin=("claude", "2"))
+        assert fork.entry("a", origin=("claude", "1")) == before
+        assert fork.entry("b", origin=("claude", "2")).session == fork.session
+
+    def test_a_fenced_driver_still_learns_what_became_of_its_append(self, story: Story) -> None:
+        """Re-appending what landed is answered; only new commits are refused."""
+        draft = story.drafts.turn()
+        first = story.add(draft)
+        story.store.acquire(story.session, Holder(epoch=0), take=True)
+        assert story.add(draft) == first
+
+    def test_creating_again_with_another_commit_id_changes_nothing(self, store: Store) -> None:
+        """Names decide, not ids."""
+        story = begin(store)
+        story.store.create([story.drafts.open("story")])
+        assert len(story.log) == 1
+        assert Ids("story")("session") == story.session

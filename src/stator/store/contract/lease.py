@@ -1,0 +1,150 @@
+"""The lease: one driver, many contributors."""
+
+from __future__ import annotations
+
+import pytest
+
+from stator.errors import Busy, LeaseLost, NotFound, WrongState
+from stator.model.query import Holder
+from stator.store.contract.drive import Drafts, Ids, Story, begin
+from stator.store.port import Store
+
+SOMEONE = Holder(epoch=0, program="someone", host="here", pid=7)
+
+
+class TestLease:
+    def test_a_driver_needs_the_lease(self, store: Store) -> None:
+        """A turn without one is refused, and nothing is written."""
+        story = begin(store)
+        with pytest.raises(LeaseLost):
+            story.turn()
+        assert len(story.log) == 1
+
+    def test_a_contribution_needs_none(self, store: Store) -> None:
+        """A decision lands in a session that somebody else drives."""
+        story = begin(store).drive()
+        guest = Drafts(Ids("guest"), story.session)
+        store.append(story.session, [guest.decision("use JWT", "auth")])
+        story.turn()
+        assert len(store.entries(story.session, "decisions")) == 1
+
+    def test_a_recorded_session_has_no_driver(self, store: Store) -> None:
+        """Hooks and importers append turns without a lease."""
+        story = begin(store, mode="recorded")
+        assert story.turn().turn == 1
+
+    def test_epochs_grow_over_the_whole_store(self, store: Store) -> None:
+        """No two leases ever have the same."""
+        a, b = begin(store, "a"), begin(store, "b")
+        epochs = []
+        for story in (a, b, a):
+            lease = store.acquire(story.session, SOMEONE)
+            store.release(lease)
+            epochs.append(lease.epoch)
+        assert epochs == sorted(set(epochs))
+
+    def test_the_row_names_a_live_holder(self, store: Store) -> None:
+        """Until the lease is given back."""
+        story = begin(store)
+        lease = store.acquire(story.session, SOMEONE)
+        holder = story.row.holder
+        assert holder is not None
+        assert (holder.program, holder.live, holder.epoch) == ("someone", True, lease.epoch)
+        store.release(lease)
+        assert story.row.holder is None
+
+    def test_a_live_holder_is_busy(self, store: Store) -> None:
+        """The error says who it is."""
+        story = begin(store)
+        store.acquire(story.session, SOMEONE)
+        with pytest.raises(Busy) as caught:
+            store.acquire(story.session, SOMEONE)
+        assert caught.value.holder.program == "someone"
+
+    def test_taking_the_lease_fences_the_driver_before(self, store: Store) -> None:
+        """Its next append is refused; the lease says whom it displaced."""
+        story = begin(store).drive("first")
+        lease = store.acquire(story.session, SOMEONE, take=True)
+        assert lease.displaced is not None
+        assert lease.displaced.program == "first"
+        with pytest.raises(LeaseLost):
+            story.turn()
+
+    def test_a_fenced_driver_may_not_even_contribute(self, store: Store) -> None:
+        """Whoever claims an epoch must hold it."""
+        story = begin(store).drive()
+        store.acquire(story.session, SOMEONE, take=True)
+        with pytest.raises(LeaseLost):
+            story.fact("x")
+
+    def test_releasing_a_displaced_lease_leaves_the_new_one_alone(self, store: Store) -> None:
+        """The new driver goes on."""
+        story = begin(store)
+        old = store.acquire(story.session, SOMEONE)
+        story.drafts.epoch = store.acquire(story.session, SOMEONE, take=True).epoch
+        store.release(old)
+        assert story.turn().turn == 1
+        assert story.row.holder is not None
+
+    def test_a_released_lease_drives_no_more(self, store: Store) -> None:
+        """Even while nobody else has it."""
+        story = begin(store)
+        lease = store.acquire(story.session, SOMEONE)
+        story.drafts.epoch = lease.epoch
+        story.turn()
+        store.release(lease)
+        with pytest.raises(LeaseLost):
+            story.turn_end()
+
+    def test_releasing_twice_is_harmless(self, store: Store) -> None:
+        """The second time does nothing."""
+        story = begin(store)
+        lease = store.acquire(story.session, SOMEONE)
+        store.release(lease)
+        store.release(lease)
+        assert store.acquire(story.session, SOMEONE).displaced is None
+
+    def test_a_session_that_is_not_there_has_no_lease(self, store: Store) -> None:
+        """acquire says so."""
+        with pytest.raises(NotFound):
+            store.acquire(Ids("nobody")("session"), SOMEONE)
+
+    def test_an_active_session_without_a_driver_shows_as_interrupted(self, store: Store) -> None:
+        """Its status is still active."""
+        story = begin(store)
+        lease = store.acquire(story.session, SOMEONE)
+        story.drafts.epoch = lease.epoch
+        story.add(story.drafts.run())
+        assert story.row.shown == "active"
+        store.release(lease)
+        assert (story.row.record.status, story.row.shown) == ("active", "interrupted")
+
+
+class TestLifecycle:
+    def test_a_closed_session_takes_no_more_turns(self, story: Story) -> None:
+        """Nor facts; a score it takes."""
+        story.add(story.drafts.make("close", cause="done"))
+        for draft in (story.drafts.turn(), story.drafts.fact("x")):
+            with pytest.raises(WrongState):
+                story.add(draft)
+        assert story.add(story.drafts.make("score")).kind == "score"
+
+    def test_resuming_a_closed_session_makes_it_active(self, story: Story) -> None:
+        """And it takes turns again."""
+        story.add(story.drafts.make("close", cause="done"))
+        story.add(story.drafts.make("resume"))
+        assert story.row.record.status == "active"
+        assert story.turn().turn == 1
+
+    def test_an_archived_session_is_not_resumed(self, story: Story) -> None:
+        """There is no way back from the archive."""
+        story.add(story.drafts.make("close"), story.drafts.make("archive"))
+        with pytest.raises(WrongState):
+            story.add(story.drafts.make("resume"))
+
+    def test_the_session_record_says_why_it_ended(self, story: Story) -> None:
+        """In the row and in the state alike."""
+        story.add(story.drafts.make("pause", cause="budget"))
+        (entry,) = story.store.entries(story.session, "session")
+        assert entry.record == story.row.record
+        assert (story.row.record.status, story.row.record.reason) == ("paused", "budget")

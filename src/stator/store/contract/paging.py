@@ -1,0 +1,96 @@
+"""Reading the log: ranges, both directions, and finding a commit by what people copy."""
+
+from __future__ import annotations
+
+import pytest
+
+from stator.errors import BadQuery
+from stator.store.contract.drive import Story, begin
+from stator.store.contract.fixtures import Capabilities
+from stator.store.port import Store
+
+
+def seqs(story: Story, **fields: int) -> list[int]:
+    return [commit.seq for commit in story.store.commits(story.session, **fields)]
+
+
+class TestPaging:
+    def test_commits_are_read_in_ranges_from_either_end(self, story: Story) -> None:
+        """`after < seq <= upto`, at most `limit`."""
+        for name in "abcdef":
+            story.fact(name)
+        assert seqs(story) == [1, 2, 3, 4, 5, 6, 7, 8]
+        assert seqs(story, after=2, upto=5) == [3, 4, 5]
+        assert seqs(story, limit=3) == [1, 2, 3]
+        assert seqs(story, newest_first=True, limit=3) == [8, 7, 6]
+        assert seqs(story, upto=5, newest_first=True, limit=2) == [5, 4]
+        assert seqs(story, after=3, upto=100, newest_first=True) == [8, 7, 6, 5, 4]
+        assert seqs(story, after=8) == []
+        assert seqs(story, upto=0) == []
+
+    def test_ranges_read_across_the_border_of_a_fork(self, story: Story) -> None:
+        """Without the caller noticing."""
+        for name in "abc":
+            story.fact(name)
+        fork = story.fork("fork", 4).fork("second")
+        fork.fact("x")
+        assert seqs(fork) == [1, 2, 3, 4, 5, 6, 7]
+        assert seqs(fork, after=3, upto=6) == [4, 5, 6]
+        assert seqs(fork, newest_first=True, limit=4) == [7, 6, 5, 4]
+        assert seqs(fork, after=2, limit=3) == [3, 4, 5]
+        assert seqs(fork, upto=3, newest_first=True, limit=2) == [3, 2]
+
+    def test_without_load_only_large_content_is_missing(self, story: Story) -> None:
+        """Structure and records are there either way."""
+        story.fact("a", "x" * 100)
+        whole = story.store.commits(story.session)
+        lean = story.store.commits(story.session, load=False)
+        assert [(c.hash, c.delta) for c in lean] == [(c.hash, c.delta) for c in whole]
+
+    def test_large_content_is_read_back_whole(self, story: Story) -> None:
+        """Whatever a store does to keep it."""
+        text = "".join(chr(0x4E00 + n * 7919 % 20000) for n in range(50_000))
+        story.entry(text)
+        assert story.log[-1].value("output") == text
+
+    def test_a_limit_makes_sense_or_is_refused(self, story: Story) -> None:
+        """Zero, negative and absurd ones."""
+        for limit in (0, -1, 10**9):
+            with pytest.raises(BadQuery):
+                story.store.commits(story.session, limit=limit)
+            with pytest.raises(BadQuery):
+                story.store.turns(story.session, limit=limit)
+
+    def test_a_commit_is_located_by_the_end_of_its_id_or_the_start_of_its_hash(
+        self, story: Story
+    ) -> None:
+        """In a session or anywhere."""
+        commit = story.fact("a")
+        place = [(story.session, commit.seq)]
+        for text in (commit.id, commit.id[-8:], commit.hash, commit.hash[:12]):
+            assert story.store.locate(text) == place
+            assert story.store.locate(text, story.session) == place
+
+    def test_a_fork_locates_what_its_lineage_wrote(self, story: Story) -> None:
+        """Up to the fork point, under the session that wrote it."""
+        inside = story.fact("a")
+        fork = story.fork("fork")
+        outside = story.fact("b")
+        assert story.store.locate(inside.hash, fork.session) == [(story.session, inside.seq)]
+        assert story.store.locate(outside.hash, fork.session) == []
+
+    def test_too_little_or_no_hex_locates_nothing(self, story: Story) -> None:
+        """Rather than everything."""
+        for text in ("", "abc", "k_", "xyz12345", "%", story.log[0].hash + "0"):
+            assert story.store.locate(text) == []
+
+    def test_sql_reads_the_views_or_says_that_it_cannot(
+        self, store: Store, capabilities: Capabilities
+    ) -> None:
+        """A store declares whether it speaks SQL."""
+        begin(store, "one")
+        if capabilities.sql:
+            assert store.sql("SELECT name FROM sessions") == (["name"], [("one",)])
+        else:
+            with pytest.raises(BadQuery):
+                store.sql("SELECT 1")

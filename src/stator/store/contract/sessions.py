@@ -1,0 +1,149 @@
+"""Sessions: creating, finding and listing them."""
+
+from __future__ import annotations
+
+import pytest
+
+from stator.errors import BadQuery, Conflict, InvalidInput, NotFound
+from stator.model.query import Page, SessionQuery, SessionRow
+from stator.store.contract.drive import Drafts, Ids, begin
+from stator.store.port import Store
+
+
+def pages(store: Store, limit: int, **filters: str) -> list[SessionRow]:
+    """Every session that matches, a page at a time."""
+    page: Page[SessionRow] = store.sessions(SessionQuery(**filters), limit=limit)
+    rows = list(page.rows)
+    while page.cursor is not None:
+        assert len(page.rows) <= limit
+        page = store.sessions(SessionQuery(**filters), cursor=page.cursor, limit=limit)
+        rows += page.rows
+    return rows
+
+
+class TestSessions:
+    def test_a_new_session_is_there(self, store: Store) -> None:
+        """create returns the row that session returns."""
+        drafts = Drafts(Ids(), Ids()("session"))
+        row, new = store.create([drafts.open("a", agent="me", labels={"x": "y"})])
+        assert new
+        assert row == store.session(drafts.session)
+        assert (row.record.name, row.record.agent, row.head) == ("a", "me", 1)
+
+    def test_creating_a_name_again_returns_the_session_that_has_it(self, store: Store) -> None:
+        """Nothing is written the second time."""
+        first = begin(store, "same", ids=Ids("one"))
+        other = Drafts(Ids("two"), Ids("two")("session"))
+        row, new = store.create([other.open("same")])
+        assert (row.id, new, row.head) == (first.session, False, 1)
+
+    def test_one_name_may_stand_in_two_projects_and_tenants(self, store: Store) -> None:
+        """Names are unique per tenant and project only."""
+        for n, scope in enumerate(({}, {"project": "p"}, {"tenant": "t"})):
+            drafts = Drafts(Ids(str(n)), Ids(str(n))("session"))
+            assert store.create([drafts.open("same", **scope)])[1]
+
+    def test_an_id_that_exists_under_another_name_is_a_conflict(self, store: Store) -> None:
+        """A session id names one session for ever."""
+        story = begin(store, "first")
+        with pytest.raises(Conflict):
+            store.create([story.drafts.open("second")])
+        assert [row.record.name for row in pages(store, 10)] == ["first"]
+
+    def test_a_session_begins_with_open_or_fork(self, store: Store) -> None:
+        """Anything else is refused and leaves no session."""
+        drafts = Drafts(Ids(), Ids()("session"))
+        with pytest.raises(InvalidInput):
+            store.create([drafts.turn()])
+        with pytest.raises(InvalidInput):
+            store.create([])
+        assert pages(store, 10) == []
+
+    def test_a_session_is_not_opened_twice(self, store: Store) -> None:
+        """An open commit after the first is refused, with or without a lease."""
+        story = begin(store)
+        with pytest.raises(InvalidInput):
+            story.add(story.drafts.open("again"))
+        assert story.row.record.name == "story"
+
+    def test_create_is_all_or_nothing(self, store: Store) -> None:
+        """A bad draft after the open commit leaves no session behind."""
+        drafts = Drafts(Ids(), Ids()("session"))
+        with pytest.raises(InvalidInput):
+            store.create([drafts.open("a", mode="recorded"), drafts.make("nonsense")])
+        with pytest.raises(NotFound):
+            store.session(drafts.session)
+
+    def test_create_takes_more_drafts(self, store: Store) -> None:
+        """What comes with the open commit is in the log with it."""
+        drafts = Drafts(Ids(), Ids()("session"))
+        row, _ = store.create([drafts.open("a"), drafts.fact("x", 1)])
+        assert (row.head, len(store.entries(row.id, "facts"))) == (2, 1)
+
+    def test_an_unknown_session_is_not_found(self, store: Store) -> None:
+        """By any method that takes one."""
+        for ask in (store.session, store.head, store.commits, store.turns, store.counts):
+            with pytest.raises(NotFound):
+                ask(Ids("nobody")("session"))
+
+    def test_text_that_is_no_session_id_is_not_found(self, store: Store) -> None:
+        """Not an error of another kind."""
+        for text in ("", "x", "s_", "s_" + "g" * 32):
+            with pytest.raises(NotFound):
+                store.session(text)
+
+    def test_sessions_are_listed_last_written_first(self, store: Store) -> None:
+        """By the time of their last commit, not of their creation."""
+        a, b, c = (begin(store, name) for name in "abc")
+        a.fact("x")
+        assert [row.id for row in pages(store, 10)] == [a.session, c.session, b.session]
+
+    def test_paging_shows_each_session_once(self, store: Store) -> None:
+        """Whatever the page size and whoever was written to last."""
+        stories = [begin(store, f"s{n}") for n in range(6)]
+        for n in (3, 0, 4):
+            stories[n].fact("x")
+        expected = [row.id for row in pages(store, 100)]
+        assert len(expected) == 6
+        for limit in (1, 2, 3, 5):
+            assert [row.id for row in pages(store, limit)] == expected
+
+    def test_a_listed_row_is_the_row_session_gives(self, store: Store) -> None:
+        """Head, turns, updated and holder, too."""
+        story = begin(store).drive()
+        story.turn()
+        assert pages(store, 10) == [story.row]
+
+    def test_every_filter_must_hold(self, store: Store) -> None:
+        """Each filter by itself, and two together."""
+        one = begin(store, "one", agent="x", project="p", aliases=[["codex", "42"]])
+        two = begin(store, "two", agent="x", tenant="t", mode="recorded")
+        fork = one.fork("three")
+        three = fork.session
+
+        def found(**filters: object) -> set[str]:
+            page = store.sessions(SessionQuery(**filters))  # type: ignore[arg-type]
+            return {row.id for row in page.rows}
+
+        assert found(name="one") == {one.session}
+        assert found(agent="x") == {one.session, two.session}
+        assert found(agent="x", tenant="t") == {two.session}
+        assert found(project="p") == {one.session, three}
+        assert found(mode="recorded") == {two.session}
+        assert found(alias=("codex", "42")) == {one.session}
+        assert found(parent=one.session) == {three}
+        assert found(suffix=two.session[-8:]) == {two.session}
+        assert found(name="nobody") == set()
+
+    def test_a_filter_by_status_sees_the_newest(self, store: Store) -> None:
+        """Status is written with the commit that changes it."""
+        story = begin(store).drive()
+        story.add(story.drafts.make("pause", cause="user"))
+        page = store.sessions(SessionQuery(status="paused"))
+        assert [row.record.status for row in page.rows] == ["paused"]
+
+    def test_a_limit_makes_sense_or_is_refused(self, store: Store) -> None:
+        """Zero, negative and absurd ones."""
+        for limit in (0, -1, 10**9):
+            with pytest.raises(BadQuery):
+                store.sessions(SessionQuery(), limit=limit)

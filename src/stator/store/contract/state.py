@@ -1,0 +1,175 @@
+"""State: the fold of the log, at any seq."""
+
+from __future__ import annotations
+
+import pytest
+
+from stator.errors import StatorError
+from stator.model.commit import Remove, Upsert
+from stator.model.delta import Drop, Put
+from stator.model.fold import fold
+from stator.model.state import COLLECTIONS, DecisionRecord, FactRecord, FileRecord, ToolRecord
+from stator.store.contract.drive import Story
+
+
+class TestState:
+    def test_entries_are_the_fold_of_the_log_at_every_seq(self, story: Story) -> None:
+        """For every collection."""
+        busy(story)
+        log = story.log
+        for at in range(len(log) + 1):
+            state = fold(commit.delta for commit in log[:at])
+            for name in COLLECTIONS:
+                entries = story.store.entries(story.session, name, at=at)
+                assert {entry.id: entry.record for entry in entries} == state[name]
+
+    def test_entries_come_last_touched_first(self, story: Story) -> None:
+        """Changing a record moves it to the front."""
+        for name in "abca":
+            story.fact(name)
+        keys = [entry.key for entry in story.store.entries(story.session, "facts")]
+        assert keys == ["a", "c", "b"]
+
+    def test_a_limit_gives_the_newest(self, story: Story) -> None:
+        """And no more."""
+        for name in "abc":
+            story.fact(name)
+        entries = story.store.entries(story.session, "facts", limit=2)
+        assert [entry.key for entry in entries] == ["c", "b"]
+
+    def test_an_entry_says_who_touched_it_last(self, story: Story) -> None:
+        """Seq and turn."""
+        story.turn()
+        commit = story.fact("a")
+        (entry,) = story.store.entries(story.session, "facts")
+        assert (entry.seq, entry.turn, entry.key) == (commit.seq, 1, "a")
+
+    def test_a_record_is_found_by_its_key_at_any_seq(self, story: Story) -> None:
+        """As it was then; None before it was there and after it was dropped."""
+        one, two = story.fact("a", 1), story.fact("a", 2)
+        gone = story.add(story.drafts.forget("a"))
+
+        def value(at: int | None) -> object:
+            entry = story.store.find(story.session, "facts", "a", at=at)
+            return entry and getattr(entry.record, "value", None)
+
+        assert [value(at) for at in (one.seq - 1, one.seq, two.seq, gone.seq, None)] == [
+            None, 1, 2, None, None,
+        ]  # fmt: skip
+
+    def test_keys_of_two_fields_and_keyless_records_are_found(self, story: Story) -> None:
+        """A file under another root, a decision without a topic, a call, a tool."""
+        story.file("a.py", root="/other")
+        untopical = story.decision("something").delta[0].id
+        call = story.call("sh")
+        story.outcome(call)
+        store, session = story.store, story.session
+        assert store.find(session, "files", "/other\na.py") is not None
+        assert store.find(session, "files", "a.py") is None
+        assert store.find(session, "decisions", "#" + untopical) is not None
+        assert store.find(session, "calls", call.call) is None
+        assert store.find(session, "tools", "sh") is not None
+        assert store.find(session, "session", "") is not None
+
+    def test_an_unknown_collection_is_refused(self, story: Story) -> None:
+        """With a typed error."""
+        with pytest.raises(StatorError):
+            story.store.entries(story.session, "nonsense")
+        with pytest.raises(StatorError):
+            story.store.versions(story.session, after=0, upto=9, collections=["nonsense"])
+
+    def test_a_decision_supersedes_the_one_on_its_topic(self, story: Story) -> None:
+        """One stands, and names the one it replaced."""
+        old = story.decision("sessions", "auth").delta[0].id
+        story.decision("JWT", "auth")
+        (entry,) = story.store.entries(story.session, "decisions")
+        assert entry.record == DecisionRecord(what="JWT", topic="auth", supersedes=old)
+
+    def test_a_renamed_file_is_deleted_where_it_was(self, story: Story) -> None:
+        """And carries its digest along."""
+        story.file("a.py", "created", after="d1")
+        story.file("b.py", "renamed", from_path="a.py", after="d1")
+        records = {e.key: e.record for e in story.store.entries(story.session, "files")}
+        old, new = records["a.py"], records["b.py"]
+        assert isinstance(old, FileRecord)
+        assert isinstance(new, FileRecord)
+        assert (old.op, new.op, new.before) == ("deleted", "renamed", "d1")
+
+    def test_a_tool_counts_its_uses_and_failures(self, story: Story) -> None:
+        """An unknown outcome counts as a failure."""
+        for fields in ({"status": "ok"}, {"status": "error"}):
+            story.outcome(story.call("sh"), **fields)
+        story.in_doubt(story.call("sh"))
+        entry = story.store.find(story.session, "tools", "sh")
+        assert entry is not None
+        assert entry.record == ToolRecord(name="sh", uses=3, failures=2, last="in doubt")
+
+    def test_versions_are_every_op_in_log_order(self, story: Story) -> None:
+        """Whole, in a range, of some collections or of all."""
+        busy(story)
+        log = story.log
+        ops = [(c.seq, n, op) for c in log for n, op in enumerate(c.delta)]
+        found = story.store.versions(story.session, after=0, upto=len(log))
+        assert [(v.seq, v.n, v.op) for v in found] == ops
+        part = story.store.versions(story.session, after=3, upto=9, collections=["facts", "calls"])
+        assert [(v.seq, v.n, v.op) for v in part] == [
+            (seq, n, op)
+            for seq, n, op in ops
+            if 3 < seq <= 9 and op.collection in ("facts", "calls")
+        ]
+
+    def test_a_dropped_version_has_the_key_it_had(self, story: Story) -> None:
+        """Also of a call, whose key is its id, and within one commit."""
+        story.fact("a")
+        story.add(story.drafts.forget("a"))
+        call = story.call("sh")
+        story.outcome(call)
+        both = (Upsert("facts", FactRecord(name="b")), Remove("facts", "b"))
+        last = story.add(story.drafts.make("fact", *both))
+        found = story.store.versions(story.session, after=0, upto=last.seq)
+        assert [v.key for v in found if isinstance(v.op, Drop)] == ["a", call.call, "b"]
+        assert [v.key for v in found if isinstance(v.op, Put) and v.seq == last.seq] == ["b"]
+
+    def test_touches_tell_who_touched_a_key(self, story: Story) -> None:
+        """Newest first: in the session and its lineage, in a project, anywhere."""
+        first, second = story.file("a.py"), story.file("a.py")
+        fork = story.fork("fork")
+        third = fork.file("a.py", "deleted")
+        story.file("b.py")
+        store = story.store
+        line = [(t.session, t.seq) for t in store.touches("files", "a.py", session=fork.session)]
+        assert line == [
+            (fork.session, third.seq), (story.session, second.seq), (story.session, first.seq),
+        ]  # fmt: skip
+        assert [(t.session, t.seq) for t in store.touches("files", "a.py")] == line
+        assert store.touches("files", "a.py", project="elsewhere") == []
+        assert len(store.touches("files", "a.py", session=story.session)) == 2
+        assert len(store.touches("files", "a.py", limit=1)) == 1
+
+    def test_touches_of_one_project_are_not_crowded_out(self, story: Story) -> None:
+        """The limit counts what is asked for."""
+        from stator.store.contract.drive import begin
+
+        mine = begin(story.store, "mine", project="p")
+        mine.file("a.py")
+        other = begin(story.store, "other")
+        for _ in range(5):
+            other.file("a.py")
+        found = story.store.touches("files", "a.py", project="p", limit=2)
+        assert [touch.session for touch in found] == [mine.session]
+
+
+def busy(story: Story) -> None:
+    """A turn in which a bit of everything happens."""
+    story.turn("fix it")
+    for n in range(4):
+        call = story.call("read_file", {"path": f"{n}.py"}, effect="read")
+        story.outcome(call, "text", usage={"tokens": n})
+        story.file(f"{n % 2}.py", "read" if n < 2 else "modified", after=f"d{n}")
+        story.decision(f"choice {n}", "topic" if n % 2 else "")
+        story.fact("n", n)
+    story.file("9.py", "renamed", from_path="1.py")
+    story.in_doubt(story.call("pay"))
+    story.add(story.drafts.forget("n"))
+    story.add(story.drafts.plan("test", "done"))
+    story.turn_end()

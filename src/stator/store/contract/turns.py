@@ -1,0 +1,96 @@
+"""Turns: numbered from one, one open at a time."""
+
+from __future__ import annotations
+
+import pytest
+
+from stator.errors import BadTurn
+from stator.model.query import TurnRow
+from stator.store.contract.drive import Story
+
+
+class TestTurns:
+    def test_turns_are_numbered_from_one(self, story: Story) -> None:
+        """What comes before the first belongs to none."""
+        assert story.fact("a").turn == 0
+        assert story.turn().turn == 1
+        assert story.fact("b").turn == 1
+        story.turn_end()
+        assert story.turn().turn == 2
+
+    def test_a_second_turn_waits_for_the_end_of_the_first(self, story: Story) -> None:
+        """One turn is open at a time."""
+        story.turn()
+        with pytest.raises(BadTurn):
+            story.turn()
+
+    def test_only_an_open_turn_can_end(self, story: Story) -> None:
+        """Not before the first, and not twice."""
+        with pytest.raises(BadTurn):
+            story.turn_end()
+        story.turn()
+        story.turn_end()
+        with pytest.raises(BadTurn):
+            story.turn_end()
+
+    def test_the_head_says_whether_a_turn_is_open(self, story: Story) -> None:
+        """And its number."""
+        seen = []
+        for step in (story.turn, story.turn_end):
+            step()
+            head = story.store.head(story.session)
+            seen.append((head.turn, head.turn_open))
+        assert seen == [(1, True), (1, False)]
+
+    def test_a_turn_row_says_where_it_stands_and_how_it_ended(self, story: Story) -> None:
+        """Open turns have no status."""
+        first = story.turn()
+        last = story.turn_end("aborted")
+        second = story.turn()
+        assert story.store.turns(story.session) == [
+            TurnRow(turn=1, first=first.seq, last=last.seq, at=first.at, status="aborted"),
+            TurnRow(turn=2, first=second.seq, last=second.seq, at=second.at),
+        ]
+
+    def test_what_follows_the_end_belongs_to_the_turn_before(self, story: Story) -> None:
+        """Until the next one begins."""
+        story.turn()
+        story.turn_end()
+        late = story.fact("a")
+        (row,) = story.store.turns(story.session)
+        assert (late.turn, row.last, row.status) == (1, late.seq, "ok")
+
+    def test_turns_are_read_in_ranges_from_either_end(self, story: Story) -> None:
+        """`after` and `upto` are turn numbers, and may lie beyond the last."""
+        for _ in range(5):
+            story.turn()
+            story.turn_end()
+
+        def numbers(**fields: int) -> list[int]:
+            return [row.turn for row in story.store.turns(story.session, **fields)]
+
+        assert numbers() == [1, 2, 3, 4, 5]
+        assert numbers(after=2, upto=4) == [3, 4]
+        assert numbers(limit=2) == [1, 2]
+        assert numbers(limit=2, newest_first=True) == [5, 4]
+        assert numbers(upto=3, limit=2, newest_first=True) == [3, 2]
+        assert numbers(upto=100, limit=2, newest_first=True) == [5, 4]
+        assert numbers(after=4, newest_first=True) == [5]
+        assert numbers(after=9) == []
+
+    def test_a_fork_keeps_the_turns_of_its_lineage(self, story: Story) -> None:
+        """Those up to the fork point; its own come after."""
+        story.turn()
+        end = story.turn_end()
+        story.turn()
+        fork = story.fork("fork", end.seq).drive()
+        own = fork.turn()
+        rows = story.store.turns(fork.session)
+        assert [(row.turn, row.status) for row in rows] == [(1, "ok"), (2, "")]
+        assert rows[1].first == own.seq
+
+    def test_the_session_row_counts_the_last_turn(self, story: Story) -> None:
+        """In a fork it is the number that continues."""
+        story.turn()
+        story.turn_end()
+        assert (story.row.turns, story.fork("fork").row.turns) == (1, 1)

@@ -1,0 +1,49 @@
+"""How the program ends: an exit code for every error, and one line that says what happened.
+
+0 ok · 1 a finding · 2 usage · 3 not found · 4 busy · 5 store unusable · 130 interrupted
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from stator import errors
+from stator.surfaces.cli.escape import bounded
+
+OK, FINDING, USAGE, NOT_FOUND, BUSY, UNUSABLE, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+
+_CODES: tuple[tuple[type[errors.StatorError], int], ...] = (
+    (errors.NotFound, NOT_FOUND),
+    (errors.Busy, BUSY),
+    (errors.LeaseLost, BUSY),
+    (errors.StoreBusy, BUSY),
+    (errors.Conflict, BUSY),
+    (errors.StoreError, UNUSABLE),
+    (errors.BrokenChain, FINDING),
+    (errors.StatorError, USAGE),
+)
+"""The first that fits; a caller's mistake (bad position, bad query, ambiguous name) is usage."""
+MESSAGE_MAX = 2000
+
+
+def code_of(error: errors.StatorError) -> int:
+    return next(code for kind, code in _CODES if isinstance(error, kind))
+
+
+def report(error: errors.StatorError, *, json: bool) -> int:
+    """Say on stderr what went wrong; the exit code."""
+    code = code_of(error)
+    say(f"stator: {error}")
+    if json:
+        from stator.surfaces.cli.wire import dumps
+
+        plain: dict[str, Any] = {"schema": "stator.error/1", **error.wire(), "exit": code}
+        sys.stderr.write(dumps(plain) + "\n")
+    return code
+
+
+def say(text: str) -> None:
+    """One line on stderr, whatever is in the text."""
+    if sys.stderr is not None:
+        sys.stderr.write(bounded(text, MESSAGE_MAX) + "\n")

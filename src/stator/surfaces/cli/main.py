@@ -1,0 +1,120 @@
+"""The `stator` program: from arguments to an exit code.
+
+Starting fast is a feature, so this file imports next to nothing. The help and the version come from plain data; a command
+without arguments is called with its defaults; only arguments that need reading load the parser (cyclopts), and only
+a terminal that shows colour loads rich.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from stator.surfaces.cli import table
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command. The exit code is returned, never raised."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    _prepare_streams()
+    try:
+        code = _main(words)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        _forget_stdout()
+        return 0
+    except OSError as error:
+        return _failed(error)
+
+
+def _main(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help"):
+        sys.stdout.write(table.help_text())
+        return 0
+    if words[0] in ("--version", "-V"):
+        from stator import __version__
+
+        sys.stdout.write(f"stator {__version__}\n")
+        return 0
+    if words[0] == "help":
+        words = [*words[1:2], "--help"]
+        return _main(words)
+    if words[0] == "--install-completion":
+        from stator.surfaces.cli.completion import install
+
+        return install(words[1:])
+    if words[0] not in table.COMMANDS:
+        return _unknown(words[0])
+    return _run(words)
+
+
+def _run(words: list[str]) -> int:
+    from stator.errors import StatorError
+    from stator.surfaces.cli import exits
+    from stator.surfaces.cli.screen import Left
+
+    try:
+        return _command(words)
+    except Left:
+        return exits.OK
+    except StatorError as error:
+        return exits.report(error, json="--json" in words)
+
+
+def _command(words: list[str]) -> int:
+    from stator.surfaces.cli.commands import load
+
+    if len(words) == 1:
+        return load(words[0])()
+    from stator.surfaces.cli.parser import parse
+
+    ready: Callable[[], int] | None = parse(words)
+    return ready() if ready is not None else 0
+
+
+def _unknown(word: str) -> int:
+    from difflib import get_close_matches
+
+    from stator.surfaces.cli.exits import USAGE, say
+
+    near = get_close_matches(word[:40], table.COMMANDS, n=1)
+    hint = f"did you mean {near[0]}?" if near else "stator --help lists what there is"
+    what = "option" if word.startswith("-") else "command"
+    say(f"stator: no {what} {word!r:.60} ({hint})")
+    return USAGE
+
+
+def _prepare_streams() -> None:
+    """Output that cannot be spelled in the terminal's encoding is escaped; a closed stream swallows."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _forget_stdout() -> None:
+    """Nobody reads any more: keep the interpreter from complaining when it flushes at exit."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        pass
+
+
+def _failed(error: OSError) -> int:
+    """The world refused: a full disk under the output, a folder that cannot be written."""
+    from stator.surfaces.cli.exits import UNUSABLE, say
+
+    _forget_stdout()
+    where = f"{error.filename}: " if isinstance(error.filename, str) else ""
+    say(f"stator: {where}{error.strerror or error}")
+    return UNUSABLE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+"""The options commands share: their names on the command line and what they mean. Loads the parser."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+JsonFlag = Annotated[
+    bool, Parameter(name="--json", help="For programs: JSON, one line per item of a list.")
+]
+StoreOption = Annotated[
+    str | None, Parameter(name="--store", help="The store to use, instead of the nearest.")
+]
+NoPagerFlag = Annotated[
+    bool, Parameter(name="--no-pager", help="Never page, even if the answer is long.")
+]
+SessionOption = Annotated[
+    str | None,
+    Parameter(name=["--session", "-s"], help="A session: name, id or end of one, or last."),
+]
+SessionArgument = Annotated[
+    str | None,
+    Parameter(name=["SESSION", "--session", "-s"], help="Name, id or end of one, or last."),
+]
+LimitOption = Annotated[
+    int | None, Parameter(name=["--limit", "-n"], help="At most so many, the newest.")
+]
+LastOption = Annotated[int | None, Parameter(name="--last", help="Only the last so many turns.")]
+SinceOption = Annotated[
+    str | None, Parameter(name="--since", help="Not older than: 2h, 3d, 2026-11-15.")
+]
+ProjectFlag = Annotated[
+    bool, Parameter(name="--project", help="Over every session of this project.")
+]
+EverywhereFlag = Annotated[
+    bool, Parameter(name=["--everywhere"], help="Over every session of the store.")
+]
+AllFlag = Annotated[
+    bool, Parameter(name=["--all", "--everywhere"], help="Over every session of the store.")
+]
+Text = str | None
+"""An argument that may be left out."""

@@ -1,0 +1,80 @@
+"""From words to a call: cyclopts reads the arguments of one command, by the signature of its function."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, get_type_hints
+
+from cyclopts import App, CycloptsError, Parameter
+from cyclopts.exceptions import CycloptsError as _Error
+
+from stator import __version__
+from stator.errors import BadQuery
+from stator.surfaces.cli import options
+from stator.surfaces.cli.commands import examples, load
+from stator.surfaces.cli.table import COMMANDS, GROUPS
+
+__all__ = ["CycloptsError", "app", "parse"]
+
+
+def app(names: Sequence[str] = tuple(COMMANDS)) -> App:
+    """The program with these commands."""
+    made = App(
+        name="stator",
+        version=f"stator {__version__}",
+        help_format="plaintext",
+        help_formatter="default" if sys.stdout.isatty() else "plain",
+        default_parameter=Parameter(negative=(), show_default=False),
+        exit_on_error=False,
+        print_error=False,
+        suppress_keyboard_interrupt=False,
+        result_action="return_value",
+    )
+    for group, commands in GROUPS.items():
+        for name in commands:
+            if name in names:
+                made.command(
+                    resolved(load(name)), name=name, group=group, help_epilogue=_epilogue(name)
+                )
+    return made
+
+
+def resolved(function: Callable[..., int]) -> Callable[..., int]:
+    """The function with its annotations made real; the command's own file does not load the parser."""
+    function.__annotations__ = get_type_hints(
+        function, localns=vars(options), include_extras=True
+    )
+    return function
+
+
+def _epilogue(name: str) -> str:
+    lines = examples(name).strip().splitlines()
+    return "Examples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def parse(words: Sequence[str]) -> Callable[[], int] | None:
+    """The command with its arguments, ready to run; None if it was only asked for help."""
+    made = app(words[:1])
+    asked = _asked_for_help(words)
+    if asked:
+        made.help_print([words[0]])
+        return None
+    try:
+        command, bound, _ = made.parse_args(list(words), exit_on_error=False, print_error=False)
+    except _Error as error:
+        raise BadQuery(_message(error), hint=f"stator {words[0]} --help") from None
+    arguments: tuple[Any, ...] = bound.args
+    keywords: dict[str, Any] = bound.kwargs
+    return lambda: int(command(*arguments, **keywords) or 0)
+
+
+def _asked_for_help(words: Sequence[str]) -> bool:
+    before = words[: words.index("--")] if "--" in words else words
+    return "-h" in before or "--help" in before
+
+
+def _message(error: CycloptsError) -> str:
+    """What the parser says, on one line and without a full stop."""
+    text = " ".join(str(error).split())
+    return text.rstrip(".") or type(error).__name__

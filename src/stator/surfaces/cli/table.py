@@ -1,0 +1,63 @@
+"""The commands there are, and what each is for. Plain data: printing the help imports nothing else.
+
+A command `name` is the function of that name in `commands/name.py`; a test holds every summary here against the
+command's own first line, so that the fast help cannot say what the program does not do.
+"""
+
+from __future__ import annotations
+
+GROUPS: dict[str, dict[str, str]] = {
+    "Ask": {
+        "ls": "List sessions, most recently used first.",
+        "show": "Show a session at a glance, or one commit in full.",
+        "log": "Show what happened, commit by commit, the newest turn first.",
+        "diff": "Show what changed: in the last turn, in a turn, or between two positions.",
+        "state": "Show the state at a position, collection by collection.",
+        "files": "Show which files were touched, with their net change.",
+        "decisions": "Show which decisions stand, and why.",
+        "calls": "Show tool calls and how they ended.",
+        "why": "Show what lies behind a file: edits, decisions, calls, and what was asked.",
+        "du": "Show what takes the space in the store.",
+        "sql": "Ask in SQL, read-only, over documented views.",
+    },
+    "Steer": {
+        "tag": "Name a position, to come back to it.",
+    },
+    "Recover": {
+        "verify": "Check every page, every index and every commit's hash.",
+        "doctor": "Say what is wrong with the store, and what to do about it.",
+    },
+    "Keep": {},
+    "Connect": {
+        "init": "Make this folder a project with a store of its own.",
+    },
+}
+COMMANDS: dict[str, str] = {
+    name: summary for group in GROUPS.values() for name, summary in group.items()
+}
+
+USAGE = "Usage: stator COMMAND [ARGUMENTS] [OPTIONS]"
+ABOUT = "Session state for AI agents: ask what an agent did, what changed, and why."
+POSITIONS = """\
+Positions   head  head~3 (commits back)  t5 (end of turn 5)  t-1 (last turn)  @42 (seq)
+            a tag  a hash;  ranges t4..t5;  in another session SESSION:t5
+Sessions    a name, an id or the end of one, or last; $STATOR_SESSION sets the default
+Store       --store, $STATOR_STORE, the nearest .stator/store.db upward, the user's own"""
+OPTIONS = {
+    "-h, --help": "Show this, or how a command is used: stator COMMAND --help",
+    "--version": "Show the version.",
+    "--install-completion": "Install completion for your shell (bash, zsh, fish).",
+}
+
+
+def help_text() -> str:
+    """What `stator --help` prints."""
+    width = max(map(len, (*COMMANDS, *OPTIONS))) + 2
+    parts = [USAGE, "", ABOUT]
+    for group, commands in GROUPS.items():
+        if commands:
+            parts += ["", group]
+            parts += [f"  {name:{width}}{summary}" for name, summary in commands.items()]
+    parts += ["", "Options"]
+    parts += [f"  {name:{width}}{summary}" for name, summary in OPTIONS.items()]
+    return "\n".join([*parts, "", POSITIONS, ""])

@@ -1,0 +1,62 @@
+"""Times: µs since 1970 as people read them, and what they type as one."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta, timezone
+
+from stator.errors import BadQuery
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_AGE = re.compile(r"(\d{1,6})\s*([smhdw])\Z")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_SECOND = 1_000_000
+
+
+def local(moment: int) -> datetime | None:
+    """The moment in the local time zone, or None where the calendar does not reach."""
+    try:
+        return (_EPOCH + timedelta(microseconds=moment)).astimezone()
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def clock(moment: int) -> str:
+    """14:02:11"""
+    found = local(moment)
+    return f"{found:%H:%M:%S}" if found else "--:--:--"
+
+
+def stamp(moment: int) -> str:
+    """2026-11-15 14:02:11"""
+    found = local(moment)
+    return f"{found:%Y-%m-%d %H:%M:%S}" if found else f"{moment} µs"
+
+
+def day(moment: int) -> str:
+    found = local(moment)
+    return f"{found:%Y-%m-%d}" if found else f"{moment} µs"
+
+
+def ago(moment: int, now: int) -> str:
+    """How long ago, in one unit; a date when it is more than a month, or not in the past."""
+    seconds = (now - moment) // _SECOND
+    if not 0 <= seconds < 31 * 86_400:
+        return day(moment)
+    for limit, size, unit in ((90, 1, "s"), (5400, 60, "min"), (129_600, 3600, "h")):
+        if seconds < limit:
+            return f"{seconds // size} {unit} ago"
+    return f"{seconds // 86_400} days ago"
+
+
+def parse_since(text: str, now: int) -> int:
+    """`2h`, `3d`, `2026-11-15` or `2026-11-15T14:02` as µs since 1970; anything else is `BadQuery`."""
+    if match := _AGE.match(text):
+        return max(0, now - int(match[1]) * _UNITS[match[2]] * _SECOND)
+    try:
+        found = datetime.fromisoformat(text)
+        return (found.astimezone() - _EPOCH) // timedelta(microseconds=1)
+    except (ValueError, OverflowError, OSError):
+        raise BadQuery(
+            f"not a time: {text!r:.60}", hint="try 2h, 3d, 2026-11-15 or 2026-11-15T14:02"
+        ) from None

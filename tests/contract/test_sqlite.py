@@ -1,0 +1,36 @@
+"""The contract suite over the SQLite store: a real file, at its own pace and with flushes all the time."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stator.store.contract import *  # noqa: F403
+from stator.store.contract import Capabilities, MakeStore
+from stator.store.sqlite import SqliteStore, create
+
+
+@pytest.fixture
+def capabilities() -> Capabilities:
+    return Capabilities(durable=True, sql=True)
+
+
+@pytest.fixture(params=["lazy", "eager"])
+def pace(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """`lazy` leaves everything in the tail; `eager` flushes each append and snapshots each flush."""
+    if request.param == "eager":
+        for module in ("store", "projection"):
+            monkeypatch.setattr(f"stator.store.sqlite.{module}.TAIL_MAX", 1)
+        monkeypatch.setattr("stator.store.sqlite.projection.SNAP_MIN", 1)
+    return str(request.param)
+
+
+@pytest.fixture
+def make_store(tmp_path: Path, pace: str) -> MakeStore:
+    path = str(tmp_path / "store.db")
+
+    def make(**options: Any) -> SqliteStore:
+        create(path)
+        return SqliteStore(path, durability="relaxed", **options)
+
+    return make

@@ -1,0 +1,60 @@
+"""A stray open of the file in the writer's process drops SQLite's locks; nothing acknowledged may be lost by it.
+
+RELIABILITY §0.2: on bare SQLite each of these leaves 1 of 51 commits after a kill, and `integrity_check` says "ok".
+"""
+
+from __future__ import annotations
+
+import apsw
+import pytest
+from reliability.support import findings
+
+from stator.connect import connect
+
+STRAYS = ["open", "copy", "chmod", "sqlite3"]
+
+
+def stray_then_kill(zygote, task, path, kind):
+    """A writer does a stray thing, another process looks, 50 commits follow, kill -9; what it said last."""
+    writer = zygote.start(task, path, kind, 50)
+    assert writer.hear() == "strayed"
+    zygote.run("look", path)
+    writer.say("go on")
+    said = writer.hear()
+    writer.kill()
+    zygote.end(writer)
+    return said
+
+
+@pytest.mark.parametrize("kind", ["none", *STRAYS, "wal", "shm"])
+def test_commits_after_a_stray_open_survive_a_kill(zygote, path, kind):
+    acknowledged = stray_then_kill(zygote, "write_past_stray", path, kind)
+    assert isinstance(acknowledged, list), acknowledged
+    with connect(path, project="test") as store:
+        there = {commit.id for commit in store.read("main").log()}
+    assert (len(acknowledged), set(acknowledged) - there) == (51, set())
+
+
+@pytest.mark.parametrize("kind", STRAYS)
+def test_a_store_is_whole_after_a_stray_open(zygote, path, kind):
+    stray_then_kill(zygote, "write_past_stray", path, kind)
+    assert findings(path) == []
+
+
+@pytest.mark.parametrize("kind", STRAYS)
+def test_without_the_guard_the_same_loses_commits(zygote, tmp_path, kind):
+    path = tmp_path / "bare.db"
+    assert stray_then_kill(zygote, "write_past_stray_unguarded", path, kind) == "written"
+    db = apsw.Connection(str(path))
+    left = db.execute("SELECT count(*) FROM t").fetchone()[0]
+    db.close()
+    assert left < 51
+
+
+def test_no_product_code_opens_the_database_from_python(zygote, path):
+    assert zygote.run("exercise", path) == 0
+
+
+def test_the_audit_hook_sees_product_code_that_does(zygote, path):
+    connect(path, project="test").close()
+    assert "outside SQLite" in zygote.run("opens_from_product", path)

@@ -1,0 +1,353 @@
+"""What worker processes do. Each task gets a `Talk` first; what it returns is its last word.
+
+Also a program of its own, for the tests that run one under strace or ulimit:
+
+    python -m reliability.workers STORE SESSION COUNT [DURABILITY]
+
+appends COUNT facts and prints the id of each commit as soon as it is acknowledged.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import threading
+from typing import Any
+
+import apsw
+
+import stator
+import stator.store.sqlite  # what `connect` loads late is loaded before the fork
+from reliability.support import fact_draft, populate
+from stator.connect import connect
+from stator.errors import StatorError
+from stator.runtime.verify import verify
+
+
+def create(talk: Any, path: str) -> str:
+    """Make the store, or open the one that another process makes at the same moment."""
+    talk.say("ready")
+    talk.hear()
+    with connect(path, project="test") as store:
+        return store.info().id
+
+
+def write_until_killed(talk: Any, path: str, name: str, durability: str) -> None:
+    """Drive a session and say each commit's id when it is acknowledged."""
+    store = connect(path, project="test", durability=durability)  # type: ignore[arg-type]
+    session = store.open(name)
+    talk.say(session.id)
+    while True:
+        with session.turn("again") as turn:
+            for number in range(20):
+                talk.say(turn.fact(f"fact {number}", os.getpid()))
+
+
+def share_until_killed(talk: Any, path: str, session: str, durability: str) -> None:
+    """Append to a session that others append to as well."""
+    store = connect(path, project="test", durability=durability)  # type: ignore[arg-type]
+    talk.say(session)
+    while True:
+        draft = fact_draft(store, session, f"of {os.getpid()}")
+        talk.say(store.port.append(session, [draft])[0].id)
+
+
+def append(talk: Any, path: str, session: str, count: int) -> list[str]:
+    """Append to a session that needs no lease, all at once with others."""
+    with connect(path, project="test") as store:
+        talk.say("ready")
+        talk.hear()
+        return [
+            store.port.append(session, [fact_draft(store, session, f"{os.getpid()} {n}", n)])[0].id
+            for n in range(count)
+        ]
+
+
+def drive_many(talk: Any, path: str, count: int) -> list[str]:
+    """Append to a session of its own, at once with others."""
+    with connect(path, project="test") as store:
+        talk.say("ready")
+        talk.hear()
+        with store.open(f"of {os.getpid()}") as session, session.turn() as turn:
+            return [turn.fact(f"fact {n}", n) for n in range(count)]
+
+
+def hold(talk: Any, path: str, name: str) -> None:
+    """Drive a session and record a fact whenever told to."""
+    with connect(path, project="test") as store:
+        session = store.open(name)
+        turn = session.turn("hold it")
+        talk.say(session.id)
+        while (word := talk.hear()) is not None:
+            try:
+                talk.say({"commit": turn.fact("told", word)})
+            except StatorError as error:
+                talk.say({"error": error.code})
+
+
+def try_open(talk: Any, path: str, name: str, busy: str) -> str:
+    """Open a session that somebody else may hold; its head afterwards."""
+    with (
+        connect(path, project="test") as store,
+        store.open(name, busy=busy) as session,  # type: ignore[arg-type]
+    ):
+        return session.id
+
+
+# -- calls ----------------------------------------------------------------------------------------
+
+
+def call_and_stop(talk: Any, path: str, effect: str, moment: str, effects: str) -> None:
+    """Run one call, and stand still (to be killed) at a moment of its life."""
+    store = connect(path, project="test")
+    session = store.open("main")
+
+    def stand() -> None:
+        talk.say(session.id)
+        talk.hear()
+
+    @stator.tool(effect=effect, name="touch")  # type: ignore[arg-type]
+    def touch() -> str:
+        if moment == "before the effect":
+            stand()
+        with open(effects, "a", encoding="utf-8") as file:
+            file.write("done\n")
+        if moment == "during the effect":
+            stand()
+        return "touched"
+
+    turn = session.turn("touch it")
+    if moment == "before the intent":
+        stand()
+    if moment == "before the outcome":
+        write = session._append
+
+        def stop_at_outcome(drafts: Any) -> Any:
+            if drafts[0].kind == "outcome":
+                stand()
+            return write(drafts)
+
+        session._append = stop_at_outcome  # type: ignore[method-assign]
+    turn.call(touch)
+    stand()
+
+
+# -- strays ---------------------------------------------------------------------------------------
+
+
+def stray(path: str, kind: str) -> None:
+    """One harmless-looking thing that drops every lock this process has on the file."""
+    if kind == "open":
+        open(path, "rb").close()
+    elif kind == "copy":
+        shutil.copyfile(path, path + ".copy")
+    elif kind == "chmod":
+        descriptor = os.open(path, os.O_RDWR)
+        os.fchmod(descriptor, 0o600)
+        os.close(descriptor)
+    elif kind == "sqlite3":
+        import sqlite3
+
+        other = sqlite3.connect(path)
+        other.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        other.close()
+    elif kind == "wal":
+        open(path + "-wal", "rb").close()
+    elif kind == "shm":
+        open(path + "-shm", "rb").close()
+
+
+def write_past_stray(talk: Any, path: str, kind: str, count: int) -> list[str]:
+    """Acknowledge one commit, do the stray thing, let others look, acknowledge `count` more."""
+    store = connect(path, project="test")
+    session = store.open("main")
+    turn = session.turn()
+    ids = [turn.fact("first", 0)]
+    stray(path, kind)
+    talk.say("strayed")
+    talk.hear()
+    ids += (turn.fact(f"fact {n}", n) for n in range(count))
+    talk.say(ids)
+    talk.hear()
+    return []
+
+
+def write_past_stray_unguarded(talk: Any, path: str, kind: str, count: int) -> None:
+    """The same on SQLite alone: what the guard is there for."""
+    db = apsw.Connection(path)
+    db.pragma("journal_mode", "wal")
+    db.pragma("synchronous", "full")
+    db.execute("CREATE TABLE t (n INTEGER PRIMARY KEY)")
+    db.execute("INSERT INTO t VALUES (0)")
+    stray(path, kind)
+    talk.say("strayed")
+    talk.hear()
+    for n in range(1, count + 1):
+        db.execute("INSERT INTO t VALUES (?)", (n,))
+    talk.say("written")
+    talk.hear()
+
+
+def look(talk: Any, path: str) -> int:
+    """An unrelated reader: opens the file, looks, closes it."""
+    db = apsw.Connection(path)
+    found: int = db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+    db.close()
+    return found
+
+
+# -- others ---------------------------------------------------------------------------------------
+
+
+def exercise(talk: Any, path: str) -> int:
+    """Everything a program does with a store, under the audit hook; how many findings there are."""
+    import conftest  # type: ignore[import-not-found]  # noqa: F401 - installs the hook
+
+    with connect(path, project="test") as store:
+        session = populate(store)
+        with store.open("main") as again, again.turn() as turn:
+            turn.fact("again", True)
+        store.fork("main", "t1")
+        store.read(session).diff("t1..t2")
+        store.sync()
+        store.port.rebuild()
+        found = len(list(verify(store.port)))
+    with connect(path, read_only=True, project="test") as store:
+        list(store.read(session).log())
+    return found
+
+
+def opens_from_product(talk: Any, path: str) -> str:
+    """The hook's control: code that claims to be the product's opens the database."""
+    import conftest
+
+    code = compile("open(path, 'rb').close()", os.path.join(conftest.PRODUCT, "made_up.py"), "exec")
+    try:
+        exec(code, {"path": path, "open": open})  # noqa: S102 - the test's own text
+    except RuntimeError as error:
+        return str(error)
+    return ""
+
+
+def without_rights(talk: Any, path: str, name: str) -> str:
+    """Open and write as a user who may not, where the tests run as one who may everything."""
+    if os.getuid() == 0:
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+    try:
+        with connect(path, project="test") as store:
+            talk.say(len(list(store.read(name).log())))
+            store.open(name)
+    except StatorError as error:
+        talk.say(0)
+        return error.code
+    return "written"
+
+
+def after_fork(talk: Any, path: str, name: str) -> list[str]:
+    """Use a store in a forked child of the process that opened it: the codes it answers with."""
+    with connect(path, project="test") as store:
+        session = store.open(name)
+        turn = session.turn()
+        read, write = os.pipe()
+        if os.fork() == 0:
+            codes = []
+            for attempt in (
+                lambda: turn.fact("child", 1),
+                lambda: session.head,
+                lambda: store.open("other"),
+                lambda: store.sync(),
+            ):
+                try:
+                    attempt()
+                    codes.append("worked")
+                except StatorError as error:
+                    codes.append(error.code)
+            store.close()
+            os.write(write, ",".join(codes).encode())
+            os._exit(0)
+        os.wait()
+        found = os.read(read, 4096).decode().split(",")
+        turn.fact("parent", 1)
+        turn.end()
+        session.pause()
+        return found
+
+
+def interrupted(talk: Any, path: str, session: str, rounds: int) -> list[Any]:
+    """Append while SIGINT arrives again and again; what each append said of itself."""
+    told: list[Any] = []
+    with connect(path, project="test") as store:
+        main = threading.main_thread().ident
+        assert main is not None
+        stop = threading.Event()
+
+        def pester() -> None:
+            while not stop.wait(0.003):
+                signal.pthread_kill(main, signal.SIGINT)
+
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        drafts = [fact_draft(store, session, f"{n}") for n in range(rounds)]
+        thread = threading.Thread(target=pester)
+        done = 0
+        try:
+            thread.start()
+            while done < len(drafts):
+                draft = drafts[done]
+                try:
+                    store.port.append(session, [draft])
+                    told.append([draft.id, "acknowledged", []])
+                except KeyboardInterrupt as error:
+                    told.append([draft.id, "interrupted", getattr(error, "__notes__", [])])
+                done += 1
+        except KeyboardInterrupt:
+            pass  # between two appends: whatever was told was told
+        finally:
+            stop.set()
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            thread.join()
+    return told
+
+
+def threads(talk: Any, path: str, session: str, count: int, each: int) -> list[str]:
+    """Many threads append through one store object."""
+    ids: list[str] = []
+    errors: list[str] = []
+    with connect(path, project="test") as store:
+        barrier = threading.Barrier(count)
+
+        def work(number: int) -> None:
+            barrier.wait()
+            try:
+                for n in range(each):
+                    draft = fact_draft(store, session, f"{number} {n}", n)
+                    ids.append(store.port.append(session, [draft])[0].id)
+            except Exception as error:
+                errors.append(repr(error))
+
+        workers = [threading.Thread(target=work, args=(number,)) for number in range(count)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    assert not errors, errors
+    return ids
+
+
+def main() -> None:
+    path, session, count, *rest = sys.argv[1:]
+    store = connect(path, project="test", durability=rest[0] if rest else "full")  # type: ignore[arg-type]
+    for n in range(int(count)):
+        try:
+            commit = store.port.append(session, [fact_draft(store, session, f"fact {n}", n)])[0]
+        except StatorError as error:
+            print(error.code, flush=True)
+        else:
+            print(commit.id, flush=True)
+
+
+if __name__ == "__main__":
+    main()
