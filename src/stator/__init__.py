@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from stator import aio, errors
     from stator.connect import connect, open
     from stator.errors import InDoubt, NotDone, StatorError
-    from stator.runtime.calls import Outcome, tool
+    from stator.model.call import Outcome
+    from stator.runtime.calls import tool
     from stator.runtime.reading import SessionView
     from stator.runtime.sessions import Session, Store
     from stator.runtime.turns import Turn
@@ -45,7 +46,7 @@ __all__ = [
 _HOMES = {
     "InDoubt": "stator.errors",
     "NotDone": "stator.errors",
-    "Outcome": "stator.runtime.calls",
+    "Outcome": "stator.model.call",
     "Session": "stator.runtime.sessions",
     "SessionView": "stator.runtime.reading",
     "StatorError": "stator.errors",

@@ -19,8 +19,7 @@ def capabilities() -> Capabilities:
 def pace(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """`lazy` leaves everything in the tail; `eager` flushes each append and snapshots each flush."""
     if request.param == "eager":
-        for module in ("store", "projection"):
-            monkeypatch.setattr(f"stator.store.sqlite.{module}.TAIL_MAX", 1)
+        monkeypatch.setattr("stator.store.sqlite.projection.TAIL_MAX", 1)
         monkeypatch.setattr("stator.store.sqlite.projection.SNAP_MIN", 1)
     return str(request.param)
 

@@ -191,8 +191,13 @@ def write_past_stray_unguarded(talk: Any, path: str, kind: str, count: int) -> N
 
 
 def look(talk: Any, path: str) -> int:
-    """An unrelated reader: opens the file, looks, closes it."""
-    db = apsw.Connection(path)
+    """An unrelated reader, such as a shell: opens the file, looks, closes it.
+
+    The standard library's SQLite, when it finds no lock on the file, folds the WAL in and unlinks it; apsw's does not.
+    """
+    import sqlite3
+
+    db = sqlite3.connect(path)
     found: int = db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
     db.close()
     return found

@@ -1,7 +1,8 @@
 """The hash chain: salted commitments to content, and the hash of each commit over the one before.
 
-    commitment = SHA-256(salt ‖ bytes)                       one per content item and per put record
-    hash       = SHA-256(TAG ‖ canonical JSON of `Preimage`)
+    salt of an item = first 16 bytes of SHA-256(commit's random salt ‖ item's name)
+    commitment      = SHA-256(salt of the item ‖ bytes)      one per content item and per put record
+    hash            = SHA-256(TAG ‖ canonical JSON of `Preimage`)
 
 The preimage holds structure and commitments, never content: erasing bytes and salt of an item
 leaves every hash valid, and without the salt nobody can guess the bytes back. A chain shows change
@@ -16,6 +17,7 @@ from hashlib import sha256
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from stator.errors import BrokenChain
 from stator.model.commit import CONTENT, Commit, Gone, Item, Large
@@ -63,6 +65,35 @@ def commitment(salt: bytes, data: bytes) -> str:
     return sha256(salt + data).hexdigest()
 
 
+def item_salt(salt: bytes, name: str) -> bytes:
+    """One item's salt. Knowing some of a commit's item salts tells nothing of the others."""
+    return sha256(salt + name.encode()).digest()[:SALT_BYTES]
+
+
+def salts_of(commit: Commit) -> dict[str, bytes]:
+    """The salt of every item that is still there."""
+    if not commit.salt:
+        return commit.salts
+    return {name: item_salt(commit.salt, name) for name in commit.content}
+
+
+def without(commit: Commit, names: set[str], by: int) -> Commit:
+    """The commit with those content items erased: their commitments stay, bytes and salts go.
+
+    With an input goes its hash, which would tell what the input was.
+    """
+    if "input" in names:
+        names = names | {"input_hash"}
+    salts = salts_of(commit)
+    content: dict[str, Item] = {}
+    for name, item in commit.content.items():
+        content[name] = item
+        if name in names and isinstance(item, bytes):
+            content[name] = Gone(by, bytes.fromhex(commitment(salts[name], item)))
+    left = {name: salts[name] for name, item in content.items() if not isinstance(item, Gone)}
+    return structs.replace(commit, content=content, salt=b"", salts=left)
+
+
 def digest(preimage: Preimage) -> str:
     return sha256(TAG + _encode(preimage)).hexdigest()
 
@@ -74,11 +105,14 @@ def put_item(n: int) -> str:
 
 def rehash(commit: Commit) -> str:
     """The hash a commit must have, recomputed from everything that is stored of it."""
-    content = {name: _committed(commit, name) for name in CONTENT if name in commit.content}
+    salts = salts_of(commit)
+    content = {name: _committed(commit, name, salts) for name in CONTENT if name in commit.content}
     delta: list[list[Any]] = []
     for n, op in enumerate(commit.delta):
         if isinstance(op, Put):
-            delta.append(["put", op.collection, op.id, op.was, _committed(commit, put_item(n))])
+            delta.append(
+                ["put", op.collection, op.id, op.was, _committed(commit, put_item(n), salts)]
+            )
         else:
             delta.append(["drop", op.collection, op.id, op.was])
     return digest(
@@ -112,13 +146,13 @@ def rehash(commit: Commit) -> str:
     )
 
 
-def _committed(commit: Commit, name: str) -> str:
+def _committed(commit: Commit, name: str, salts: dict[str, bytes]) -> str:
     item: Item = commit.content.get(name, b"")
     if isinstance(item, Gone):
         return item.commitment.hex()
     if isinstance(item, Large):
         raise BrokenChain(f"{name} of commit {commit.id} is not loaded, so it cannot be checked")
-    return commitment(commit.salts.get(name, b""), item)
+    return commitment(salts.get(name, b""), item)
 
 
 def check(commit: Commit, prev: str, seq: int) -> str | None:

@@ -189,7 +189,10 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     parent: str = ""
     provenance: Provenance = Provenance()
     run: str = ""
+    salt: bytes = b""
+    """Random; the salt of each content item is derived from it. Gone once an item was erased."""
     salts: dict[str, bytes] = {}
+    """What erasure keeps instead: the salts of the items that are left, each by itself."""
     status: str = ""
     tool: str = ""
     trace: str = ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Literal
 
 from stator.errors import BadId
@@ -67,6 +68,11 @@ def suffix_of(text: str, kind: Kind) -> str | None:
     """The hex digits by which `text` addresses an id of that kind, or None if it cannot."""
     digits = text[2:] if text.startswith(PREFIXES[kind]) else text
     return digits if _SUFFIX.match(digits) else None
+
+
+def run_id(session: str, epoch: int) -> str:
+    """The id of a driver's hold: one session, one epoch, one run. Derived, so no commit need store it."""
+    return PREFIXES["run"] + sha256(f"stator.run/1:{session}:{epoch}".encode()).hexdigest()[:32]
 
 
 def record_id(commit: str, n: int) -> str:

@@ -138,7 +138,7 @@ class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
     project: str | None = None
     tool: str | None = None
     statuses: tuple[str, ...] = ()
-    after_turn: int = 0
+    after_turn: int = -1
 
 
 class Touch(msgspec.Struct, frozen=True, kw_only=True):

@@ -80,6 +80,10 @@ def has_placeholder(text: str) -> bool:
     return _PLACEHOLDER_HEAD in text and placeholder_pattern.search(text) is not None
 
 
+_SHORTEST: Final = 20
+_WORDLIKE: Final = re.compile(r"[\w./()-]{0,19}+")
+"""A word shorter than any key, without what a name needs before a value: nothing to look for."""
+
 _PASSES_MAX: Final = 8
 """Two are the rule; the rest is for secrets glued together, which only tests do."""
 
@@ -98,6 +102,9 @@ class Redactor:
         `name` is the dict key the text stood under: below a secret-looking name the whole value
         goes, whatever its shape.
         """
+        plain = len(text) < _SHORTEST and _WORDLIKE.fullmatch(text)
+        if plain and (name is None or _name_sort(name) is None):
+            return text
         spans = _named_value(text, name) if name is not None else None
         if spans is None:
             spans = _spans(text)
@@ -167,6 +174,8 @@ def _at(kind: str, literals: str, rest: str, *, word: bool = True) -> Iterator[_
         yield _Shape(kind, literal, pattern)
 
 
+_FREE: Final = r"(?:(?<![0-9])|(?<=\\u[0-9a-f]{4}))"
+"""Before a number: no digit, unless it belongs to an escape such as \\u0027."""
 _JWT_PART: Final = "[A-Za-z0-9_-]{10,8192}+"
 _JWT: Final = (
     # Signed or cut short, or else encrypted: five parts of which the second may be empty.
@@ -209,7 +218,7 @@ _SHAPES: Final[tuple[_Shape, ...]] = (
     *_at("slack", "services/ services\\/", _SLACK_HOOK),
     *_at("stripe", "sk_live_ sk_test_ rk_live_ rk_test_", r"[A-Za-z0-9]{12,255}+", word=False),
     *_at("stripe", "whsec_", r"[A-Za-z0-9+/=]{16,255}+"),
-    _Shape("telegram", ":AA", re.compile(r"(?<![0-9])[0-9]{8,10}:AA[A-Za-z0-9_-]{33}"), (10, 9, 8)),
+    _Shape("telegram", ":AA", re.compile(_FREE + r"[0-9]{8,10}:AA[A-Za-z0-9_-]{33}"), (10, 9, 8)),
     *_at("vault", "hvs.", r"[A-Za-z0-9_-]{24,512}+"),
     *_at("xai", "xai-", r"[A-Za-z0-9]{40,255}+"),
 )  # fmt: skip
@@ -261,6 +270,10 @@ _PLAIN: Final = re.compile(
 """Short words between separators or capitals: an identifier or a ruled line, never a key."""
 
 
+_QUOTED_HEX: Final = re.compile(r"(?:[a-z]_)?[0-9a-f]{20,64}+")
+"""A digest or an id, whole in its quotes: no vendor's key, and its name is looked at elsewhere."""
+
+
 def _run_spans(text: str, data: bytes) -> Iterator[_Span]:
     runs = data.translate(_IS_WORD)
     end = 0
@@ -268,6 +281,8 @@ def _run_spans(text: str, data: bytes) -> Iterator[_Span]:
         end = runs.find(b"\0", start + len(_RUN))
         if end < 0:
             end = len(runs)
+        if text[start - 1 : start] == '"' and _QUOTED_HEX.fullmatch(text, start, end):
+            continue
         if _PLAIN.fullmatch(text, start, end) is None:
             yield from _shape_spans(text, start, end)
 
@@ -328,6 +343,7 @@ _HARMLESS: Final = _words(
 )
 
 
+@lru_cache(maxsize=4096)
 @lru_cache(maxsize=4096)
 def _name_sort(name: str) -> _NameSort | None:
     """What a value under this name is, if it is secret."""

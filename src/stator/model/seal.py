@@ -16,9 +16,10 @@ from msgspec import UNSET
 
 from stator.errors import BadText, BadType, InvalidInput, TooLarge
 from stator.model import canon
-from stator.model.chain import SALT_BYTES, Preimage, commitment, digest, put_item
+from stator.model.chain import SALT_BYTES, Preimage, commitment, digest, item_salt, put_item
 from stator.model.commit import Change, Commit, Draft, Item, Upsert
 from stator.model.delta import Delta, Put
+from stator.model.ids import check_id
 from stator.model.redact import Redactor
 from stator.model.reduce import View, reduce
 from stator.model.state import COLLECTIONS, Record
@@ -59,25 +60,20 @@ def seal(draft: Draft, place: Place, view: View, redactor: Redactor | None, salt
     draft = scrub(draft, redactor)
     delta, keys = reduce(draft, view)
     content = encode_content(draft, redactor)
-    committed: dict[str, str] = {}
-    names = len(content) + sum(isinstance(op, Put) for op in delta)
-    random = salts(SALT_BYTES * names)
-    drawn: dict[str, bytes] = {}
-    for name, data in content.items():
-        salt = drawn[name] = random[len(drawn) * SALT_BYTES : (len(drawn) + 1) * SALT_BYTES]
-        committed[name] = commitment(salt, data)
+    salt = salts(SALT_BYTES)
+    committed = {name: commitment(item_salt(salt, name), data) for name, data in content.items()}
     ops: list[list[Any]] = []
     for n, op in enumerate(delta):
         if isinstance(op, Put):
             name = put_item(n)
             data = content[name] = encode_record(op.record)
-            salt = drawn[name] = random[len(drawn) * SALT_BYTES : (len(drawn) + 1) * SALT_BYTES]
-            ops.append(["put", op.collection, op.id, op.was, commitment(salt, data)])
+            hashed = commitment(item_salt(salt, name), data)
+            ops.append(["put", op.collection, op.id, op.was, hashed])
         else:
             ops.append(["drop", op.collection, op.id, op.was])
     _check_size(content, draft)
     happened = draft.happened or place.at
-    hashed = digest(
+    whole = digest(
         Preimage(
             draft.actor,
             place.at,
@@ -114,7 +110,7 @@ def seal(draft: Draft, place: Place, view: View, redactor: Redactor | None, salt
         kind=draft.kind,
         turn=place.turn,
         at=place.at,
-        hash=hashed,
+        hash=whole,
         prev=place.prev,
         actor=draft.actor,
         attempt=draft.attempt,
@@ -130,7 +126,7 @@ def seal(draft: Draft, place: Place, view: View, redactor: Redactor | None, salt
         parent=draft.parent,
         provenance=draft.provenance,
         run=draft.run,
-        salts=drawn,
+        salt=salt,
         status=draft.status,
         tool=draft.tool,
         trace=draft.trace,
@@ -188,10 +184,16 @@ def summarise(plain: Any, size: int) -> str:
 
 
 def scrub(draft: Draft, redactor: Redactor | None) -> Draft:
-    """The draft with secrets gone from its structural text and its changes."""
+    """The draft with secrets gone from its structural text and its changes; ids checked."""
+    if draft.call:
+        check_id(draft.call, "call")
+    if draft.parent:
+        check_id(draft.parent, "call")
+    if draft.run:
+        check_id(draft.run, "run")
     found: dict[str, Any] = {}
     if redactor is not None:
-        for name in ("tool", "cause", "call", "parent", "run", "trace", "status", "effect"):
+        for name in ("tool", "cause", "trace", "status", "effect"):
             text = getattr(draft, name)
             if len(text) >= SHORT and (clean := redactor.scrub(text)) is not text:
                 found[name] = clean

@@ -1,8 +1,4 @@
-"""Calls: intent on disk before the effect, outcome after, and the truth about what is not known.
-
-One attempt per call. What a tool reports is `ok` or `error`; what nobody reported is `in doubt` if
-the tool may have changed something, and `cancelled` if it only reads.
-"""
+"""Calls: what a tool is, and the calls of one turn."""
 
 from __future__ import annotations
 
@@ -11,23 +7,12 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
-import msgspec
-
-from stator.errors import (
-    BadType,
-    CallCancelled,
-    CallError,
-    CallFailed,
-    InDoubt,
-    InvalidInput,
-    NotDone,
-    StatorError,
-)
-from stator.model import canon
-from stator.model.commit import Provenance
-from stator.model.ids import retype, short
-from stator.model.state import CallStatus, Effect
-from stator.runtime.context import Context
+from stator.errors import BadType, InvalidInput
+from stator.model.call import Life, Note, Outcome, life
+from stator.model.commit import Draft, Provenance
+from stator.model.ids import retype
+from stator.model.state import Effect
+from stator.runtime.drive import drive
 
 if TYPE_CHECKING:
     from stator.runtime.turns import Turn
@@ -35,45 +20,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 FROM_TOOL = Provenance("tool", "unverified")
-MESSAGE_MAX = 2000
-
-
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How a call ended. `value` is the result if `ok`; `error` says what the tool said if not."""
-
-    call: str
-    tool: str
-    status: CallStatus
-    value: Any = None
-    error: str = ""
-    cause: str = ""
-    exception: BaseException | None = None
-
-    @property
-    def ok(self) -> bool:
-        return self.status == "ok"
-
-    def result(self) -> Any:
-        """The value, or the typed error of a call that did not end ok."""
-        if self.ok:
-            return self.value
-        raise self.to_error() from self.exception
-
-    def to_error(self) -> CallError:
-        kind = {"in doubt": InDoubt, "cancelled": CallCancelled}.get(self.status, CallFailed)
-        if kind is InDoubt:
-            return InDoubt(
-                f"in doubt: {self.tool} · call {short(self.call)} · {self.cause}. "
-                "It may or may not have happened",
-                outcome=self,
-                hint=f"check, then: stator settle {short(self.call)} --done | --not-done",
-                call=self.call,
-            )
-        return kind(
-            f"{self.tool} {self.status}: {self.error or self.cause} · call {short(self.call)}",
-            outcome=self,
-            call=self.call,
-        )
+FROM_MODEL = Provenance("model", "unverified")
 
 
 class Tool(Generic[P, R]):
@@ -94,139 +41,64 @@ def tool(*, effect: Effect = "write", name: str = "") -> Callable[[Callable[P, R
     if effect not in ("read", "idempotent", "write"):
         raise InvalidInput(f"unknown effect {effect!r:.40}", hint="read, idempotent or write")
 
-    def declare(function: Callable[P, R]) -> Tool[P, R]:
+    def declared(function: Callable[P, R]) -> Tool[P, R]:
         return Tool(function, name or function.__name__, effect)
 
-    return declare
+    return declared
 
 
 class Calling:
-    """Runs calls of one turn."""
+    """One call of a turn, ready to be driven."""
 
-    def __init__(self, turn: Turn, context: Context) -> None:
-        self._turn = turn
-        self._context = context
-
-    def call(
+    def __init__(
         self,
+        turn: Turn,
         function: Callable[..., Any] | Tool[..., Any],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-    ) -> Any:
-        return self.try_call(function, args, kwargs).result()
-
-    def try_call(
-        self,
-        function: Callable[..., Any] | Tool[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Outcome:
-        declared = function if isinstance(function, Tool) else declare(function)
-        check_sync(declared)
-        intent = self._intend(declared, arguments(declared.function, args, kwargs))
-        return self._run(declared, intent, args, kwargs)
-
-    def _intend(self, declared: Tool[..., Any], given: dict[str, Any]) -> str:
-        turn = self._turn
+    ) -> None:
+        self.turn = turn
+        self.tool = function if isinstance(function, Tool) else declare(function)
+        self.args, self.kwargs = args, kwargs
         if turn._batch is not None:
             raise InvalidInput(
-                f"{declared.name} cannot be called in a batch",
+                f"{self.tool.name} cannot be called in a batch",
                 hint="its intent must be on disk before it runs; end the batch first",
             )
-        commit = self._context.mint("commit")
-        call = retype(commit, "call")
-        turn._submit(
-            turn._draft(
-                "call",
-                id=commit,
-                call=call,
-                tool=declared.name,
-                effect=declared.effect,
-                attempt=1,
-                status="started",
-                input=given,
-                provenance=Provenance("model", "unverified"),
-                happened=self._context.clock(),
-            )
+        self._intent = turn._session.context.mint("commit")
+        self.call = retype(self._intent, "call")
+
+    def life(self) -> Life:
+        given = arguments(self.tool.function, self.args, self.kwargs)
+        return life(self.call, self.tool.name, self.tool.effect, given)
+
+    def draft(self, note: Note) -> Draft:
+        """The commit a note asks for."""
+        intent = note.kind == "call"
+        return self.turn._draft(
+            note.kind,
+            id=self._intent if intent else "",
+            call=self.call,
+            tool=self.tool.name,
+            effect=self.tool.effect,
+            attempt=1,
+            actor="agent" if intent else "tool",
+            provenance=FROM_MODEL if intent else FROM_TOOL,
+            **note.fields,
         )
-        return call
 
-    def _run(
-        self, declared: Tool[..., Any], call: str, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Outcome:
-        try:
-            value = declared.function(*args, **kwargs)
-        except NotDone as error:
-            return self._record(
-                declared, call, _failure(call, declared, "error", "not done", error)
-            )
-        except InDoubt as error:
-            return self._record(
-                declared,
-                call,
-                _failure(call, declared, "in doubt", "the tool does not know", error),
-            )
-        except Exception as error:
-            cause = type(error).__name__
-            return self._record(declared, call, _failure(call, declared, "error", cause, error))
-        except BaseException as error:
-            status: CallStatus = "in doubt" if declared.effect == "write" else "cancelled"
-            cause = f"interrupted by {type(error).__name__}"
-            self._record(declared, call, _failure(call, declared, status, cause, error))
-            raise
-        return self._succeed(declared, call, value)
-
-    def _succeed(self, declared: Tool[..., Any], call: str, value: Any) -> Outcome:
-        """Record the result in the form in which it will always be read; refuse, loudly, what has none."""
-        try:
-            known = canon.from_plain(canon.to_plain(value, path="$.result"))
-        except InvalidInput as refused:
-            self._record(
-                declared,
-                call,
-                Outcome(call=call, tool=declared.name, status="ok", cause="result not recordable"),
-            )
+    def run(self) -> Outcome:
+        """Run the tool here and now."""
+        if inspect.iscoroutinefunction(self.tool.function):
             raise BadType(
-                f"{declared.name} ended ok (call {short(call)}), but its result cannot be recorded: "
-                f"{refused.what}",
-                hint="return plain data, such as dataclasses.asdict(value)",
-                call=call,
-            ) from refused
-        done = Outcome(call=call, tool=declared.name, status="ok", value=known)
-        return self._record(declared, call, done, output=value)
-
-    def _record(
-        self, declared: Tool[..., Any], call: str, outcome: Outcome, **fields: Any
-    ) -> Outcome:
-        if outcome.error:
-            fields["output"] = {"error": outcome.cause, "message": outcome.error}
-        turn = self._turn
-        turn._submit(
-            turn._draft(
-                "outcome",
-                call=call,
-                tool=declared.name,
-                effect=declared.effect,
-                attempt=1,
-                status=outcome.status,
-                cause=outcome.cause,
-                actor="tool",
-                provenance=FROM_TOOL,
-                happened=self._context.clock(),
-                **fields,
+                f"{self.tool.name} is async and this is the synchronous API",
+                hint="use stator.aio, or pass a plain function",
             )
+        return drive(
+            self.life(),
+            lambda note: self.turn._submit(self.draft(note)),
+            lambda: self.tool.function(*self.args, **self.kwargs),
         )
-        return outcome
-
-
-def _failure(
-    call: str, declared: Tool[..., Any], status: CallStatus, cause: str, error: BaseException
-) -> Outcome:
-    message = (error.what if isinstance(error, StatorError) else str(error)) or type(error).__name__
-    safe = message.encode("utf-8", "replace").decode()[:MESSAGE_MAX]
-    return Outcome(
-        call=call, tool=declared.name, status=status, error=safe, cause=cause, exception=error
-    )
 
 
 def declare(function: Callable[..., Any]) -> Tool[..., Any]:
@@ -235,14 +107,6 @@ def declare(function: Callable[..., Any]) -> Tool[..., Any]:
         raise BadType(f"not callable: {type(function).__name__}", hint="t.call(function, arg=…)")
     name = getattr(function, "__name__", "") or type(function).__name__
     return Tool(function, name)
-
-
-def check_sync(declared: Tool[..., Any]) -> None:
-    if inspect.iscoroutinefunction(declared.function):
-        raise BadType(
-            f"{declared.name} is async and this is the synchronous API",
-            hint="use stator.aio, or pass a plain function",
-        )
 
 
 def arguments(

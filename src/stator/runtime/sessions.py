@@ -10,6 +10,7 @@ import msgspec
 from stator.errors import Busy, InvalidInput, StatorError, WrongState
 from stator.model.app import Upcast, schema_name
 from stator.model.commit import Commit, Draft, Erase, Remove, Upsert
+from stator.model.ids import run_id
 from stator.model.query import (
     CallQuery,
     CallRow,
@@ -52,8 +53,9 @@ class Session(SessionView, Recorder, Generic[A]):
         super().__init__(store, row.id, **app)
         self.context = context
         self._lease = lease
-        self._run = context.mint("run")
+        self._run = run_id(row.id, lease.epoch)
         self._root = context.root
+        self._in_git = bool(context.root) and worktree.in_git(context.root)
         self._left = False
         self._begin(row)
 
@@ -127,7 +129,7 @@ class Session(SessionView, Recorder, Generic[A]):
         return drafts
 
     def _git(self) -> dict[str, str] | None:
-        return worktree.facts(self._root) if self._root else None
+        return worktree.facts(self._root) if self._in_git else None
 
     # -- driving ----------------------------------------------------------------------------------
 

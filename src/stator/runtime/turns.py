@@ -15,6 +15,7 @@ from msgspec import UNSET
 
 from stator.errors import BadTurn, InvalidInput
 from stator.model import canon
+from stator.model.call import Outcome
 from stator.model.commit import Actor, Change, Draft, Provenance, Remove, Upsert
 from stator.model.ids import retype
 from stator.model.state import (
@@ -36,7 +37,7 @@ from stator.model.state import (
     WorkingRecord,
 )
 from stator.runtime import paths
-from stator.runtime.calls import Calling, Outcome, Tool
+from stator.runtime.calls import Calling, Tool
 
 if TYPE_CHECKING:
     from stator.runtime.sessions import Session
@@ -190,7 +191,6 @@ class Turn(Recorder):
         self._app_version = session._app_version
         self._batch: list[Draft] | None = None
         self._ended = False
-        self._calling = Calling(self, session.context)
         draft = session._draft("turn", input=prompt, key=key, actor="user", provenance=FROM_USER)
         commit = session._append([draft])[0]
         self.id = retype(commit.id, "turn")
@@ -294,13 +294,13 @@ class Turn(Recorder):
 
         Raises `CallFailed` with the tool's exception as cause, or `InDoubt` where nobody knows.
         """
-        return self._calling.call(function, args, kwargs)
+        return Calling(self, function, args, kwargs).run().result()
 
     def try_call(
         self, function: Callable[..., Any] | Tool[..., Any], /, *args: Any, **kwargs: Any
     ) -> Outcome:
         """Run a tool and return its outcome, whatever it is, to branch on."""
-        return self._calling.try_call(function, args, kwargs)
+        return Calling(self, function, args, kwargs).run()
 
     # -- ending -----------------------------------------------------------------------------------
 

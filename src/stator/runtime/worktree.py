@@ -11,21 +11,21 @@ TIMEOUT_S = 5.0
 
 def facts(root: str) -> dict[str, str] | None:
     """HEAD, branch and dirty digest, or None where there is no git (or it does not answer in time)."""
-    if not _in_git(root):
-        return None
-    head = _git(root, "rev-parse", "HEAD")
-    status = _git(root, "status", "--porcelain=v1", "-z", "--untracked-files=normal")
+    status = _git(root, "status", "--porcelain=v2", "--branch", "--untracked-files=normal", "-z")
     if status is None:
         return None
-    branch = _git(root, "symbolic-ref", "--quiet", "--short", "HEAD")
+    lines = status.split("\0")
+    said = dict(line[2:].split(" ", 1) for line in lines if line.startswith("# "))
+    changes = "\0".join(line for line in lines if not line.startswith("# "))
     return {
-        "head": (head or "").strip(),
-        "branch": (branch or "").strip(),
-        "dirty": sha256(status.encode("utf-8", "surrogateescape")).hexdigest() if status else "",
+        "head": said.get("branch.oid", ""),
+        "branch": said.get("branch.head", ""),
+        "dirty": sha256(changes.encode("utf-8", "surrogateescape")).hexdigest() if changes else "",
     }
 
 
-def _in_git(root: str) -> bool:
+def in_git(root: str) -> bool:
+    """Whether a folder lies in a git work tree."""
     folder = os.path.abspath(root)
     while True:
         if os.path.exists(os.path.join(folder, ".git")):

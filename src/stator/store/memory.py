@@ -28,7 +28,7 @@ from stator.errors import (
     WrongProcess,
 )
 from stator.model import canon, chain
-from stator.model.commit import CONTENT, Commit, Draft, Erase, Gone, Item, Upsert, size_of
+from stator.model.commit import CONTENT, Commit, Draft, Erase, Gone, Upsert, size_of
 from stator.model.delta import Delta, Drop, Put, Version, from_plain
 from stator.model.fold import fold
 from stator.model.ids import check_id
@@ -644,13 +644,7 @@ def _wanted(row: CallRow, query: CallQuery) -> bool:
 
 def _without(commit: Commit, names: set[str], by: int) -> Commit:
     """The commit with those content items erased."""
-    content: dict[str, Item] = {}
-    salts = dict(commit.salts)
-    for name, item in commit.content.items():
-        content[name] = item
-        if name in names and isinstance(item, bytes):
-            content[name] = Gone(by, bytes.fromhex(chain.commitment(salts.pop(name), item)))
-    bare = msgspec.structs.replace(commit, content=content, salts=salts)
+    bare = chain.without(commit, names, by)
     return msgspec.structs.replace(bare, delta=_true_delta(bare))
 
 

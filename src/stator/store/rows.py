@@ -1,6 +1,7 @@
 """Rows: how a commit is laid out in a log table, the same in every SQL store.
 
-    id     16 bytes      hash   32 bytes      salts  16 bytes per content item that is not erased
+    id     16 bytes      hash   32 bytes
+    salts  the commit's 16 random bytes; after an erasure, byte 1 and the 16 of each item left
     body   one codec byte, then msgpack of `Envelope`, compressed
 
 Salts, ids and hashes are random, so they stay out of the compressed part. `prev` is the hash of the
@@ -11,6 +12,7 @@ only: a field may be appended to `Envelope` with a default, nothing may be remov
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import sha256
 
 import msgspec
 
@@ -18,7 +20,7 @@ from stator.errors import StoreCorrupt
 from stator.model.chain import SALT_BYTES, put_item
 from stator.model.commit import FORMAT, Commit, Gone, Item, Large, Provenance
 from stator.model.delta import Delta, Drop, Put
-from stator.model.ids import from_bytes, retype, to_bytes
+from stator.model.ids import from_bytes, retype, run_id, to_bytes
 from stator.model.state import COLLECTIONS, NUMBERED, ErasedRecord, Record
 from stator.store.compress import compress, decompress
 
@@ -26,18 +28,20 @@ BLOB_MIN = 8 * 1024
 """Compressed content items from this size on are kept as blobs, once."""
 
 OWN = b"="
-"""Stands for "the call that this commit begins"."""
+"""Stands for "the call that this commit begins", and for the run that its epoch is."""
 TAIL = "~"
 """Stands for the digits a record id shares with the commit that minted it."""
 
-INLINE, BLOB, ERASED = 0, 1, 2
+INLINE, BLOB, ERASED, DERIVED = 0, 1, 2, 3
+"""DERIVED: the input's hash, which its input tells."""
+EXPLICIT = b"\x01"
 
 
 class Stored(msgspec.Struct, array_like=True, omit_defaults=True):
     """One content item: its bytes, or the digest of its blob, or what erasure left."""
 
     name: str
-    data: bytes | None
+    data: bytes | None = None
     state: int = INLINE
     number: int = 0
     """Size of a blob's content, or the seq of the erasure."""
@@ -52,7 +56,7 @@ class Envelope(msgspec.Struct, array_like=True, omit_defaults=True):
     items: list[Stored]
     ops: list[tuple[int, str, int]] = []
     actor: str = "agent"
-    run: bytes = b""
+    run: bytes = OWN
     epoch: int = 0
     tool: str = ""
     call: bytes = b""
@@ -116,15 +120,15 @@ def pack(
     """A commit's envelope before compression, its salts and the blobs it needs."""
     items: list[Stored] = []
     blobs: list[tuple[bytes, bytes, int]] = []
-    salts = b""
     for name, item in commit.content.items():
-        if isinstance(item, bytes):
-            salts += commit.salts[name]
-            items.append(_stored(name, item, digest, blobs))
-        elif isinstance(item, Gone):
+        if isinstance(item, Gone):
             items.append(Stored(name, item.commitment, ERASED, item.by))
-        else:
+        elif isinstance(item, Large):
             raise StoreCorrupt(f"{name} of commit {commit.id} is not loaded")
+        elif name == "input_hash" and item == input_hash(commit.content.get("input")):
+            items.append(Stored(name, None, DERIVED))
+        else:
+            items.append(_stored(name, item, digest, blobs))
     tail = commit.id[-16:]
     own = commit.call == retype(commit.id, "call")
     envelope = Envelope(
@@ -141,7 +145,7 @@ def pack(
             for op in commit.delta
         ],
         commit.actor,
-        to_bytes(commit.run) if commit.run else b"",
+        _packed_run(commit),
         commit.epoch,
         commit.tool,
         OWN if own else to_bytes(commit.call) if commit.call else b"",
@@ -158,7 +162,27 @@ def pack(
         commit.trace,
         commit.v,
     )
-    return _pack(envelope), salts, tuple(blobs)
+    return _pack(envelope), _packed_salts(commit), tuple(blobs)
+
+
+def _packed_run(commit: Commit) -> bytes:
+    if commit.run == run_id(commit.session, commit.epoch):
+        return OWN
+    return to_bytes(commit.run) if commit.run else b""
+
+
+def _packed_salts(commit: Commit) -> bytes:
+    if commit.salt:
+        return commit.salt
+    kept = (name for name, item in commit.content.items() if not isinstance(item, Gone))
+    return EXPLICIT + b"".join(commit.salts[name] for name in kept)
+
+
+def input_hash(item: Item | None) -> bytes | None:
+    """The canonical bytes of an input's hash, from the input's."""
+    if not isinstance(item, bytes):
+        return None
+    return b'"%s"' % sha256(item).hexdigest().encode()
 
 
 def _stored(
@@ -190,18 +214,18 @@ def from_row(
     envelope = envelope_of(body)
     identifier = from_bytes(key, "commit")
     content: dict[str, Item] = {}
-    salts: dict[str, bytes] = {}
     for stored in envelope.items:
         if stored.state == ERASED:
             content[stored.name] = Gone(stored.number, stored.data or b"")
-            continue
-        salts[stored.name] = salt_bytes[len(salts) * SALT_BYTES : (len(salts) + 1) * SALT_BYTES]
-        if stored.state == INLINE:
+        elif stored.state == INLINE:
             content[stored.name] = stored.data or b""
+        elif stored.state == DERIVED:
+            content[stored.name] = input_hash(content.get("input")) or b""
         elif load is None:
             content[stored.name] = Large(stored.data or b"", stored.number)
         else:
             content[stored.name] = decompress(load(stored.data or b""))
+    explicit = salt_bytes.startswith(EXPLICIT) and len(salt_bytes) % SALT_BYTES == 1
     call = envelope.call
     return Commit(
         id=identifier,
@@ -226,12 +250,26 @@ def from_row(
         origin=envelope.origin,
         parent=envelope.parent,
         provenance=Provenance(envelope.source, envelope.trust),  # type: ignore[arg-type]
-        run="r_" + envelope.run.hex() if envelope.run else "",
-        salts=salts,
+        run=_unpacked_run(envelope, session),
+        salt=b"" if explicit else salt_bytes,
+        salts=_unpacked_salts(salt_bytes, content) if explicit else {},
         status=envelope.status,
         tool=envelope.tool,
         trace=envelope.trace,
     )
+
+
+def _unpacked_run(envelope: Envelope, session: str) -> str:
+    if envelope.run == OWN:
+        return run_id(session, envelope.epoch)
+    return from_bytes(envelope.run, "run") if envelope.run else ""
+
+
+def _unpacked_salts(data: bytes, content: dict[str, Item]) -> dict[str, bytes]:
+    kept = [name for name, item in content.items() if not isinstance(item, Gone)]
+    return {
+        name: data[1 + n * SALT_BYTES : 1 + (n + 1) * SALT_BYTES] for n, name in enumerate(kept)
+    }
 
 
 def _delta(envelope: Envelope, content: dict[str, Item], tail: str) -> Delta:

@@ -1,7 +1,8 @@
 """The contract suite: what every store must do, as tests that anyone's store can run.
 
-It speaks only to `stator.store.port` and the model (and to the memory store, where it needs another one), never to a
-concrete store. What a store may lack it declares in `Capabilities`; see `fixtures` for the few lines a test module needs:
+It speaks only to `stator.store.port` and the model, and to the memory store where it needs another
+one. What a store may lack it declares in `Capabilities`; see `fixtures` for the few lines a test
+module needs, the first of which is
 
     from stator.store.contract import *
 """

@@ -159,7 +159,7 @@ class TestFork:
         draft = drafts.fork("fork", story.row.record, last)
         (change,) = draft.changes
         assert isinstance(change, Upsert)
-        record = msgspec.structs.replace(change.record, lineage=hole)  # type: ignore[call-arg]
+        record = msgspec.structs.replace(change.record, lineage=hole)
         with pytest.raises(StatorError):
             story.store.create(
                 [msgspec.structs.replace(draft, changes=(Upsert("session", record),))]

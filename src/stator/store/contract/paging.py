@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from stator.errors import BadQuery
@@ -10,7 +12,7 @@ from stator.store.contract.fixtures import Capabilities
 from stator.store.port import Store
 
 
-def seqs(story: Story, **fields: int) -> list[int]:
+def seqs(story: Story, **fields: Any) -> list[int]:
     return [commit.seq for commit in story.store.commits(story.session, **fields)]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from stator.errors import BadQuery, Conflict, InvalidInput, NotFound
@@ -10,7 +12,7 @@ from stator.store.contract.drive import Drafts, Ids, begin
 from stator.store.port import Store
 
 
-def pages(store: Store, limit: int, **filters: str) -> list[SessionRow]:
+def pages(store: Store, limit: int, **filters: Any) -> list[SessionRow]:
     """Every session that matches, a page at a time."""
     page: Page[SessionRow] = store.sessions(SessionQuery(**filters), limit=limit)
     rows = list(page.rows)
@@ -121,8 +123,8 @@ class TestSessions:
         fork = one.fork("three")
         three = fork.session
 
-        def found(**filters: object) -> set[str]:
-            page = store.sessions(SessionQuery(**filters))  # type: ignore[arg-type]
+        def found(**filters: Any) -> set[str]:
+            page = store.sessions(SessionQuery(**filters))
             return {row.id for row in page.rows}
 
         assert found(name="one") == {one.session}

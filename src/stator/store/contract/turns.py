@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from stator.errors import BadTurn
@@ -66,7 +68,7 @@ class TestTurns:
             story.turn()
             story.turn_end()
 
-        def numbers(**fields: int) -> list[int]:
+        def numbers(**fields: Any) -> list[int]:
             return [row.turn for row in story.store.turns(story.session, **fields)]
 
         assert numbers() == [1, 2, 3, 4, 5]

@@ -85,6 +85,9 @@ def _erase_items(
     digest: Callable[[bytes], bytes],
 ) -> None:
     commit = _own(db, place, seq)
+    salts = chain.salts_of(commit)
+    if "input" in names:
+        names = names | ({"input_hash"} & set(commit.content))  # it would tell what the input was
     key = reader.key(place.s, seq)
     blobs = reader.read_one(db, place.stretches[-1], seq, load=False).content
     content: dict[str, Item] = dict(commit.content)
@@ -93,11 +96,12 @@ def _erase_items(
     for name in names:
         item = commit.content[name]
         assert isinstance(item, bytes)
-        content[name] = Gone(by, bytes.fromhex(chain.commitment(commit.salts[name], item)))
+        content[name] = Gone(by, bytes.fromhex(chain.commitment(salts[name], item)))
         place.ledger.content_bytes -= size_of(item)
         if blobs[name] not in still:
             _release_blob(db, blobs[name], key)
-    row = to_row(msgspec.structs.replace(commit, content=content), digest)
+    left = {name: salts[name] for name, item in content.items() if not isinstance(item, Gone)}
+    row = to_row(msgspec.structs.replace(commit, content=content, salt=b"", salts=left), digest)
     db.execute(SQL["log_rewrite"], (row.salts, row.body, key))
     for n, op in enumerate(commit.delta):
         if isinstance(op, Put) and chain.put_item(n) in names:

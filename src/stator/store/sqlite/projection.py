@@ -64,6 +64,10 @@ _unpack_ledger = msgspec.msgpack.Decoder(Ledger).decode
 _unpack_live = msgspec.msgpack.Decoder(list[tuple[int, int]]).decode
 
 
+def pack_ledger(ledger: Ledger) -> bytes:
+    return _pack(ledger)
+
+
 def unpack_ledger(data: bytes) -> Ledger:
     return _unpack_ledger(data) if data else Ledger()
 
@@ -285,8 +289,8 @@ def flush(
 def _flush_calls(connection: apsw.Connection, s: int, low: int, tail: Tail) -> None:
     """Write intents with their outcomes, and outcomes of calls begun before the tail.
 
-    The outcome of an inherited call is a row of this session under the seq of its intent, which lies at or below the fork
-    point: the parent's row stays as it is.
+    The outcome of an inherited call is a row of this session under the seq of its intent, which
+    lies at or below the fork point: the parent's row stays as it is.
     """
     intents, outcomes = tail.calls()
     many = connection.executemany

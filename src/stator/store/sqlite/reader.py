@@ -593,11 +593,7 @@ def find_entry(
     """The live record under a natural key at a seq."""
     number = check_collection(collection)
     # Where a record was erased, the newest version under a key may not be the newest of its record.
-    if (
-        collection in READ_FROM_LOG
-        or wanted.startswith(KEYLESS)
-        or place.has_erased(number)
-    ):
+    if collection in READ_FROM_LOG or wanted.startswith(KEYLESS) or place.has_erased(number):
         for entry in read_entries(connection, place, collection, at, None):
             if entry.key == wanted:
                 return entry
@@ -777,11 +773,22 @@ def _each_call(
                 call = _flushed_call(stretch.session, row)
                 if not own:
                     call = _as_inherited(connection, place, n, call)
-                later = outcomes.pop(call.call, None)
-                yield _with_outcome(call, later) if later else call
+                later = outcomes.get(call.call)
+                if later and _is_latest(connection, place, call):
+                    call = _with_outcome(call, later)
+                yield call
             if len(rows) < BATCH:
                 break
             high = rows[-1][1]
+
+
+def _is_latest(connection: apsw.Connection, place: Place, call: CallRow) -> bool:
+    """Whether no later attempt of a call is flushed in this session or its lineage."""
+    digits = to_bytes(call.call)
+    return not any(
+        one(connection, SQL["call_latest"], (s.s, digits, max(call.seq, s.after), s.upto))
+        for s in place.stretches
+    )
 
 
 def _as_inherited(connection: apsw.Connection, place: Place, n: int, call: CallRow) -> CallRow:
@@ -795,10 +802,9 @@ def _as_inherited(connection: apsw.Connection, place: Place, n: int, call: CallR
         if row is None:
             continue
         known = _flushed_call(call.session, row)
-        if known.outcome <= later.upto:
-            call = known
-        else:  # settled after the next fork, but perhaps in doubt before it
-            call = _doubted(connection, place, call, later.after + 1, later.upto)
+        # Settled after the next fork, it may have been in doubt before it.
+        beyond = known.outcome > later.upto
+        call = _doubted(connection, place, call, later.after + 1, later.upto) if beyond else known
     return call
 
 

@@ -39,5 +39,21 @@ EverywhereFlag = Annotated[
 AllFlag = Annotated[
     bool, Parameter(name=["--all", "--everywhere"], help="Over every session of the store.")
 ]
+KindOption = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--kind",
+        consume_multiple=False,
+        help="Only commits of this kind; may be given several times.",
+    ),
+]
+CollectionOption = Annotated[
+    list[str] | None,
+    Parameter(
+        name=["--collection", "-c"],
+        consume_multiple=False,
+        help="Only this collection; may be given several times.",
+    ),
+]
 Text = str | None
 """An argument that may be left out."""

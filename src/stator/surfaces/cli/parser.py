@@ -42,9 +42,7 @@ def app(names: Sequence[str] = tuple(COMMANDS)) -> App:
 
 def resolved(function: Callable[..., int]) -> Callable[..., int]:
     """The function with its annotations made real; the command's own file does not load the parser."""
-    function.__annotations__ = get_type_hints(
-        function, localns=vars(options), include_extras=True
-    )
+    function.__annotations__ = get_type_hints(function, localns=vars(options), include_extras=True)
     return function
 
 

@@ -11,12 +11,12 @@ GROUPS: dict[str, dict[str, str]] = {
         "ls": "List sessions, most recently used first.",
         "show": "Show a session at a glance, or one commit in full.",
         "log": "Show what happened, commit by commit, the newest turn first.",
-        "diff": "Show what changed: in the last turn, in a turn, or between two positions.",
+        "diff": "Show what changed in the last turn, in a turn, or between two positions.",
         "state": "Show the state at a position, collection by collection.",
         "files": "Show which files were touched, with their net change.",
         "decisions": "Show which decisions stand, and why.",
         "calls": "Show tool calls and how they ended.",
-        "why": "Show what lies behind a file: edits, decisions, calls, and what was asked.",
+        "why": "Show what lies behind a file: edits, decisions, calls, words.",
         "du": "Show what takes the space in the store.",
         "sql": "Ask in SQL, read-only, over documented views.",
     },
@@ -44,7 +44,7 @@ Positions   head  head~3 (commits back)  t5 (end of turn 5)  t-1 (last turn)  @4
 Sessions    a name, an id or the end of one, or last; $STATOR_SESSION sets the default
 Store       --store, $STATOR_STORE, the nearest .stator/store.db upward, the user's own"""
 OPTIONS = {
-    "-h, --help": "Show this, or how a command is used: stator COMMAND --help",
+    "-h, --help": "Show this; stator COMMAND --help shows one command.",
     "--version": "Show the version.",
     "--install-completion": "Install completion for your shell (bash, zsh, fish).",
 }
@@ -52,12 +52,13 @@ OPTIONS = {
 
 def help_text() -> str:
     """What `stator --help` prints."""
-    width = max(map(len, (*COMMANDS, *OPTIONS))) + 2
+    width = max(map(len, COMMANDS)) + 2
     parts = [USAGE, "", ABOUT]
     for group, commands in GROUPS.items():
         if commands:
             parts += ["", group]
             parts += [f"  {name:{width}}{summary}" for name, summary in commands.items()]
     parts += ["", "Options"]
+    width = max(map(len, OPTIONS)) + 2
     parts += [f"  {name:{width}}{summary}" for name, summary in OPTIONS.items()]
     return "\n".join([*parts, "", POSITIONS, ""])

@@ -1,0 +1,44 @@
+"""`stator.aio`: the same front door for asyncio.
+
+async with stator.aio.connect("agent.db") as store, store.open("fix-login") as s:
+    async with s.turn("fix the login bug") as t:
+        await t.call(fetch, url="…")
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from stator.connect import connect as _connect
+from stator.runtime.aio import (
+    AsyncContributor,
+    AsyncSession,
+    AsyncStore,
+    AsyncTurn,
+    AsyncView,
+)
+from stator.store.port import Durability
+
+__all__ = [
+    "AsyncContributor",
+    "AsyncSession",
+    "AsyncStore",
+    "AsyncTurn",
+    "AsyncView",
+    "connect",
+]
+
+
+def connect(
+    url: str | os.PathLike[str] | None = None,
+    *,
+    durability: Durability = "full",
+    create: bool = True,
+    read_only: bool = False,
+    redact: bool = True,
+    project: str | None = None,
+) -> AsyncStore:
+    """Open a store; see `stator.connect`. Opening is quick and happens here, not on the loop's time."""
+    options: dict[str, Any] = {"durability": durability, "create": create, "read_only": read_only}
+    return AsyncStore(_connect(url, redact=redact, project=project, **options))

@@ -1,0 +1,510 @@
+"""The asynchronous façade: the same names, one line a method, over a bounded pool of threads.
+
+One operation is one thread hop. Appends that arrive together share a transaction in the store. A
+cancelled caller waits for the outcome of a write it began: it is either in the log or it is not,
+and the caller knows which.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import inspect
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Generic, TypeVar
+
+from stator.model.app import Upcast
+from stator.model.call import Note, Outcome
+from stator.model.commit import Actor, Commit
+from stator.model.diff import Diff
+from stator.model.query import CallRow, Counts, Head, Page, SessionRow, StoreInfo, TurnRow
+from stator.model.session import ParentKind
+from stator.model.state import Entry, FileOp, Knowledge, State, StepStatus, UseKind
+from stator.runtime.calls import Calling, Tool
+from stator.runtime.drive import adrive
+from stator.runtime.reading import DecisionLine, FileChange, Reason, SessionView
+from stator.runtime.resolve import Point
+from stator.runtime.sessions import BusyMode, Contributor, Session, Store
+from stator.runtime.turns import Turn
+
+T = TypeVar("T")
+A = TypeVar("A")
+THREADS = 8
+"""Operations of one store that may be under way at once."""
+
+
+class Pool:
+    """Runs synchronous operations off the loop, and never leaves a write's outcome unknown."""
+
+    def __init__(self, threads: int = THREADS) -> None:
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="stator")
+
+    async def run(self, operation: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        future = asyncio.get_running_loop().run_in_executor(
+            self._threads, functools.partial(operation, *args, **kwargs)
+        )
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError as cancelled:
+            await _settled(future)
+            error = future.exception()
+            cancelled.add_note(
+                f"the operation had begun and {'failed: ' + str(error) if error else 'succeeded'}"
+            )
+            raise
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=True)
+
+
+async def _settled(future: asyncio.Future[Any]) -> None:
+    """Wait until an operation has ended, however often the caller is cancelled meanwhile."""
+    while not future.done():
+        with contextlib.suppress(asyncio.CancelledError, Exception):
+            await asyncio.shield(future)
+
+
+class AsyncView:
+    """`SessionView`, awaited."""
+
+    def __init__(self, view: SessionView, pool: Pool) -> None:
+        self._sync = view
+        self._pool = pool
+
+    @property
+    def id(self) -> str:
+        return self._sync.id
+
+    async def row(self) -> SessionRow:
+        return await self._pool.run(lambda: self._sync.row)
+
+    async def head(self) -> Head:
+        return await self._pool.run(lambda: self._sync.head)
+
+    async def status(self) -> str:
+        return await self._pool.run(lambda: self._sync.status)
+
+    async def counts(self) -> Counts:
+        return await self._pool.run(lambda: self._sync.counts)
+
+    async def app(self) -> Any:
+        return await self._pool.run(lambda: self._sync.app)
+
+    async def log(
+        self,
+        span: str | None = None,
+        *,
+        newest_first: bool = False,
+        limit: int | None = None,
+        load: bool = True,
+    ) -> AsyncIterator[Commit]:
+        commits = self._sync.log(span, newest_first=newest_first, limit=limit, load=load)
+        while (commit := await self._pool.run(next, commits, None)) is not None:
+            yield commit
+
+    async def commit(self, ref: str) -> Commit:
+        return await self._pool.run(self._sync.commit, ref)
+
+    async def turns(self, *, last: int | None = None) -> list[TurnRow]:
+        return await self._pool.run(self._sync.turns, last=last)
+
+    async def at(self, ref: str) -> Point:
+        return await self._pool.run(self._sync.at, ref)
+
+    async def state(self, at: str = "head", *, collections: Sequence[str] = ()) -> State:
+        return await self._pool.run(self._sync.state, at, collections=collections)
+
+    async def hot(self, at: str = "head") -> dict[str, list[Entry]]:
+        return await self._pool.run(self._sync.hot, at)
+
+    async def entries(
+        self, collection: str, at: str = "head", *, limit: int | None = None
+    ) -> list[Entry]:
+        return await self._pool.run(self._sync.entries, collection, at, limit=limit)
+
+    async def facts(self) -> dict[str, Any]:
+        return await self._pool.run(self._sync.facts)
+
+    async def diff(self, start: str | None = None, end: str | None = None) -> Diff:
+        return await self._pool.run(self._sync.diff, start, end)
+
+    async def files(self, *, last: int | None = None, reads: bool = False) -> list[FileChange]:
+        return await self._pool.run(self._sync.files, last=last, reads=reads)
+
+    async def decisions(self, *, standing: bool | None = None) -> list[DecisionLine]:
+        return await self._pool.run(self._sync.decisions, standing=standing)
+
+    async def calls(
+        self,
+        *,
+        status: str | None = None,
+        tool: str | None = None,
+        last: int | None = None,
+        limit: int = 100,
+    ) -> list[CallRow]:
+        return await self._pool.run(
+            self._sync.calls, status=status, tool=tool, last=last, limit=limit
+        )
+
+    async def why(self, path: str, *, limit: int = 50) -> list[Reason]:
+        return await self._pool.run(self._sync.why, path, limit=limit)
+
+
+class AsyncRecorder:
+    """The typed commits that turns, sessions and contributors share, awaited."""
+
+    _recorder: Turn | Session[Any] | Contributor
+    _pool: Pool
+
+    async def decide(
+        self,
+        what: str,
+        *,
+        topic: str = "",
+        why: str = "",
+        over: Sequence[str] = (),
+        confidence: float | None = None,
+        factors: Mapping[str, Any] | None = None,
+        supersedes: str = "",
+    ) -> str:
+        return await self._pool.run(
+            self._recorder.decide,
+            what,
+            topic=topic,
+            why=why,
+            over=over,
+            confidence=confidence,
+            factors=factors,
+            supersedes=supersedes,
+        )
+
+    async def file(
+        self,
+        path: str,
+        op: FileOp,
+        *,
+        before: str = "",
+        after: str = "",
+        from_path: str = "",
+        how: Knowledge = "recorded",
+        reason: str = "",
+        why: str = "",
+    ) -> str:
+        return await self._pool.run(
+            self._recorder.file,
+            path,
+            op,
+            before=before,
+            after=after,
+            from_path=from_path,
+            how=how,
+            reason=reason,
+            why=why,
+        )
+
+    async def fact(self, name: str, value: Any, *, verified: bool = False, why: str = "") -> str:
+        return await self._pool.run(self._recorder.fact, name, value, verified=verified, why=why)
+
+    async def prefer(self, name: str, value: Any, *, why: str = "") -> str:
+        return await self._pool.run(self._recorder.prefer, name, value, why=why)
+
+    async def dead_end(self, what: str, *, why: str = "") -> str:
+        return await self._pool.run(self._recorder.dead_end, what, why=why)
+
+    async def plan(
+        self,
+        step: str | Sequence[str],
+        status: StepStatus = "pending",
+        *,
+        detail: str = "",
+        evidence: str = "",
+        order: int = 0,
+        why: str = "",
+    ) -> str:
+        return await self._pool.run(
+            self._recorder.plan,
+            step,
+            status,
+            detail=detail,
+            evidence=evidence,
+            order=order,
+            why=why,
+        )
+
+    async def artifact(
+        self, name: str, content: Any, *, media_type: str = "text/plain", why: str = ""
+    ) -> str:
+        return await self._pool.run(
+            self._recorder.artifact, name, content, media_type=media_type, why=why
+        )
+
+
+class AsyncTurn(AsyncRecorder):
+    """`Turn`, awaited; its tools may be plain functions or coroutine functions."""
+
+    def __init__(self, turn: Turn, pool: Pool) -> None:
+        self._sync = self._recorder = turn
+        self._pool = pool
+        self.id, self.number = turn.id, turn.number
+
+    @contextlib.asynccontextmanager
+    async def batch(self) -> AsyncIterator[None]:
+        batch = self._sync.batch()
+        batch.__enter__()
+        try:
+            yield
+        except BaseException as error:
+            batch.__exit__(type(error), error, error.__traceback__)
+            raise
+        await self._pool.run(batch.__exit__, None, None, None)
+
+    async def say(
+        self,
+        said: Any,
+        *,
+        actor: Actor = "model",
+        usage: Mapping[str, int] | None = None,
+        why: str = "",
+    ) -> str:
+        return await self._pool.run(self._sync.say, said, actor=actor, usage=usage, why=why)
+
+    async def pend(self, what: str, *, on: str = "", why: str = "", done: bool = False) -> str:
+        return await self._pool.run(self._sync.pend, what, on=on, why=why, done=done)
+
+    async def use(self, kind: UseKind, name: str, *, detail: str = "") -> str:
+        return await self._pool.run(self._sync.use, kind, name, detail=detail)
+
+    async def note(self, name: str, value: Any) -> str:
+        return await self._pool.run(self._sync.note, name, value)
+
+    async def set(self, **fields: Any) -> str:
+        return await self._pool.run(self._sync.set, **fields)
+
+    async def call(
+        self, function: Callable[..., Any] | Tool[..., Any], /, *args: Any, **kwargs: Any
+    ) -> Any:
+        return (await self.try_call(function, *args, **kwargs)).result()
+
+    async def try_call(
+        self, function: Callable[..., Any] | Tool[..., Any], /, *args: Any, **kwargs: Any
+    ) -> Outcome:
+        calling = Calling(self._sync, function, args, kwargs)
+
+        async def append(note: Note) -> None:
+            await self._pool.run(self._sync._submit, calling.draft(note))
+
+        return await adrive(calling.life(), append, lambda: self._run(calling))
+
+    async def _run(self, calling: Calling) -> Any:
+        made = calling.tool.function
+        if inspect.iscoroutinefunction(made):
+            return await made(*calling.args, **calling.kwargs)
+        return await self._pool.run(made, *calling.args, **calling.kwargs)
+
+    async def end(self) -> None:
+        await self._pool.run(self._sync.end)
+
+    async def abort(self, why: str) -> None:
+        await self._pool.run(self._sync.abort, why)
+
+    async def __aenter__(self) -> AsyncTurn:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
+        await self._pool.run(self._sync.__exit__, kind, error, trace)
+
+
+class _Opening(Generic[T]):
+    """What is both awaited and entered: `async with s.turn(…) as t`, or `t = await s.turn(…)`."""
+
+    def __init__(self, opening: Callable[[], Any]) -> None:
+        self._opening = opening
+        self._opened: Any = None
+
+    def __await__(self) -> Any:
+        return self._opening().__await__()
+
+    async def __aenter__(self) -> T:
+        self._opened = await self._opening()
+        entered: T = await self._opened.__aenter__()
+        return entered
+
+    async def __aexit__(self, *exc: Any) -> None:
+        await self._opened.__aexit__(*exc)
+
+
+class AsyncSession(AsyncView, AsyncRecorder, Generic[A]):
+    """`Session`, awaited."""
+
+    def __init__(self, session: Session[A], pool: Pool) -> None:
+        AsyncView.__init__(self, session, pool)
+        self._session = self._recorder = session
+
+    def turn(self, prompt: Any = None, *, key: str = "") -> _Opening[AsyncTurn]:
+        async def begin() -> AsyncTurn:
+            return AsyncTurn(await self._pool.run(self._session.turn, prompt, key=key), self._pool)
+
+        return _Opening(begin)
+
+    async def tag(self, name: str, at: str = "head") -> str:
+        return await self._pool.run(self._session.tag, name, at)
+
+    async def score(self, name: str, value: float, *, on: str = "", comment: str = "") -> str:
+        return await self._pool.run(self._session.score, name, value, on=on, comment=comment)
+
+    async def flag(self, name: str, *, on: str = "", why: str = "") -> str:
+        return await self._pool.run(self._session.flag, name, on=on, why=why)
+
+    async def erase(
+        self, ref: str = "", *, fields: Sequence[str] = (), record: tuple[str, str] | None = None
+    ) -> str:
+        return await self._pool.run(self._session.erase, ref, fields=fields, record=record)
+
+    async def fork(self, at: str = "head", *, name: str = "") -> str:
+        return await self._pool.run(self._session.fork, at, name=name)
+
+    async def pause(self, reason: str = "user") -> None:
+        await self._pool.run(self._session.pause, reason)
+
+    async def close(self, reason: str = "done") -> None:
+        await self._pool.run(self._session.close, reason)
+
+    async def __aenter__(self) -> AsyncSession[A]:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
+        await self._pool.run(self._session.__exit__, kind, error, trace)
+
+
+class AsyncContributor(AsyncRecorder):
+    """`Contributor`, awaited."""
+
+    def __init__(self, contributor: Contributor, pool: Pool) -> None:
+        self._sync = self._recorder = contributor
+        self._pool = pool
+
+    async def tag(self, name: str, at: str = "head") -> str:
+        return await self._pool.run(self._sync.tag, name, at)
+
+
+class AsyncStore:
+    """`Store`, awaited."""
+
+    def __init__(self, store: Store, pool: Pool | None = None) -> None:
+        self._sync = store
+        self._pool = pool or Pool()
+
+    async def info(self) -> StoreInfo:
+        return await self._pool.run(self._sync.info)
+
+    async def close(self) -> None:
+        await self._pool.run(self._sync.close)
+        self._pool.close()
+
+    async def sync(self) -> None:
+        await self._pool.run(self._sync.sync)
+
+    async def __aenter__(self) -> AsyncStore:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    def open(
+        self,
+        name: str,
+        *,
+        agent: str = "",
+        project: str | None = None,
+        tenant: str = "",
+        labels: Mapping[str, str] | None = None,
+        budget: Mapping[str, int] | None = None,
+        aliases: Sequence[tuple[str, str]] = (),
+        app: Any = None,
+        app_version: int = 1,
+        upcasts: Mapping[int, Upcast] | None = None,
+        busy: BusyMode = "fail",
+    ) -> _Opening[AsyncSession[Any]]:
+        async def begin() -> AsyncSession[Any]:
+            session = await self._pool.run(
+                self._sync.open,
+                name,
+                agent=agent,
+                project=project,
+                tenant=tenant,
+                labels=labels,
+                budget=budget,
+                aliases=aliases,
+                app=app,
+                app_version=app_version,
+                upcasts=upcasts,
+                busy=busy,
+            )
+            return AsyncSession(session, self._pool)
+
+        return _Opening(begin)
+
+    async def read(self, name: str, *, project: str | None = None, **app: Any) -> AsyncView:
+        view = await self._pool.run(self._sync.read, name, project=project, **app)
+        return AsyncView(view, self._pool)
+
+    async def contribute(self, name: str, *, principal: str = "") -> AsyncContributor:
+        made = await self._pool.run(self._sync.contribute, name, principal=principal)
+        return AsyncContributor(made, self._pool)
+
+    async def fork(
+        self, name: str, at: str = "head", *, as_name: str = "", kind: ParentKind = "fork"
+    ) -> AsyncView:
+        view = await self._pool.run(self._sync.fork, name, at, as_name=as_name, kind=kind)
+        return AsyncView(view, self._pool)
+
+    async def ingest(self, commits: Sequence[Commit]) -> int:
+        return await self._pool.run(self._sync.ingest, commits)
+
+    async def sessions(
+        self,
+        *,
+        project: str | None = None,
+        agent: str | None = None,
+        status: str | None = None,
+        cursor: tuple[int, ...] | None = None,
+        limit: int = 100,
+    ) -> Page[SessionRow]:
+        return await self._pool.run(
+            self._sync.sessions,
+            project=project,
+            agent=agent,
+            status=status,
+            cursor=cursor,
+            limit=limit,
+        )
+
+    async def calls(
+        self,
+        *,
+        project: str | None = None,
+        statuses: Sequence[str] = (),
+        tool: str | None = None,
+        cursor: tuple[int, ...] | None = None,
+        limit: int = 100,
+    ) -> Page[CallRow]:
+        return await self._pool.run(
+            self._sync.calls,
+            project=project,
+            statuses=statuses,
+            tool=tool,
+            cursor=cursor,
+            limit=limit,
+        )
+
+    async def files(self, *, last: int = 5, project: str | None = None) -> list[FileChange]:
+        return await self._pool.run(self._sync.files, last=last, project=project)
+
+    async def why(self, path: str, *, project: str | None = None, limit: int = 50) -> list[Reason]:
+        return await self._pool.run(self._sync.why, path, project=project, limit=limit)

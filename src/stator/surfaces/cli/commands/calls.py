@@ -1,0 +1,119 @@
+"""`stator calls`: what the agent did through its tools, and how it ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, get_args
+
+import msgspec
+
+from stator.errors import BadQuery
+from stator.model.ids import short
+from stator.model.query import CallRow, check_limit
+from stator.model.state import CallStatus
+from stator.runtime.reading import SessionView, statuses_of
+from stator.surfaces.cli.asking import Asking, asking, title
+from stator.surfaces.cli.gist import intent
+from stator.surfaces.cli.paint import Line
+from stator.surfaces.cli.screen import Screen
+from stator.surfaces.cli.times import clock, stamp
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import (
+        AllFlag,
+        JsonFlag,
+        LastOption,
+        LimitOption,
+        NoPagerFlag,
+        ProjectFlag,
+        SessionArgument,
+        StoreOption,
+    )
+
+EXAMPLES = """
+stator calls                       newest first
+stator calls --failed              those that did not end ok
+stator calls --open --all          without an outcome, in the whole store
+stator calls --tool edit_file --last 3
+"""
+LIMIT = 100
+STATUSES = get_args(CallStatus)
+
+
+def calls(
+    session: SessionArgument = None,
+    *,
+    failed: bool = False,
+    open: bool = False,
+    status: str | None = None,
+    tool: str | None = None,
+    last: LastOption = None,
+    limit: LimitOption = None,
+    project: ProjectFlag = False,
+    all: AllFlag = False,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Show tool calls and how they ended.
+
+    Parameters
+    ----------
+    failed
+        Only calls that did not end ok.
+    open
+        Only calls without a known outcome: started, or in doubt.
+    status
+        Only calls with this status: ok, error, timeout, cancelled, denied, in doubt, started.
+    tool
+        Only calls of this tool.
+    """
+    wanted = _status(failed, open, status)
+    count = check_limit(LIMIT if limit is None else limit)
+    if last is not None:
+        check_limit(last)
+    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+        wide = project or all
+        if wide:
+            scope = None if all else ask.project
+            statuses = statuses_of(wanted)
+            found = ask.store.calls(project=scope, statuses=statuses, tool=tool, limit=count).rows
+        else:
+            view = ask.session(session)
+            found = view.calls(status=wanted, tool=tool, last=last, limit=count)
+            if not json:
+                title(screen, view, ask.now, f"{wanted} calls" if wanted else "calls")
+        for row in found:
+            if json:
+                screen.item(_plain(row))
+            else:
+                screen.line(_line(row, ask, wide=wide))
+        if not found:
+            return ask.nothing("no such calls")
+    return 0
+
+
+def _status(failed: bool, open: bool, status: str | None) -> str | None:
+    given = [
+        *(["failed"] if failed else []),
+        *(["open"] if open else []),
+        *([status] if status else []),
+    ]
+    if len(given) > 1:
+        raise BadQuery("--failed, --open and --status exclude each other")
+    if status is not None and status not in STATUSES:
+        raise BadQuery(f"no status {status!r:.40}", hint=", ".join(STATUSES))
+    return given[0] if given else None
+
+
+def _line(row: CallRow, ask: Asking, *, wide: bool) -> Line:
+    commit = SessionView(ask.store.port, row.session).commit(f"@{row.seq}")
+    line = Line().add(short(row.call), "id", width=11).add(f"@{row.seq}", "id", width=6).add(" ")
+    line.add(stamp(row.at) if wide else clock(row.at), "dim").add(f" t{row.turn}", "dim", width=5)
+    line.add(" ").status(row.status, width=10).extend(intent(commit))
+    line.add(f" — {row.cause}" if row.cause else "")
+    return line.add(f"  {ask.names()[row.session]}" if wide else "", "dim")
+
+
+def _plain(row: CallRow) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(row)
+    return {**plain, "outcome": row.outcome or None}

@@ -1,0 +1,98 @@
+"""`stator decisions`: which choices stand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stator.runtime.reading import DecisionLine
+from stator.surfaces.cli.asking import asking, title
+from stator.surfaces.cli.gist import of_record
+from stator.surfaces.cli.paint import Line
+from stator.surfaces.cli.screen import Screen
+from stator.surfaces.cli.wire import record
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import (
+        EverywhereFlag,
+        JsonFlag,
+        NoPagerFlag,
+        ProjectFlag,
+        SessionArgument,
+        StoreOption,
+    )
+
+EXAMPLES = """
+stator decisions                   those that stand
+stator decisions --all             also those that were superseded
+stator decisions --superseded      only those
+stator decisions --project --json  of every session of this project
+"""
+
+
+def decisions(
+    session: SessionArgument = None,
+    *,
+    all: bool = False,
+    superseded: bool = False,
+    project: ProjectFlag = False,
+    everywhere: EverywhereFlag = False,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Show which decisions stand, and why.
+
+    Parameters
+    ----------
+    all
+        Also those that were superseded.
+    superseded
+        Only those that were superseded, and by what.
+    """
+    standing = None if all else not superseded
+    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+        wide = project or everywhere
+        if wide:
+            scope = None if everywhere else ask.project
+            known = ask.store.decisions(project=scope)
+        else:
+            view = ask.session(session)
+            known = view.decisions()
+        found = [line for line in known if standing is None or line.stands is standing]
+        if json:
+            for line in found:
+                screen.item(_plain(line))
+            return 0
+        what = "superseded decisions" if superseded else "decisions"
+        if not wide:
+            title(screen, view, ask.now, what)
+        names, by_id = ask.names(), {line.id: line for line in known}
+        for line in found:
+            shown = _line(line, by_id)
+            screen.line(shown.add(f"  {names[line.session]}", "dim") if wide else shown)
+        if not found:
+            return ask.nothing(f"no {what}" if superseded or all else "no decisions stand")
+    return 0
+
+
+def _line(line: DecisionLine, by_id: dict[str, DecisionLine]) -> Line:
+    shown = Line("✓ ", "ok") if line.stands else Line("≈ ", "superseded")
+    shown.add(f"t{line.turn}", "dim", width=4).add(f" @{line.seq}", "id", width=6).add(" ")
+    shown.extend(of_record(line.record))
+    if not line.stands:
+        after = by_id.get(line.by)
+        what = getattr(after.record, "what", "(erased)") if after else ""
+        shown.add(f" → superseded by {what}" if what else " → superseded", "superseded")
+    return shown
+
+
+def _plain(line: DecisionLine) -> dict[str, Any]:
+    return {
+        "id": line.id,
+        "session": line.session,
+        "turn": line.turn,
+        "seq": line.seq,
+        "stands": line.stands,
+        "by": line.by or None,
+        "record": record(line.record),
+    }

@@ -1,0 +1,225 @@
+"""`stator diff`: what changed, as net change by collection, with before, after and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from stator.errors import BadPosition
+from stator.model.diff import CallItem, Diff, Item, render_item
+from stator.model.state import COLLECTIONS, DecisionRecord, FileRecord, Record
+from stator.runtime.reading import SessionView
+from stator.surfaces.cli import gist, wire
+from stator.surfaces.cli.asking import asking, title
+from stator.surfaces.cli.paint import Line
+from stator.surfaces.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionOption, StoreOption
+
+EXAMPLES = """
+stator diff                        what the last turn did
+stator diff t5                     what turn 5 did
+stator diff t2..t3                 from the end of turn 2 to the end of turn 3
+stator diff fix-login:t5 other:head    between two sessions
+stator diff --json | jq .decisions
+"""
+SIGNS = {"added": "+", "changed": "~", "superseded": "≈", "removed": "-"}
+NOISE = frozenset({"session", "runs", "tools", "working_set", "spend", "calls"})
+"""Bookkeeping; calls are listed from the log instead."""
+CALLS_SHOWN = 12
+"""Calls that ended ok, one by one; above this they are counted by tool."""
+
+
+def diff(
+    start: str | None = None,
+    end: str | None = None,
+    /,
+    *,
+    session: SessionOption = None,
+    all: bool = False,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Show what changed in the last turn, in a turn, or between two positions.
+
+    + added, ~ changed, - removed, ≈ superseded; what came and went in between folds away.
+
+    Parameters
+    ----------
+    start
+        A turn (t5), a range (t4..t5), or the first of two positions; default: the last turn.
+    end
+        The second position; either may be in another session: SESSION:t5.
+    all
+        Also bookkeeping: session, runs, tools, working set, spend.
+    """
+    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+        view, span = ask.aim(session, start)
+        if end is not None and (span is None or ".." in span or ".." in end):
+            raise BadPosition(
+                "a diff is of one range, or of two positions", hint="stator diff t4 t5"
+            )
+        found = view.diff(span, end) if end is not None else view.diff(span)
+        if json:
+            screen.document("stator.diff/1", plain(view, found))
+            return 0
+        title(screen, view, ask.now, f"{_place(found.start)} → {_place(found.end)}")
+        lines = list(_lines(view, found, everything=all))
+        screen.lines(lines or [Line("no change", "dim")])
+    return 0
+
+
+def _place(text: str) -> str:
+    """A position of a diff as people read it; in another session it carries that session's id."""
+    session, colon, position = text.rpartition(":")
+    return f"{session[:2]}{session[-8:]}:{position}" if colon else text
+
+
+# -- for people -----------------------------------------------------------------------------------
+
+
+def _lines(view: SessionView, found: Diff, *, everything: bool) -> Iterator[Line]:
+    for name in COLLECTIONS:
+        if name in NOISE and not everything:
+            continue
+        items = found.of(name)
+        if items:
+            yield Line(name.replace("_", " "), "title")
+            for item in items:
+                yield _line(item)
+    yield from _calls(view, found.calls)
+    yield from _footnotes(found)
+
+
+def _line(item: Item) -> Line:
+    """One net change: sign, what, before → after, why, and the commit that did it."""
+    line = Line(f"  {SIGNS[item.change]} ", item.change)
+    before, after = item.before, item.after
+    if isinstance(after, DecisionRecord):
+        _decision(line, item, after)
+    elif isinstance(after or before, FileRecord):
+        _file(line, after if isinstance(after, FileRecord) else before)
+    elif before is not None and after is not None:
+        _changed(line, before, after)
+    else:
+        line.extend(gist.of_record(after or before or Record()))
+    why = item.why if not _says_why(after) else ""
+    line.add(f" — {why}" if why else "", "dim")
+    return line.add(f"  @{item.seq}", "id")
+
+
+def _says_why(record: Record | None) -> bool:
+    return bool(getattr(record, "why", ""))
+
+
+def _decision(line: Line, item: Item, after: DecisionRecord) -> None:
+    """`auth: use JWT superseded by use cookies via use sessions — because …`"""
+    if item.before is None and not item.via:
+        line.extend(gist.of_record(after))
+        return
+    line.add(f"{after.topic}: " if after.topic else "", "bold")
+    steps = [getattr(step.record, "what", "(erased)") for step in item.via]
+    if item.before is not None:
+        line.add(f"{getattr(item.before, 'what', '(erased)')} superseded by ")
+    line.add(after.what, "bold")
+    line.add(f" via {', '.join(steps)}" if steps else "")
+    line.add(f" — because {item.why}" if item.why else "", "dim")
+
+
+def _file(line: Line, record: Record | None) -> None:
+    if not isinstance(record, FileRecord):
+        return
+    line.add(record.path).add(f" {record.op}", "dim")
+    line.add(f" from {record.from_path}" if record.from_path else "")
+    line.add(f" ({record.how})" if record.how != "recorded" else "", "dim")
+
+
+def _changed(line: Line, before: Record, after: Record) -> None:
+    """What is the same once, what differs as before → after."""
+    old, new = wire.record(before) or {}, wire.record(after) or {}
+    name = next((old[key] for key in ("name", "step", "what", "path", "unit") if key in old), "")
+    line.add(f"{name}: " if name else "", "bold")
+    differing = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
+    for place, key in enumerate(differing[:4]):
+        line.add(", " if place else "")
+        line.add(f"{key} " if key not in ("value", "status", "amount") else "", "dim")
+        line.add(_was(before, key)).add(" → ").add(_was(after, key))
+
+
+def _was(record: Record, key: str) -> str:
+    value = getattr(record, key, None)
+    if key == "value" and not hasattr(record, "comment"):
+        return gist.recorded(value)
+    return gist.brief(
+        value.replace("_", " ") if key == "status" and isinstance(value, str) else value
+    )
+
+
+def _calls(view: SessionView, calls: list[CallItem]) -> Iterator[Line]:
+    """Calls that did not end ok one by one; those that did too, unless they are many."""
+    if not calls:
+        return
+    yield Line("calls", "title")
+    fine = [call for call in calls if call.status == "ok"]
+    few = len(fine) <= CALLS_SHOWN
+    for call in calls:
+        if few or call.status != "ok":
+            line = Line("    ").extend(gist.intent(view.commit(f"@{call.seq}"))).add(" ")
+            line.status(call.status).add(f": {call.cause}" if call.cause else "")
+            yield line.add(f"  @{call.seq}", "id")
+    if not few:
+        tally = Counter(call.tool for call in fine).most_common()
+        yield Line(f"    {len(fine)} ok: ").add(", ".join(f"{tool} ×{n}" for tool, n in tally))
+
+
+def _footnotes(found: Diff) -> Iterator[Line]:
+    parts = [
+        f"{sum(found.transient.values())} came and went" if found.transient else "",
+        f"{sum(found.unchanged.values())} ended as they began" if found.unchanged else "",
+        f"{found.read} files only read" if found.read else "",
+    ]
+    text = ", ".join(part for part in parts if part)
+    if text:
+        yield Line(f"({text})", "dim")
+
+
+# -- for programs ---------------------------------------------------------------------------------
+
+
+def plain(view: SessionView, found: Diff) -> dict[str, Any]:
+    """The diff as a document: one list per collection, calls from the log, and the delta."""
+    document: dict[str, Any] = {
+        "of": {"session": view.id, "name": view.name},
+        "from": found.start,
+        "to": found.end,
+    }
+    for name in COLLECTIONS:
+        document[name] = [render_item(item) for item in found.of(name)]
+    document["calls"] = [_call(call) for call in found.calls]
+    document["delta"] = [wire.operation(op) for op in found.delta]
+    document["transient"] = found.transient
+    document["unchanged"] = found.unchanged
+    document["read"] = found.read
+    return document
+
+
+def _call(call: CallItem) -> dict[str, Any]:
+    after = {
+        "call": call.call,
+        "tool": call.tool,
+        "status": call.status,
+        "effect": call.effect,
+        "cause": call.cause,
+    }
+    return {
+        "key": call.call,
+        "change": "added",
+        "before": None,
+        "after": after,
+        "why": "",
+        "seq": call.seq,
+        "turn": call.turn,
+    }

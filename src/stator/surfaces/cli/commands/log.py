@@ -1,0 +1,164 @@
+"""`stator log`: the story of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby, islice
+from typing import TYPE_CHECKING
+
+from stator.errors import BadQuery
+from stator.model.commit import KINDS, Commit
+from stator.model.query import check_limit
+from stator.runtime.reading import SessionView
+from stator.surfaces.cli import gist, wire
+from stator.surfaces.cli.asking import asking, title
+from stator.surfaces.cli.detail import contents
+from stator.surfaces.cli.paint import Line, cells
+from stator.surfaces.cli.screen import SIDE_BY_SIDE, Screen
+from stator.surfaces.cli.times import clock, day, parse_since
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import (
+        JsonFlag,
+        KindOption,
+        LimitOption,
+        NoPagerFlag,
+        SessionOption,
+        SinceOption,
+        StoreOption,
+    )
+
+EXAMPLES = """
+stator log                         the last session, newest turn first
+stator log t5                      what happened in turn 5
+stator log t2..t4 --reverse        turns 3 and 4, oldest first
+stator log fix-login -n 20         the newest 20 commits of a session
+stator log --kind decision --kind file
+stator log --json | jq -r 'select(.status == "error") | .tool'
+"""
+QUIET = frozenset(
+    {"open", "run", "run_end", "pause", "resume", "close", "turn_end", "use", "scratch"}
+)
+"""Kinds that are bookkeeping to a reader of the story."""
+
+
+def log(
+    range: str | None = None,
+    /,
+    *,
+    session: SessionOption = None,
+    limit: LimitOption = None,
+    kind: KindOption = None,
+    since: SinceOption = None,
+    full: bool = False,
+    reverse: bool = False,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Show what happened, commit by commit, the newest turn first.
+
+    Within a turn, commits are in the order they happened, under what was asked. In JSON every line is a commit, newest first.
+
+    Parameters
+    ----------
+    range
+        A turn (t5), a range (t4..t5), or a session; default: everything.
+    full
+        With everything that was recorded, also large payloads.
+    reverse
+        Oldest first.
+    """
+    kinds = _kinds(kind or [])
+    if limit is not None:
+        check_limit(limit)
+    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+        view, span = ask.aim(session, range)
+        floor = parse_since(since, ask.now) if since is not None else None
+        found = _chosen(view, span, kinds, floor, limit, reverse=reverse, load=full)
+        if json:
+            for commit in found:
+                screen.item(wire.commit(commit))
+            return 0
+        title(screen, view, ask.now, *([span] if span else []))
+        if not _show(screen, found, full=full, reverse=reverse):
+            return ask.nothing("no commits there")
+    return 0
+
+
+def _kinds(given: list[str]) -> frozenset[str]:
+    for name in given:
+        if name not in KINDS:
+            raise BadQuery(f"no kind of commit {name!r:.40}", hint=", ".join(sorted(KINDS)))
+    return frozenset(given)
+
+
+def _chosen(
+    view: SessionView,
+    span: str | None,
+    kinds: frozenset[str],
+    floor: int | None,
+    limit: int | None,
+    *,
+    reverse: bool,
+    load: bool,
+) -> Iterator[Commit]:
+    """The newest `limit` commits that match, in the order they are wanted."""
+    plain = not kinds and floor is None
+    oldest_first = reverse and limit is None
+    found: Iterator[Commit] = view.log(
+        span, newest_first=not oldest_first, limit=limit if plain else None, load=load
+    )
+    found = (
+        commit
+        for commit in found
+        if (not kinds or commit.kind in kinds) and (floor is None or commit.when >= floor)
+    )
+    found = islice(found, limit)
+    return reversed(list(found)) if reverse and not oldest_first else found
+
+
+def _show(screen: Screen, commits: Iterable[Commit], *, full: bool, reverse: bool) -> bool:
+    """Turn by turn, each under what was asked."""
+    any_shown = False
+    today = ""
+    for _, group in groupby(commits, key=lambda commit: commit.turn):
+        turn = list(group)
+        if not reverse:
+            turn.reverse()
+        if any_shown:
+            screen.line()
+        date = day(turn[0].when)
+        if date != today:
+            screen.line(Line(date, "dim"))
+            today = date
+        for commit in turn:
+            screen.line(row(commit, screen.width))
+            if full:
+                screen.lines(contents(commit), wrap=True)
+        any_shown = True
+    return any_shown
+
+
+def row(commit: Commit, width: int) -> Line:
+    """One aligned line: where, when, who, what kind, and the gist. A turn begins with a rule across the screen."""
+    if commit.kind == "turn":
+        return _rule(commit, width)
+    line = Line().add(f"@{commit.seq}", "id", width=max(4, len(str(commit.seq)) + 1)).add(" ")
+    line.add(clock(commit.when), "dim").add(" ")
+    line.add(
+        f"t{commit.turn}" if commit.turn else "", "dim", width=max(3, len(str(commit.turn)) + 1)
+    )
+    if width >= SIDE_BY_SIDE:
+        line.add(" ").add(commit.actor, "dim", width=6)
+    kind = "dim" if commit.kind in QUIET else ""
+    line.add(" ").add(commit.kind, kind, width=max(8, cells(commit.kind))).add(" ")
+    return line.extend(gist.of_commit(commit))
+
+
+def _rule(commit: Commit, width: int) -> Line:
+    """`── t3 user: fix the login bug ─────────── @26 14:02:11 ──`"""
+    end = f" @{commit.seq} {clock(commit.when)} ──"
+    line = Line("── ", "dim").add(f"t{commit.turn} ", "bold").add(f"{commit.actor}: ", "dim")
+    line = line.extend(gist.of_commit(commit)).cut(max(10, width - cells(end) - 3)).add(" ")
+    return line.add("─" * (width - line.width - cells(end)), "dim").add(end, "dim")

@@ -1,0 +1,127 @@
+"""`stator ls`: the sessions there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any, get_args
+
+from stator.errors import BadQuery
+from stator.model.ids import short
+from stator.model.query import SessionRow, check_limit
+from stator.model.session import Status
+from stator.surfaces.cli.asking import Asking, asking
+from stator.surfaces.cli.paint import Line, widest
+from stator.surfaces.cli.screen import Screen
+from stator.surfaces.cli.times import ago, parse_since
+from stator.surfaces.cli.wire import record
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import (
+        AllFlag,
+        JsonFlag,
+        LimitOption,
+        NoPagerFlag,
+        SinceOption,
+        StoreOption,
+    )
+
+EXAMPLES = """
+stator ls                          sessions of this project
+stator ls --all                    of every project in the store
+stator ls --status interrupted     whose driver is gone
+stator ls --since 2d --json | jq -r .name
+"""
+LIMIT = 50
+STATUSES = (*get_args(Status), "interrupted")
+
+
+def ls(
+    *,
+    all: AllFlag = False,
+    agent: str | None = None,
+    status: str | None = None,
+    since: SinceOption = None,
+    limit: LimitOption = None,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """List sessions, most recently used first.
+
+    Parameters
+    ----------
+    agent
+        Only sessions of this agent.
+    status
+        Only sessions that are open, active, interrupted, paused, closed or archived.
+    """
+    wanted = check_limit(LIMIT if limit is None else limit)
+    if status is not None and status not in STATUSES:
+        raise BadQuery(f"no status {status!r:.40}", hint=", ".join(STATUSES))
+    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+        floor = parse_since(since, ask.now) if since is not None else 0
+        rows = _rows(ask, None if all else ask.project, agent, status)
+        found = list(islice((row for row in rows if row.updated >= floor), wanted + 1))
+        if json:
+            for row in found[:wanted]:
+                screen.item(plain(row))
+        else:
+            screen.lines(_lines(found[:wanted], ask.now, projects=all))
+        if len(found) > wanted and not json:
+            screen.line(Line(f"… and more; -n {wanted * 2} shows more of them", "dim"))
+        if not found:
+            return ask.nothing("no sessions" if all else _none(ask))
+    return 0
+
+
+def _none(ask: Asking) -> str:
+    others = bool(ask.store.sessions(limit=1).rows)
+    return "no such sessions in this project" + (" (--all shows the others)" if others else "")
+
+
+def _rows(
+    ask: Asking, project: str | None, agent: str | None, status: str | None
+) -> Iterator[SessionRow]:
+    recorded = "active" if status == "interrupted" else status
+    cursor: tuple[int, ...] | None = None
+    while True:
+        page = ask.store.sessions(project=project, agent=agent, status=recorded, cursor=cursor)
+        yield from (row for row in page.rows if status is None or row.shown == status)
+        cursor = page.cursor
+        if cursor is None:
+            return
+
+
+def _lines(rows: list[SessionRow], now: int, *, projects: bool) -> Iterator[Line]:
+    names = widest((row.record.name for row in rows), 32)
+    agents = widest((row.record.agent for row in rows), 16)
+    for row in rows:
+        line = Line().add(short(row.id), "id", width=11)
+        line.add(row.record.name, "bold", width=names).add("  ")
+        line.status(row.shown, width=12).add(f"{row.turns} turns", width=11)
+        line.add(ago(row.updated, now), "dim", width=14).add(row.record.agent, width=agents)
+        yield line.add(f"  {row.record.project}" if projects else "", "dim")
+
+
+def plain(row: SessionRow) -> dict[str, Any]:
+    """A session for programs: its record, and what listings know besides."""
+    holder = row.holder
+    return {
+        **(record(row.record) or {}),
+        "status": row.record.status,
+        "shown": row.shown,
+        "head": row.head,
+        "turns": row.turns,
+        "updated": row.updated,
+        "driver": None
+        if holder is None
+        else {
+            "host": holder.host,
+            "pid": holder.pid,
+            "program": holder.program,
+            "since": holder.since,
+            "epoch": holder.epoch,
+            "live": holder.live,
+        },
+    }

@@ -1,0 +1,176 @@
+"""`stator show`: a session at a glance, or one commit in full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from stator.model.commit import Commit
+from stator.model.ids import short
+from stator.model.state import CallRecord, Entry, PlanRecord
+from stator.runtime.reading import SessionView
+from stator.surfaces.cli import gist, wire
+from stator.surfaces.cli.asking import Asking, asking, heading
+from stator.surfaces.cli.commands.ls import plain
+from stator.surfaces.cli.detail import contents
+from stator.surfaces.cli.paint import Line
+from stator.surfaces.cli.screen import Screen
+from stator.surfaces.cli.times import stamp
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionOption, StoreOption
+
+EXAMPLES = """
+stator show                        the last session
+stator show fix-login              a session by name
+stator show @42                    commit 42 in full
+stator show fix-login:head~1 --json
+"""
+TURNS = 5
+DECISIONS = 5
+_FIELDS = (
+    "kind", "session", "seq", "turn", "actor", "principal", "tool", "call", "parent", "attempt",
+    "effect", "status", "cause", "run", "epoch", "origin", "inputs", "trace", "prev", "hash",
+)  # fmt: skip
+
+
+def show(
+    what: str | None = None,
+    /,
+    *,
+    session: SessionOption = None,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Show a session at a glance, or one commit in full.
+
+    Parameters
+    ----------
+    what
+        A session, or a position (t5, @42, a hash, SESSION:head); default: the last session.
+    """
+    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+        view, ref = ask.aim(session, what)
+        if ref is not None and (seq := view.at(ref).seq):
+            point = view.at(ref)
+            owner = view if point.session == view.id else SessionView(ask.store.port, point.session)
+            _commit(screen, owner, owner.commit(f"@{seq}"), ask)
+        else:
+            _session(screen, view, ask)
+    return 0
+
+
+# -- a commit -------------------------------------------------------------------------------------
+
+
+def _commit(screen: Screen, view: SessionView, commit: Commit, ask: Asking) -> None:
+    found = wire.commit(commit)
+    if screen.json:
+        screen.document("stator.commit/1", found)
+        return
+    line = Line(f"@{commit.seq} ", "id").add(commit.kind, "title").add(" ")
+    screen.line(line.extend(gist.of_commit(commit)))
+    screen.line(Line(f"{commit.id} of {view.name} · {stamp(commit.when)}", "dim"))
+    screen.line()
+    for name in _FIELDS:
+        if found[name] not in (None, 0, []):
+            screen.line(Line(f"{name:12}", "dim").add(gist.brief(found[name])), wrap=True)
+    source = commit.provenance
+    screen.line(Line(f"{'provenance':12}", "dim").add(f"{source.source}, {source.trust}"))
+    if commit.at != commit.when:
+        screen.line(Line(f"{'recorded at':12}", "dim").add(stamp(commit.at)))
+    screen.line()
+    screen.lines(contents(commit), wrap=True)
+
+
+# -- a session ------------------------------------------------------------------------------------
+
+
+def _session(screen: Screen, view: SessionView, ask: Asking) -> None:
+    if screen.json:
+        counts, head = view.counts, view.head
+        found = {
+            **plain(view.row),
+            "head": {"seq": head.seq, "hash": head.hash, "turn": head.turn},
+            "counts": {name: getattr(counts, name) for name in counts.__struct_fields__},
+        }
+        screen.document("stator.session/1", found)
+        return
+    screen.line(heading(view, ask.now))
+    screen.lines(_facts_of(view, ask))
+    screen.lines(_attention(view))
+    screen.lines(_turns(view))
+    screen.lines(_section("Decisions that stand", view.entries("decisions", limit=DECISIONS)))
+    plan = sorted(view.entries("plan"), key=lambda entry: getattr(entry.record, "order", 0))
+    open_steps = [e for e in plan if getattr(e.record, "status", "") not in ("done", "dropped")]
+    done = sum(isinstance(e.record, PlanRecord) and e.record.status == "done" for e in plan)
+    screen.lines(_section(f"Plan ({done} of {len(plan)} done)", open_steps))
+    screen.lines(_section("Pending", view.entries("pending")))
+    screen.lines(_section("Tags", view.entries("tags")))
+
+
+def _facts_of(view: SessionView, ask: Asking) -> Iterator[Line]:
+    row, counts, head = view.row, view.counts, view.head
+    record = row.record
+    yield _pair("id", record.id)
+    yield _pair("project", record.project or "(none)")
+    if record.parent is not None:
+        yield _pair(
+            "parent", f"{record.parent.kind} of {short(record.parent.session)} @{record.parent.seq}"
+        )
+    yield _pair("created", stamp(record.created))
+    yield _pair("updated", stamp(row.updated))
+    if record.reason and row.shown != "active":
+        yield _pair(row.shown, f"because: {record.reason}")
+    if row.holder is not None and row.holder.live:
+        driver = row.holder
+        yield _pair(
+            "driver",
+            f"{driver.program} on {driver.host}, pid {driver.pid}, since {stamp(driver.since)}",
+        )
+    yield _pair(
+        "holds",
+        f"{counts.commits} commits, {counts.turns} turns, {counts.calls} calls "
+        f"({counts.failed} not ok), {gist.size(counts.content_bytes)}",
+    )
+    yield _pair("head", head.hash)
+    yield _pair("store", f"{ask.place.url} ({ask.place.why})")
+
+
+def _pair(name: str, value: str) -> Line:
+    return Line(f"  {name:12}", "dim").add(value)
+
+
+def _attention(view: SessionView) -> Iterator[Line]:
+    """What somebody should look at: calls nobody knows the outcome of, and flags."""
+    doubtful = [
+        entry
+        for entry in view.entries("calls")
+        if isinstance(entry.record, CallRecord) and entry.record.status == "in doubt"
+    ]
+    yield from _section("In doubt: these may or may not have happened", doubtful)
+    yield from _section("Flags", view.entries("flags"))
+
+
+def _turns(view: SessionView) -> Iterator[Line]:
+    rows = view.turns(last=TURNS)
+    if not rows:
+        return
+    yield Line()
+    yield Line("Last turns", "title")
+    for row in reversed(rows):
+        commit = view.beginning(row.turn)
+        line = Line().add(f"  t{row.turn}", "bold", width=6)
+        line.status(row.status or "open", width=12)
+        yield line.extend(gist.of_commit(commit)) if commit is not None else line
+
+
+def _section(name: str, entries: list[Entry]) -> Iterator[Line]:
+    if not entries:
+        return
+    yield Line()
+    yield Line(name, "title")
+    for entry in entries:
+        where = f"  @{entry.seq}"
+        yield Line("  ").extend(gist.of_record(entry.record)).add(where, "id")

@@ -1,0 +1,80 @@
+"""`stator state`: what stands at a position."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stator.errors import BadQuery
+from stator.model.state import COLLECTIONS
+from stator.surfaces.cli import gist, wire
+from stator.surfaces.cli.asking import asking, title
+from stator.surfaces.cli.paint import Line
+from stator.surfaces.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import (
+        CollectionOption,
+        JsonFlag,
+        NoPagerFlag,
+        SessionOption,
+        StoreOption,
+    )
+
+EXAMPLES = """
+stator state                       what stands now
+stator state t3                    what stood at the end of turn 3
+stator state -c decisions -c facts
+stator state fix-login:release --json | jq .facts
+"""
+
+
+def state(
+    ref: str | None = None,
+    /,
+    *,
+    session: SessionOption = None,
+    collection: CollectionOption = None,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Show the state at a position, collection by collection.
+
+    Parameters
+    ----------
+    ref
+        A position (t5, @42, a tag, SESSION:t5) or a session; default: the head.
+    """
+    names = _known(collection or [])
+    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+        view, position = ask.aim(session, ref)
+        point = view.at(position or "head")
+        if json:
+            found = view.state(position or "head", collections=names)
+            document = {
+                name: {key: wire.record(record) for key, record in records.items()}
+                for name, records in found.items()
+            }
+            screen.document("stator.state/1", {"ref": f"{point.session}:@{point.seq}", **document})
+            return 0
+        title(screen, view, ask.now, f"state at {point.shown}")
+        shown = 0
+        for name in names or list(COLLECTIONS):
+            entries = view.entries(name, position or "head")
+            if not entries:
+                continue
+            screen.line(Line(name, "title").add(f" {len(entries)}", "dim"))
+            for entry in entries:
+                line = Line("  ").add(f"@{entry.seq}", "id", width=6).add(" ")
+                screen.line(line.extend(gist.of_record(entry.record)))
+            shown += len(entries)
+        if not shown:
+            return ask.nothing(f"nothing stands at {point.shown}")
+    return 0
+
+
+def _known(given: list[str]) -> list[str]:
+    for name in given:
+        if name not in COLLECTIONS:
+            raise BadQuery(f"no collection {name!r:.40}", hint=", ".join(COLLECTIONS))
+    return given

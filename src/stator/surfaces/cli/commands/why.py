@@ -1,0 +1,148 @@
+"""`stator why`: what lies behind a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from stator.connect import project_root
+from stator.errors import InvalidInput
+from stator.model.query import check_limit
+from stator.runtime import paths
+from stator.runtime.reading import Reason, SessionView
+from stator.surfaces.cli import gist
+from stator.surfaces.cli.asking import Asking, asking, title
+from stator.surfaces.cli.paint import Line
+from stator.surfaces.cli.screen import Screen
+from stator.surfaces.cli.times import stamp
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import (
+        AllFlag,
+        JsonFlag,
+        LimitOption,
+        NoPagerFlag,
+        ProjectFlag,
+        SessionOption,
+        StoreOption,
+    )
+
+EXAMPLES = """
+stator why auth.py                 in the last session
+stator why src/auth.py --project   in every session of this project
+stator why auth.py -s fix-login --json
+"""
+LIMIT = 50
+LABELS = {
+    "decision": ("decided", "bold"),
+    "call": ("called", ""),
+    "edit": ("", ""),
+    "asked": ("asked", ""),
+    "said": ("said", ""),
+}
+
+
+def why(
+    path: str,
+    /,
+    *,
+    session: SessionOption = None,
+    project: ProjectFlag = False,
+    all: AllFlag = False,
+    limit: LimitOption = None,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Show what lies behind a file: edits, decisions, calls, words.
+
+    Turn by turn, newest first: what was done to it, what was decided, which calls named it. Where no decision was
+    recorded, what was asked and said in that turn stands in, and says that it does.
+
+    Parameters
+    ----------
+    path
+        The file, from here or from the project's root.
+    """
+    count = check_limit(LIMIT if limit is None else limit)
+    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+        wide = project or all
+        view = None if wide else ask.session(session)
+        found = _found(ask, view, path, None if all else ask.project, count)
+        if json:
+            for reason in found:
+                screen.item(msgspec.to_builtins(reason))
+            return 0
+        if view is not None:
+            title(screen, view, ask.now, f"why {path}")
+        for place, ((owner, turn), reasons) in enumerate(
+            groupby(found, key=lambda reason: (reason.session, reason.turn))
+        ):
+            if place:
+                screen.line()
+            screen.lines(_turn(ask, owner, turn, list(reasons), wide=wide))
+        if not found:
+            return ask.nothing(f"nothing is recorded about {path}")
+    return 0
+
+
+def _found(
+    ask: Asking, view: SessionView | None, path: str, project: str | None, limit: int
+) -> list[Reason]:
+    """The first reading of the path that the record knows: as typed, or as seen from this folder."""
+    for root, clean in _readings(path):
+        found = (
+            view.why(clean, root=root, limit=limit)
+            if view is not None
+            else ask.store.why(clean, root=root, project=project, limit=limit)
+        )
+        if found:
+            return found
+    return []
+
+
+def _readings(path: str) -> list[tuple[str, str]]:
+    root = str(project_root())
+    try:
+        typed = paths.split(path, root)
+    except InvalidInput as error:
+        raise InvalidInput(error.what, hint="stator why src/auth.py") from None
+    seen = paths.split(os.path.join(os.getcwd(), path), root)
+    return list(dict.fromkeys([typed, seen]))
+
+
+def _turn(
+    ask: Asking, session: str, turn: int, reasons: list[Reason], *, wide: bool
+) -> Iterator[Line]:
+    """A turn's reasons under what was asked in it."""
+    view = SessionView(ask.store.port, session)
+    asked = view.beginning(turn)
+    line = Line(f"t{turn}" if turn else "before any turn", "title")
+    if wide:
+        line.add(f" of {ask.names()[session]}", "bold")
+    if asked is not None:
+        line.add(f" · {stamp(asked.when)} · ", "dim").add("asked: ", "dim")
+        line.extend(gist.of_commit(asked))
+    yield line
+    undecided = not any(reason.kind == "decision" for reason in reasons)
+    for reason in sorted(reasons, key=lambda reason: reason.seq):
+        if reason.kind == "asked" and asked is not None:
+            continue
+        yield _reason(reason)
+    if undecided and turn:
+        yield Line("  no decision was recorded in this turn; its words stand in", "dim")
+
+
+def _reason(reason: Reason) -> Line:
+    label, style = LABELS.get(reason.kind, (reason.kind, ""))
+    verb, _, rest = (
+        reason.text.partition(" ") if reason.kind == "edit" else (label, "", reason.text)
+    )
+    line = Line("  ").add(f"@{reason.seq}", "id", width=6).add(" ")
+    line.add(verb, gist.OP_STYLES.get(verb, style), width=9).add(" ")
+    line.add(f"{reason.topic}: " if reason.topic else "", "bold").add(gist.brief(rest))
+    return line.add(f" — {reason.detail}" if reason.detail else "", "dim")

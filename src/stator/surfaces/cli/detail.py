@@ -1,0 +1,49 @@
+"""A commit's content in full, as indented lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stator.errors import StatorError
+from stator.model import canon
+from stator.model.commit import CONTENT, Commit, Gone, Large
+from stator.model.delta import Put
+from stator.surfaces.cli import escape, wire
+from stator.surfaces.cli.gist import of_record, size
+from stator.surfaces.cli.paint import Line
+
+INDENT = "      "
+_SHOWN = tuple(name for name in CONTENT if name != "key")
+
+
+def contents(commit: Commit) -> Iterator[Line]:
+    """Every content field that is there, then what the commit changed in the state."""
+    for name in _SHOWN:
+        item = commit.content.get(name)
+        if isinstance(item, Gone):
+            yield Line(f"{INDENT}{name}: ", "dim").add(f"(erased by @{item.by})", "doubt")
+        elif isinstance(item, Large):
+            yield Line(f"{INDENT}{name}: ", "dim").add(f"({size(item.size)}, not loaded)", "dim")
+        elif item is not None:
+            yield from _field(name, item)
+    for op in commit.delta:
+        sign, style = ("+", "added") if isinstance(op, Put) else ("-", "removed")
+        if op.was and isinstance(op, Put):
+            sign, style = "~", "changed"
+        line = Line(f"{INDENT}{sign} {op.collection} ", style).add(f"{op.id} ", "dim")
+        yield line.extend(of_record(op.record)) if isinstance(op, Put) else line
+
+
+def _field(name: str, item: bytes) -> Iterator[Line]:
+    try:
+        value = canon.loads(item)
+    except StatorError as error:
+        value = f"(cannot be read: {error.what})"
+    text = value if isinstance(value, str) else wire.dumps(canon.decode(item), indent=2)
+    shown = escape.lines(text)
+    if len(shown) == 1:
+        yield Line(f"{INDENT}{name}: ", "dim").add(shown[0])
+        return
+    yield Line(f"{INDENT}{name}:", "dim")
+    for line in shown:
+        yield Line(f"{INDENT}  ").add(line)

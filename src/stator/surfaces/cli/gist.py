@@ -1,0 +1,342 @@
+"""The gist: what a commit says, on one line, so that a stranger can read a log like a story."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from stator.errors import StatorError
+from stator.model import canon
+from stator.model.chain import put_item
+from stator.model.commit import Commit, Gone, Large
+from stator.model.delta import Drop, Put
+from stator.model.ids import short
+from stator.model.state import (
+    AppRecord,
+    ArtifactRecord,
+    CallRecord,
+    ChildRecord,
+    DeadEndRecord,
+    DecisionRecord,
+    ErasedRecord,
+    EvictedRecord,
+    FactRecord,
+    FileRecord,
+    FlagRecord,
+    PendingRecord,
+    PlanRecord,
+    PreferenceRecord,
+    Record,
+    RunRecord,
+    ScoreRecord,
+    ScratchRecord,
+    SessionRecord,
+    SpendRecord,
+    TagRecord,
+    ToolRecord,
+    WorkingRecord,
+)
+from stator.surfaces.cli.escape import LINE_MAX
+from stator.surfaces.cli.paint import Line
+
+ARGUMENT_MAX = 60
+"""Characters of one argument of a call."""
+OP_STYLES = {
+    "created": "added",
+    "modified": "changed",
+    "renamed": "changed",
+    "deleted": "removed",
+    "read": "dim",
+    "skipped": "dim",
+}
+
+
+# -- values ---------------------------------------------------------------------------------------
+
+
+def value_of(commit: Commit, name: str) -> Any:
+    """A content field as a value, or a remark in brackets where there is none to show."""
+    item = commit.content.get(name)
+    if isinstance(item, Gone):
+        return f"(erased by @{item.by})"
+    if isinstance(item, Large):
+        return f"({size(item.size)}: stator show @{commit.seq})"
+    try:
+        return commit.value(name, "")
+    except StatorError as error:
+        return f"({error.what})"
+
+
+def brief(value: Any, limit: int = LINE_MAX) -> str:
+    """A value as one line of text: strings as they are, the rest much as JSON would."""
+    if isinstance(value, str):
+        return _cut(" ⏎ ".join(value.split("\n")[:50]).strip() if "\n" in value else value, limit)
+    if value is None or isinstance(value, (bool, int, float)):
+        return {None: "none", True: "yes", False: "no"}.get(value, str(value)[:limit])
+    if isinstance(value, bytes):
+        return f"({size(len(value))} of bytes)"
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{key}: {brief(item, 80)}" for key, item in list(value.items())[:20])
+        return _cut("{" + inner + "}", limit)
+    if isinstance(value, (list, tuple)):
+        return _cut("[" + ", ".join(brief(item, 80) for item in value[:20]) + "]", limit)
+    return _cut(str(value), limit)
+
+
+def recorded(plain: Any) -> str:
+    """A value inside a record, from its recorded form."""
+    try:
+        return brief(canon.from_plain(plain))
+    except StatorError:
+        return brief(plain)
+
+
+def size(count: int) -> str:
+    """1.2 KB"""
+    amount = float(count)
+    for unit in ("B", "KB", "MB", "GB"):
+        if amount < 1000 or unit == "GB":
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return str(count)
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def arguments(value: Any) -> str:
+    """The arguments of a call: `path=auth.py, line=3`."""
+    if not isinstance(value, Mapping):
+        return brief(value, ARGUMENT_MAX * 3) if value != "" else ""
+    return ", ".join(f"{key}={brief(item, ARGUMENT_MAX)}" for key, item in list(value.items())[:12])
+
+
+# -- records --------------------------------------------------------------------------------------
+
+
+def _file(record: FileRecord) -> Line:
+    line = Line(record.op, OP_STYLES.get(record.op, "")).add(" ").add(file_path(record))
+    if record.from_path:
+        line.add(f" from {record.from_path}")
+    if record.how != "recorded":
+        line.add(f" ({record.how})", "dim")
+    return line.add(f" ({record.reason})" if record.reason else "", "dim")
+
+
+def file_path(record: FileRecord) -> str:
+    return record.path
+
+
+def _decision(record: DecisionRecord) -> Line:
+    line = Line(f"{record.topic}: " if record.topic else "", "bold").add(record.what)
+    _because(line, record.why)
+    return line.add(f" (over {', '.join(record.over)})" if record.over else "", "dim")
+
+
+def _because(line: Line, why: str) -> Line:
+    return line.add(f" — {why}" if why else "", "dim")
+
+
+def _plan(record: PlanRecord) -> Line:
+    line = (
+        Line(record.step).add(": ").add(record.status.replace("_", " "), PLAN_STYLES[record.status])
+    )
+    return line.add(
+        f" ({record.detail or record.evidence})" if record.detail or record.evidence else ""
+    )
+
+
+PLAN_STYLES = {
+    "pending": "dim",
+    "in_progress": "changed",
+    "done": "ok",
+    "blocked": "bad",
+    "dropped": "dim",
+}
+
+
+def _call(record: CallRecord) -> Line:
+    line = Line(record.tool).add(" ").status(record.status)
+    line.add(f" ({record.cause})" if record.cause else "").add(f" {short(record.call)}", "id")
+    return line.add(" elsewhere" if record.elsewhere else "", "dim")
+
+
+def _run(record: RunRecord) -> Line:
+    where = f" on {record.host}" if record.host else ""
+    return Line(f"{record.program or 'a driver'}{where}, pid {record.pid}")
+
+
+def _session(record: SessionRecord) -> Line:
+    line = Line(record.name).add(f" · agent {record.agent}" if record.agent else "", "dim")
+    return line.add(" · ", "dim").status(record.status)
+
+
+def _used(record: WorkingRecord) -> Line:
+    return _because(Line(f"{record.kind} {record.name}"), record.detail)
+
+
+_RECORDS: dict[type[Record], Callable[[Any], Line]] = {
+    AppRecord: lambda r: Line(f"{r.name} = {recorded(r.value)}"),
+    ArtifactRecord: lambda r: Line(f"{r.name} v{r.version}").add(f" ({size(r.size)})", "dim"),
+    CallRecord: _call,
+    ChildRecord: lambda r: Line(f"{r.kind} {short(r.session)} ").status(r.status),
+    DeadEndRecord: lambda r: _because(Line(r.what), r.why),
+    DecisionRecord: _decision,
+    ErasedRecord: lambda r: Line(f"(erased by @{r.erased})", "dim"),
+    EvictedRecord: lambda r: Line(f"{r.key} (@{r.seq})"),
+    FactRecord: lambda r: Line(f"{r.name} = {recorded(r.value)}"),
+    FileRecord: _file,
+    FlagRecord: lambda r: _because(
+        Line(f"{r.name}{f' on {r.on}' if r.on else ''}", "doubt"), r.why
+    ),
+    PendingRecord: lambda r: _because(
+        Line(f"{r.what}{f' (waits for {r.on})' if r.on else ''}"), r.why
+    ),
+    PlanRecord: _plan,
+    PreferenceRecord: lambda r: Line(f"{r.name} = {recorded(r.value)}"),
+    RunRecord: _run,
+    ScoreRecord: lambda r: _because(
+        Line(f"{r.name} {r.value / 1000:g}{f' on {r.on}' if r.on else ''}"), r.comment
+    ),
+    ScratchRecord: lambda r: Line(f"{r.name} = {recorded(r.value)}"),
+    SessionRecord: _session,
+    SpendRecord: lambda r: Line(f"{r.amount:,} {r.unit}"),
+    TagRecord: lambda r: Line(r.name, "bold").add(f" → @{r.seq}"),
+    ToolRecord: lambda r: Line(f"{r.name}: {r.uses} uses, {r.failures} failed"),
+    WorkingRecord: _used,
+}
+
+
+def of_record(record: Record) -> Line:
+    """A record on one line."""
+    made = _RECORDS.get(type(record))
+    return made(record) if made is not None else Line(brief(wire_form(record)))
+
+
+def wire_form(record: Record) -> Any:
+    from stator.model.delta import to_plain
+
+    return to_plain(record)
+
+
+# -- commits --------------------------------------------------------------------------------------
+
+
+def of_commit(commit: Commit) -> Line:
+    """A commit on one line."""
+    made = _KINDS.get(commit.kind)
+    return made(commit) if made is not None else _records(commit)
+
+
+def _asked(commit: Commit) -> Line:
+    return Line(brief(value_of(commit, "input")) or "(no prompt)", "user")
+
+
+def _turn_end(commit: Commit) -> Line:
+    line = Line().status(commit.status).add(f" — {commit.cause}" if commit.cause else "")
+    found = value_of(commit, "input")
+    git = found.get("git") if isinstance(found, Mapping) else None
+    if isinstance(git, Mapping):
+        where = f"{git.get('branch') or 'detached'}@{str(git.get('head', ''))[:8]}"
+        line.add(f" · git {where}{', not all committed' if git.get('dirty') else ''}", "dim")
+    return line
+
+
+def _said(commit: Commit) -> Line:
+    return Line(brief(value_of(commit, "output")))
+
+
+def intent(commit: Commit) -> Line:
+    """A call as it was meant: `read_file(path=auth.py)`."""
+    return Line(commit.tool, "bold").add(f"({arguments(value_of(commit, 'input'))})")
+
+
+def _outcome(commit: Commit) -> Line:
+    line = Line(f"{commit.tool} ").status(commit.status)
+    output = value_of(commit, "output")
+    summary = brief(value_of(commit, "output_summary"))
+    if commit.status == "ok":
+        text = summary or (brief(output) if output not in ("", None) else "")
+        return line.add(f" {text}" if text else "", "dim")
+    message = output.get("message", "") if isinstance(output, Mapping) else output
+    said = ": ".join(part for part in (commit.cause, brief(message)) if part)
+    return line.add(f" {said}" if said else "")
+
+
+def _lifecycle(commit: Commit) -> Line:
+    return Line(commit.cause or "", "dim")
+
+
+def _run_of(commit: Commit) -> Line:
+    record = next((op.record for op in commit.delta if _puts(op, "runs")), None)
+    return Line(_run(record).plain if isinstance(record, RunRecord) else commit.cause, "dim")
+
+
+def _open(commit: Commit) -> Line:
+    record = next((op.record for op in commit.delta if _puts(op, "session")), None)
+    if not isinstance(record, SessionRecord):
+        return _records(commit)
+    line = Line(f"session {record.name}{f' · agent {record.agent}' if record.agent else ''}", "dim")
+    if record.parent is not None:
+        line.add(
+            f" · {record.parent.kind} of {short(record.parent.session)} @{record.parent.seq}", "dim"
+        )
+    return line
+
+
+def _erasure(commit: Commit) -> Line:
+    found = value_of(commit, "input")
+    if not isinstance(found, Mapping):
+        return Line(brief(found))
+    if found.get("seq"):
+        fields = ", ".join(map(str, found.get("fields") or [])) or "everything"
+        return Line(f"{fields} of @{found['seq']}")
+    return Line(f"{found.get('collection')} record {found.get('id')}")
+
+
+def _records(commit: Commit) -> Line:
+    """Commits that are what they put."""
+    shown: list[Line] = []
+    for n, op in enumerate(commit.delta):
+        if isinstance(op, Put) and op.collection not in ("spend", "tools"):
+            shown.append(_put(commit, n, op))
+        elif isinstance(op, Drop) and len(commit.delta) == 1:
+            shown.append(Line("taken off", "dim"))
+    line = Line()
+    for place, part in enumerate(shown[:12]):
+        line.add(", " if place else "").extend(part)
+    if not shown:
+        line.add(commit.status).add(f" {commit.cause}" if commit.cause else "")
+    why = brief(value_of(commit, "why"))
+    return _because(line, why)
+
+
+def _put(commit: Commit, n: int, op: Put) -> Line:
+    item = commit.content.get(put_item(n))
+    if isinstance(item, Large):
+        return Line(f"({size(item.size)}: stator show @{commit.seq})", "dim")
+    return of_record(op.record)
+
+
+def _puts(op: Any, collection: str) -> bool:
+    return isinstance(op, Put) and op.collection == collection
+
+
+_KINDS: dict[str, Callable[[Commit], Line]] = {
+    "turn": _asked,
+    "turn_end": _turn_end,
+    "entry": _said,
+    "call": intent,
+    "outcome": _outcome,
+    "settlement": _outcome,
+    "open": _open,
+    "fork": _open,
+    "run": _run_of,
+    "resume": _run_of,
+    "run_end": _lifecycle,
+    "pause": _lifecycle,
+    "close": _lifecycle,
+    "archive": _lifecycle,
+    "erasure": _erasure,
+}

@@ -1,0 +1,510 @@
+"""The SQLite store against the memory store: the same operations must give the same answers.
+
+Random stories over several sessions, forks of forks, erasures, re-appends, contributions and takeovers. Both stores get the same
+ids, clock and salts, so commits must be equal hash by hash; SQLite is flushed, reopened and rebuilt at random, with a tail and
+snapshots so short that both happen all the time.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+)
+
+from stator.errors import StatorError
+from stator.model import chain
+from stator.model.commit import Change, Commit, Draft, Erase, Remove, Upsert
+from stator.model.query import CallQuery, Holder, Lease, SessionQuery
+from stator.model.state import (
+    COLLECTIONS,
+    AppRecord,
+    ApprovalRecord,
+    ArtifactRecord,
+    DecisionRecord,
+    FactRecord,
+    FileRecord,
+    PlanRecord,
+    ScratchRecord,
+    WorkingRecord,
+)
+from stator.store.contract.drive import START, Drafts, Ids, salts
+from stator.store.memory import MemoryStore
+from stator.store.port import Store
+from stator.store.sqlite import SqliteStore, create, projection
+
+TAIL = 7
+SNAP = 4
+
+names = st.sampled_from(["a", "b", "c", "#d", "e\nf", ""])
+paths = st.sampled_from(["a.py", "b.py", "dir/c.py", "#x#"])
+roots = st.sampled_from([".", ".", "/other"])
+digests = st.sampled_from(["", "d1", "d2"])
+topics = st.sampled_from(["", "", "auth", "db"])
+values = st.sampled_from([None, True, 0, 7, 2.5, "text", b"bytes", ["l", {"k": 1}], "x" * 300])
+positions = st.integers(0, 10_000)
+"""Turned into a seq by the length of the log it is asked of."""
+
+facts = st.builds(lambda n, v: Upsert("facts", FactRecord(name=n, value=v)), names, values)
+scratch = st.builds(lambda n, v: Upsert("scratch", ScratchRecord(name=n, value=v)), names, values)
+app = st.builds(lambda n, v: Upsert("app", AppRecord(name=n, value=v)), names, values)
+plans = st.builds(
+    lambda n, s: Upsert("plan", PlanRecord(step=n, status=s)),
+    names,
+    st.sampled_from(["pending", "done"]),
+)
+files = st.builds(
+    lambda p, r, op, a: Upsert("files", FileRecord(path=p, root=r, op=op, after=a)),
+    paths,
+    roots,
+    st.sampled_from(["read", "created", "modified", "deleted"]),
+    digests,
+)
+renames = st.builds(
+    lambda p, q, a: Upsert("files", FileRecord(path=p, from_path=q, op="renamed", after=a)),
+    paths,
+    paths,
+    digests,
+)
+decisions = st.builds(
+    lambda t, w: Upsert("decisions", DecisionRecord(what=w, topic=t)), topics, names
+)
+artifacts = st.builds(lambda n: Upsert("artifacts", ArtifactRecord(name=n)), names)
+uses = st.builds(lambda n: Upsert("working_set", WorkingRecord(name=n, kind="app")), names)
+approvals = st.builds(lambda n: Upsert("approvals", ApprovalRecord(tool=n)), names)
+removals = st.one_of(
+    st.builds(lambda n: Remove("facts", n), names),
+    st.builds(lambda n: Remove("scratch", n), names),
+    st.builds(lambda p: Remove("files", p), paths),
+    st.builds(lambda t: Remove("decisions", t), topics),
+    st.builds(lambda n: Remove("tools", n), st.sampled_from(["sh", "pay"])),
+)
+changes = st.one_of(
+    facts, facts, scratch, app, plans, files, files, renames, decisions, decisions, artifacts, uses,
+    approvals, removals,
+)  # fmt: skip
+
+
+class Stores(RuleBasedStateMachine):
+    """Two stores, one story."""
+
+    sessions: Bundle[str] = Bundle("sessions")
+    calls: Bundle[Draft] = Bundle("calls")
+    drafts: Bundle[Draft] = Bundle("drafts")
+
+    @initialize()
+    def begin(self) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = str(Path(self.folder.name) / "store.db")
+        create(self.path)
+        self.now = START
+        self.steps = 0
+        self.ids = Ids("machine")
+        self.leases: dict[str, Lease] = {}
+        self.open_stores()
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(projection, "TAIL_MAX", TAIL)
+        self.patch.setattr(projection, "SNAP_MIN", SNAP)
+
+    def open_stores(self) -> None:
+        self.sqlite = self.open_sqlite()
+        self.memory = MemoryStore(clock=lambda: self.now, salts=self.salts)
+
+    def open_sqlite(self) -> SqliteStore:
+        return SqliteStore(
+            self.path, durability="relaxed", clock=lambda: self.now, salts=self.salts
+        )
+
+    def salts(self, size: int) -> bytes:
+        """The same for both stores, whoever asked first: they depend on the operation alone."""
+        self.drawn += 1
+        return salts(f"{self.steps}/{self.drawn}")(size)
+
+    def teardown(self) -> None:
+        if hasattr(self, "patch"):
+            self.check_all()
+            self.patch.undo()
+            self.sqlite.close()
+            self.folder.cleanup()
+
+    # -- doing ------------------------------------------------------------------------------------
+
+    def both(self, work: Callable[[Store], Any]) -> Any:
+        """The same operation on both: the same answer, or the same refusal."""
+        self.steps += 1
+        self.now += 1_000
+        answers = []
+        for store in (self.memory, self.sqlite):
+            self.drawn = 0
+            try:
+                answers.append(work(store))
+            except StatorError as error:
+                answers.append(type(error))
+        assert answers[1] == answers[0]
+        return None if isinstance(answers[0], type) else answers[0]
+
+    def epoch(self, session: str) -> int:
+        lease = self.leases.get(session)
+        return lease.epoch if lease else 0
+
+    def append(self, session: str, *drafts: Draft) -> list[Commit]:
+        commits = self.both(lambda store: store.append(session, drafts))
+        return commits or []
+
+    def maker(self, session: str, *, driving: bool = True) -> Drafts:
+        return Drafts(self.ids, session, self.epoch(session) if driving else 0)
+
+    def length(self, session: str) -> int:
+        return self.memory.head(session).seq
+
+    @rule(
+        target=sessions,
+        mode=st.sampled_from(["driven", "recorded"]),
+        project=st.sampled_from(["", "p"]),
+    )
+    def open(self, mode: str, project: str) -> str:
+        session = self.ids("session")
+        draft = Drafts(self.ids, session).open(session[-6:], mode=mode, project=project)
+        self.both(lambda store: store.create([draft]))
+        return session
+
+    @rule(target=sessions, parent=sessions, at=positions)
+    def fork(self, parent: str, at: int) -> str:
+        log = self.memory.commits(parent)
+        point = log[at % len(log)] if at % 3 else log[-1]
+        drafts = Drafts(self.ids, self.ids("session"))
+        record = self.memory.session(parent).record
+        draft = drafts.fork(drafts.session[-6:], record, point)
+        self.both(lambda store: store.create([draft]))
+        return drafts.session
+
+    @rule(session=sessions, take=st.booleans())
+    def acquire(self, session: str, take: bool) -> None:
+        holder = Holder(epoch=0, program="machine")
+        lease = self.both(lambda store: store.acquire(session, holder, take=take))
+        if lease is not None:
+            self.leases[session] = lease
+
+    @rule(session=sessions)
+    def release(self, session: str) -> None:
+        lease = self.leases.get(session)
+        if lease is not None:
+            self.both(lambda store: store.release(lease))
+
+    @rule(target=drafts, session=sessions, prompt=names)
+    def turn(self, session: str, prompt: str) -> Draft:
+        draft = self.maker(session).turn(prompt)
+        self.append(session, draft)
+        return draft
+
+    @rule(target=drafts, session=sessions, status=st.sampled_from(["ok", "ok", "aborted"]))
+    def turn_end(self, session: str, status: str) -> Draft:
+        draft = self.maker(session).turn_end(status)
+        self.append(session, draft)
+        return draft
+
+    @rule(
+        target=drafts,
+        session=sessions,
+        kind=st.sampled_from(["run", "pause", "resume", "resume", "close"]),
+    )
+    def lifecycle(self, session: str, kind: str) -> Draft:
+        draft = self.maker(session).make(kind, cause=kind)
+        self.append(session, draft)
+        return draft
+
+    @rule(
+        target=drafts,
+        session=sessions,
+        text=values,
+        usage=st.sampled_from([None, {"tokens": 3}]),
+        origin=st.sampled_from([None, None, ("hook", "1"), ("hook", "2")]),
+    )
+    def entry(self, session: str, text: Any, usage: Any, origin: Any) -> Draft:
+        draft = self.maker(session).entry(text, usage=usage, origin=origin)
+        self.append(session, draft)
+        return draft
+
+    @rule(
+        target=drafts,
+        session=sessions,
+        change=st.lists(changes, min_size=1, max_size=3),
+        driving=st.booleans(),
+        why=names,
+    )
+    def contribute(self, session: str, change: list[Change], driving: bool, why: str) -> Draft:
+        draft = self.maker(session, driving=driving).make("fact", *change, why=why)
+        self.append(session, draft)
+        return draft
+
+    @rule(
+        target=drafts,
+        session=sessions,
+        several=st.lists(st.lists(changes, max_size=2), min_size=2, max_size=4),
+    )
+    def several(self, session: str, several: list[list[Change]]) -> Draft:
+        make = self.maker(session).make
+        made = [make("fact", *change, cause=str(n)) for n, change in enumerate(several)]
+        self.append(session, *made)
+        return made[-1]
+
+    @rule(
+        target=calls,
+        session=sessions,
+        tool=st.sampled_from(["sh", "pay"]),
+        effect=st.sampled_from(["read", "write"]),
+        value=values,
+    )
+    def call(self, session: str, tool: str, effect: str, value: Any) -> Draft:
+        draft = self.maker(session).call(tool, value, effect=effect)
+        self.append(session, draft)
+        return draft
+
+    @rule(target=calls, session=sessions, call=calls)
+    def again(self, session: str, call: Draft) -> Draft:
+        """Another attempt of a call."""
+        draft = self.maker(session).call(call.tool, call=call.call, attempt=call.attempt + 1)
+        self.append(session, draft)
+        return draft
+
+    @rule(
+        target=drafts,
+        call=calls,
+        session=sessions,
+        elsewhere=st.booleans(),
+        status=st.sampled_from(["ok", "error", "in doubt", "in doubt", "settle"]),
+        change=st.lists(changes, max_size=1),
+    )
+    def outcome(
+        self, call: Draft, session: str, elsewhere: bool, status: str, change: list[Change]
+    ) -> Draft:
+        """In the session of the call, or in some other that may have inherited it."""
+        session = session if elsewhere else call.session
+        maker = self.maker(session)
+        if status == "settle":
+            draft = maker.settle(call)
+        elif status == "in doubt":
+            draft = maker.in_doubt(call)
+        else:
+            draft = maker.outcome(call, status=status)
+        draft = msgspec.structs.replace(draft, changes=tuple(change))
+        self.append(session, draft)
+        return draft
+
+    @rule(
+        target=drafts,
+        session=sessions,
+        at=positions,
+        fields=st.sampled_from([(), (), ("input",), ("why", "output"), ("put0",)]),
+    )
+    def erase(self, session: str, at: int, fields: tuple[str, ...]) -> Draft:
+        seq = at % self.length(session) + 1
+        # The session's own record stays: what its erasure means for the row is not settled.
+        target = self.memory.commits(session, after=seq - 1, upto=seq)[0]
+        if any(op.collection == "session" for op in target.delta) and fields in ((), ("put0",)):
+            fields = ("principal",)
+        draft = self.maker(session, driving=False).make("erasure", Erase(seq=seq, fields=fields))
+        self.append(session, draft)
+        return draft
+
+    @rule(
+        target=drafts,
+        session=sessions,
+        at=positions,
+        collection=st.sampled_from(["facts", "files", "decisions", "calls", "tools"]),
+        then=st.lists(facts, max_size=1),
+    )
+    def erase_record(self, session: str, at: int, collection: str, then: list[Change]) -> Draft:
+        """Erase every put of a record, and perhaps write more in the same append."""
+        puts = [
+            version.op.id
+            for version in self.memory.versions(
+                session, after=0, upto=self.length(session), collections=[collection]
+            )
+        ]
+        wish = Erase(collection=collection, id=puts[at % len(puts)] if puts else "nobody")
+        make = self.maker(session, driving=False).make
+        made = [make("erasure", wish), *(make("fact", change) for change in then)]
+        self.append(session, *made)
+        return made[-1]
+
+    @rule(draft=drafts, why=st.sampled_from(["", "", "", "other"]))
+    def append_again(self, draft: Draft, why: str) -> None:
+        if why:
+            draft = msgspec.structs.replace(draft, trace=why)
+        self.append(draft.session, msgspec.structs.replace(draft, epoch=self.epoch(draft.session)))
+
+    @rule(call=calls)
+    def call_again(self, call: Draft) -> None:
+        self.append(call.session, call)
+
+    @rule(session=sessions, stale=st.booleans())
+    def compare_and_set(self, session: str, stale: bool) -> None:
+        log = self.memory.commits(session)
+        head = log[0].hash if stale else log[-1].hash
+        draft = self.maker(session).fact("cas")
+        self.both(lambda store: store.append(session, [draft], if_head=head))
+
+    # -- what SQLite does to itself ------------------------------------------------------------------
+
+    @rule()
+    def reopen(self) -> None:
+        for lease in self.leases.values():
+            self.both(lambda store, lease=lease: store.release(lease))
+        self.sqlite.close()
+        self.sqlite = self.open_sqlite()
+
+    @rule()
+    def rebuild(self) -> None:
+        self.sqlite.rebuild()
+
+    @rule(call=st.none())
+    def audit(self, call: None) -> None:
+        assert list(self.sqlite.audit()) == []
+
+    @rule(session=sessions, data=names)
+    def another_writer(self, session: str, data: str) -> None:
+        """A second connection to the same file appends."""
+        draft = Drafts(self.ids, session).fact(data, "from elsewhere")
+        first, self.sqlite = self.sqlite, self.open_sqlite()
+        try:
+            self.append(session, draft)
+        finally:
+            self.sqlite.close()
+            self.sqlite = first
+
+    @rule(parent=sessions)
+    def ingest_elsewhere(self, parent: str) -> None:
+        """A session's own commits, read back from SQLite, are what a third store accepts."""
+        other = MemoryStore()
+        seen: list[str] = []
+        record = self.memory.session(parent).record
+        for session in [part.session for part in record.lineage] + [parent]:
+            log = self.sqlite.commits(session)
+            own = [commit for commit in log if commit.session == session]
+            whole = all(isinstance(item, bytes) for item in own[0].content.values())
+            if not whole:
+                return
+            assert other.ingest(own) == len(own)
+            seen.append(session)
+        assert other.commits(parent) == self.memory.commits(parent)
+
+    # -- asking -----------------------------------------------------------------------------------
+
+    @rule(session=sessions, at=positions, limit=st.sampled_from([None, 1, 3]))
+    def look(self, session: str, at: int, limit: int | None) -> None:
+        seq = at % (self.length(session) + 2)
+        for name in COLLECTIONS:
+            self.both(lambda s, name=name: s.entries(session, name, at=seq, limit=limit))
+
+    @rule(session=sessions, after=positions, upto=positions, newest=st.booleans(), n=st.just(3))
+    def page(self, session: str, after: int, upto: int, newest: bool, n: int) -> None:
+        size = self.length(session) + 2
+        a, b = after % size, upto % size
+        for limit in (n, 1000):
+            self.both(
+                lambda s, limit=limit: s.commits(
+                    session, after=a, upto=b, newest_first=newest, limit=limit
+                )
+            )
+            self.both(
+                lambda s, limit=limit: s.turns(
+                    session, after=a % 4, upto=b % 5, newest_first=newest, limit=limit
+                )
+            )
+        self.both(lambda s: s.versions(session, after=a, upto=b))
+        self.both(lambda s: s.versions(session, after=a, upto=b, collections=["files", "calls"]))
+
+    @rule(session=sessions, at=positions, key=names, path=paths)
+    def seek(self, session: str, at: int, key: str, path: str) -> None:
+        seq = at % (self.length(session) + 2)
+        for collection, wanted in (("facts", key), ("files", path), ("tools", "sh")):
+            self.both(lambda s, c=collection, w=wanted: s.find(session, c, w, at=seq))
+            self.both(lambda s, c=collection, w=wanted: s.find(session, c, w))
+        for collection, wanted in (("facts", key), ("files", path)):
+            if not wanted.startswith("#"):
+                self.both(lambda s, c=collection, w=wanted: s.touches(c, w, session=session))
+                self.both(lambda s, c=collection, w=wanted: s.touches(c, w, limit=3))
+                self.both(lambda s, c=collection, w=wanted: s.touches(c, w, project="p"))
+        commit = self.memory.commits(session)[seq % self.length(session)]
+        self.both(lambda s: s.locate(commit.hash[:10]))
+        self.both(lambda s: s.locate(commit.id[-10:], session))
+
+    @rule(
+        session=st.none() | sessions,
+        tool=st.sampled_from([None, "sh"]),
+        statuses=st.sampled_from([(), ("ok",), ("in doubt",), ("started", "error")]),
+        limit=st.sampled_from([1, 2, 100]),
+    )
+    def list_calls(
+        self, session: str | None, tool: str | None, statuses: tuple[str, ...], limit: int
+    ) -> None:
+        query = CallQuery(session=session, tool=tool, statuses=statuses)
+        self.both(lambda store: pages(lambda c: store.calls(query, cursor=c, limit=limit)))
+
+    @rule(limit=st.sampled_from([1, 2, 100]), project=st.sampled_from([None, "p"]))
+    def list_sessions(self, limit: int, project: str | None) -> None:
+        query = SessionQuery(project=project)
+        self.both(lambda store: pages(lambda c: store.sessions(query, cursor=c, limit=limit)))
+
+    @invariant()
+    def heads_agree(self) -> None:
+        if hasattr(self, "memory"):
+            for session in self.all_sessions():
+                self.both(lambda store, session=session: store.head(session))
+
+    def all_sessions(self) -> Sequence[str]:
+        return [row.id for row in self.memory.sessions(SessionQuery()).rows]
+
+    def check_all(self) -> None:
+        """At the end: every answer, before and after a rebuild."""
+        for _ in range(2):
+            assert list(self.sqlite.audit()) == []
+            for session in self.all_sessions():
+                self.check_session(session)
+            self.sqlite.rebuild()
+
+    def check_session(self, session: str) -> None:
+        log = self.both(lambda store: store.commits(session))
+        prev = chain.GENESIS
+        for n, commit in enumerate(log):
+            assert chain.check(commit, prev, n + 1) is None
+            prev = commit.hash
+        self.both(lambda store: store.session(session))
+        self.both(lambda store: store.counts(session))
+        self.both(lambda store: store.turns(session))
+        self.both(lambda store: store.calls(CallQuery(session=session)).rows)
+        self.both(lambda store: store.versions(session, after=0, upto=len(log)))
+        for name in COLLECTIONS:
+            for at in {None, len(log) // 3, 2 * len(log) // 3}:
+                self.both(lambda s, name=name, at=at: s.entries(session, name, at=at))
+
+
+def pages(ask: Callable[[Any], Any]) -> list[Any]:
+    page = ask(None)
+    rows = list(page.rows)
+    while page.cursor is not None:
+        page = ask(page.cursor)
+        rows += page.rows
+    return rows
+
+
+TestStores = Stores.TestCase
+TestStores.settings = settings(
+    max_examples=40,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)

@@ -1,0 +1,615 @@
+"""Bad input to the library (RELIABILITY §5, 1-23): a typed error, nothing written, the store still usable.
+
+The numbers in the headings are those of the catalogue; where its codes differ from `stator.errors`, ours stand here.
+"""
+
+from __future__ import annotations
+
+import enum
+import threading
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from uuid import UUID
+
+import msgspec
+import pytest
+from reliability.support import answers, fact_draft, findings, look, recorded_session
+
+import stator
+from stator.connect import connect
+from stator.errors import InvalidInput, StatorError
+from stator.model.canon import BYTES_MAX, DEPTH_MAX, NODES_MAX
+from stator.model.commit import Draft, Remove, Upsert
+from stator.model.state import FactRecord
+from stator.store.sqlite import SqliteStore
+
+LONE = "a\ud800b"
+
+
+@pytest.fixture
+def session(store):
+    with store.open("main") as session:
+        yield session
+
+
+@pytest.fixture
+def turn(session):
+    turn = session.turn("go")
+    yield turn
+    turn.end()
+
+
+def refuses(session, code: str, action) -> None:
+    """The action fails with that code, the head stays where it was, and the next append works."""
+    before = session.head
+    with pytest.raises(StatorError) as error:
+        action()
+    assert error.value.code == code
+    assert session.head == before
+    session.flag("still alive")
+
+
+def result_of(turn, value):
+    """A value's way through a tool call: what the caller gets, and what the log gives back."""
+    got = turn.call(lambda: value)
+    return got, turn._session.commit("head").value("output")
+
+
+# -- 1: lone surrogates ---------------------------------------------------------------------------
+
+
+def test_a_lone_surrogate_in_a_value_comes_back(session, turn):
+    turn.fact("odd", {LONE: [LONE]})
+    assert session.fact("odd") == {LONE: [LONE]}
+
+
+def test_a_lone_surrogate_in_a_prompt_comes_back(session):
+    with session.turn(LONE):
+        assert session.commit("head").value("input") == LONE
+
+
+def test_a_lone_surrogate_in_arguments_and_results_comes_back(turn):
+    assert result_of(turn, LONE) == (LONE, LONE)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda t: t.fact(LONE, 1),
+        lambda t: t.decide(LONE),
+        lambda t: t.decide("x", topic=LONE),
+        lambda t: t.decide("x", why=LONE),
+        lambda t: t.file(LONE, "read"),
+        lambda t: t.file("x", "read", reason=LONE),
+        lambda t: t.dead_end(LONE),
+        lambda t: t.plan(LONE),
+        lambda t: t.pend(LONE),
+        lambda t: t.use("file", LONE),
+        lambda t: t.note(LONE, 1),
+        lambda t: t.prefer(LONE, 1),
+        lambda t: t.artifact(LONE, "x"),
+        lambda t: t.set(**{LONE: 1}),
+        lambda t: t.call(stator.tool(name=LONE)(lambda: 1)),
+        lambda t: t.say("x", usage={LONE: 1}),
+        lambda t: t._session.flag(LONE),
+        lambda t: t._session.score(LONE, 1),
+        lambda t: t._session.tag(LONE),
+        lambda t: t._session.turn("x", key=LONE) if t.end() is None else None,
+    ],
+)
+def test_a_lone_surrogate_in_a_name_is_kept_or_refused_by_name(session, act):
+    turn = session.turn("go")
+    try:
+        act(turn)
+    except StatorError as error:
+        assert error.code == "E_ENCODING"  # noqa: PT017 - either way is right
+    session.flag("still alive")
+    assert [commit.seq for commit in session.log()] == list(range(1, session.head.seq + 1))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"name": LONE},
+        {"name": "x", "agent": LONE},
+        {"name": "x", "project": LONE},
+        {"name": "x", "tenant": LONE},
+        {"name": "x", "labels": {LONE: "x"}},
+        {"name": "x", "labels": {"x": LONE}},
+        {"name": "x", "aliases": [(LONE, "x")]},
+        {"name": "x", "aliases": [("x", LONE)]},
+    ],
+)
+def test_a_session_with_a_lone_surrogate_is_refused(store, options):
+    with pytest.raises(StatorError) as error:
+        store.open(options.pop("name"), **options)
+    assert error.value.code == "E_ENCODING"
+    assert store.sessions().rows == []
+
+
+# -- 2: NUL ---------------------------------------------------------------------------------------
+
+
+def test_nul_in_text_is_kept_exactly(session, turn):
+    turn.fact("odd", "a\0b")
+    assert session.fact("odd") == "a\0b"
+
+
+@pytest.mark.parametrize("bad", ["", "x", "k_\0" + "0" * 31, "k_" + "0" * 31, "K_" + "0" * 32, 5, None])
+def test_a_bad_commit_id_is_refused(store, session, bad):
+    draft = Draft(id=bad, session=session.id, kind="fact")
+    refuses(session, "E_ID", lambda: store.port.append(session.id, [draft]))
+
+
+@pytest.mark.parametrize("bad", ["", "s_\0" + "0" * 31, "s_" + "f" * 32, "'; DROP TABLE log; --"])
+def test_a_bad_session_id_is_not_found(store, session, bad):
+    draft = fact_draft(store, bad, "x")
+    refuses(session, "E_NOT_FOUND", lambda: store.port.append(bad, [draft]))
+
+
+def test_nul_in_a_path_is_refused(session, turn):
+    refuses(session, "E_INVALID", lambda: turn.file("a\0b", "read"))
+
+
+# -- 3-5: numbers ---------------------------------------------------------------------------------
+
+NOT_NUMBERS = [float("nan"), float("inf"), float("-inf"), 1e400]
+
+
+@pytest.mark.parametrize("value", NOT_NUMBERS, ids=repr)
+def test_what_is_not_a_number_is_no_fact(session, turn, value):
+    refuses(session, "E_NUMBER", lambda: turn.fact("x", [value]))
+
+
+@pytest.mark.parametrize("value", NOT_NUMBERS, ids=repr)
+def test_what_is_not_a_number_is_no_argument(session, turn, value):
+    refuses(session, "E_NUMBER", lambda: turn.call(look, path=value))
+
+
+@pytest.mark.parametrize("value", NOT_NUMBERS, ids=repr)
+def test_what_is_not_a_number_is_no_score(session, value):
+    refuses(session, "E_NUMBER", lambda: session.score("x", value))
+
+
+@pytest.mark.parametrize("value", [1e30, -1e30, 2**60])
+def test_a_score_beyond_what_is_kept_exactly_is_refused(session, value):
+    refuses(session, "E_NUMBER", lambda: session.score("x", value))
+
+
+@pytest.mark.parametrize("value", [float("nan"), -0.1, 1.1, "high", True + 1])
+def test_a_confidence_outside_zero_to_one_is_refused(session, turn, value):
+    refuses(session, "E_INVALID", lambda: turn.decide("x", confidence=value))
+
+
+@pytest.mark.parametrize("value", [2**53, 2**63 - 1, 2**63, -(2**64), 10**30])
+def test_a_big_integer_comes_back(session, turn, value):
+    turn.fact("big", value)
+    assert session.fact("big") == value
+
+
+@pytest.mark.parametrize("value", [-0.0, 0.0, 1.0, 1, True, 5e-324, 1.7976931348623157e308], ids=repr)
+def test_a_number_comes_back_as_the_type_it_was(session, turn, value):
+    turn.fact("n", [value])
+    assert repr(session.fact("n")) == repr([value])
+
+
+# -- 6-11: values ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", [1, None, (1, 2), b"x", 1.5, True])
+def test_a_dict_with_other_keys_than_text_is_refused(session, turn, key):
+    refuses(session, "E_TYPE", lambda: turn.fact("x", {key: 1}))
+
+
+def cyclic():
+    value: list[object] = []
+    value.append({"again": value})
+    return value
+
+
+def nested(depth: int):
+    value: object = 0
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def test_a_value_that_contains_itself_is_refused(session, turn):
+    refuses(session, "E_CYCLE", lambda: turn.fact("x", cyclic()))
+
+
+def test_deep_nesting_is_refused_without_exhausting_the_stack(session, turn):
+    refuses(session, "E_DEPTH", lambda: turn.fact("x", nested(100_000)))
+
+
+def test_deep_arguments_are_refused(session, turn):
+    refuses(session, "E_DEPTH", lambda: turn.call(look, path=nested(DEPTH_MAX + 5)))
+
+
+def test_too_many_values_are_refused(session, turn):
+    refuses(session, "E_SIZE", lambda: turn.fact("x", [0] * (NODES_MAX + 1)))
+
+
+def test_too_many_keys_are_refused(session, turn):
+    refuses(session, "E_SIZE", lambda: turn.fact("x", dict.fromkeys(map(str, range(NODES_MAX + 1)))))
+
+
+def test_too_long_a_text_is_refused(session, turn):
+    refuses(session, "E_SIZE", lambda: turn.fact("x", "x" * (BYTES_MAX + 1)))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"\x00\xff",
+        datetime(2026, 1, 2, 3, 4, 5, 6, UTC),
+        date(2026, 1, 2),
+        Decimal("1.10"),
+        UUID(int=7),
+        (1, (2, 3)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_value_json_lacks_comes_back(turn, value):
+    assert result_of(turn, value) == (value, value)
+
+
+class Plain:
+    pass
+
+
+class Reducible:
+    calls = 0
+
+    def __reduce__(self):
+        Reducible.calls += 1
+        return print, ("loaded",)
+
+    __str__ = __repr__ = __reduce__  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("value", [{1, 2}, frozenset(), object(), Plain(), print, Reducible(), 1j, ...])
+def test_a_value_without_a_recorded_form_is_refused(session, turn, value):
+    refuses(session, "E_TYPE", lambda: turn.fact("x", value))
+
+
+def test_nothing_of_a_refused_value_is_called(session, turn):
+    refuses(session, "E_TYPE", lambda: turn.fact("x", Reducible()))
+    assert Reducible.calls == 0
+
+
+class Hostile(str):
+    def __str__(self):
+        raise AssertionError("called")
+
+    __repr__ = __hash__ = __eq__ = __len__ = encode = __iter__ = __str__  # type: ignore[assignment]
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+class Size(enum.StrEnum):
+    SMALL = "small"
+
+
+def test_a_hostile_str_is_recorded_as_the_text_it_is(session, turn):
+    turn.fact("x", [Hostile("plain")])
+    assert session.fact("x") == ["plain"]
+
+
+def test_a_text_enum_is_recorded_as_text(session, turn):
+    turn.fact("x", Size.SMALL)
+    assert type(session.fact("x")) is str
+
+
+def test_another_enum_is_refused(session, turn):
+    refuses(session, "E_TYPE", lambda: turn.fact("x", Colour.RED))
+
+
+def test_a_result_without_a_recorded_form_is_said_to_have_ended_ok(session, turn):
+    with pytest.raises(StatorError) as error:
+        turn.call(object)
+    assert error.value.code == "E_TYPE"
+    assert session.calls()[0].status == "ok"
+
+
+# -- 12, 13: names --------------------------------------------------------------------------------
+
+
+def test_composed_and_decomposed_keys_stay_apart(session, turn):
+    turn.fact("x", {"é": 1, "e\u0301": 2})
+    assert session.fact("x") == {"é": 1, "e\u0301": 2}
+
+
+@pytest.mark.parametrize("name", ["", " ", "\t\n", "x" * 10_000, "a\0b", None, 5, b"x"])
+def test_a_name_that_is_none_is_refused(store, name):
+    with pytest.raises(InvalidInput):
+        store.open(name)
+    assert store.sessions().rows == []
+
+
+@pytest.mark.parametrize(
+    "name", ["../x", "CON", "🙂", "-rf", "a/b", "'; DROP TABLE session; --", "last", "head", "%s", "x" * 300]
+)
+def test_a_name_is_free_text(store, name):
+    with store.open(name) as session:
+        assert session.name == name
+
+
+# -- 14-19: the wrong moment ----------------------------------------------------------------------
+
+
+def test_a_closed_session_takes_no_turn(store):
+    with store.open("main") as session:
+        session.close()
+        with pytest.raises(StatorError) as error:
+            session.turn("more")
+    assert error.value.code == "E_STATE"
+
+
+@pytest.mark.parametrize("kind", ["fact", "turn", "call", "entry", "decision"])
+def test_a_closed_session_takes_nothing_but_the_closed_list(store, kind):
+    with store.open("main") as session:
+        session.close()
+        before = session.head
+        lease = store.port.acquire(session.id, store._holder())
+        draft = Draft(
+            id=store.context.mint("commit"), session=session.id, kind=kind, epoch=lease.epoch
+        )
+        with pytest.raises(StatorError) as error:
+            store.port.append(session.id, [draft])
+        store.port.release(lease)
+    assert (error.value.code, session.head) == ("E_STATE", before)
+
+
+def test_a_stale_head_is_refused_with_the_head_that_is_there(store, session):
+    stale = session.head.hash
+    session.flag("moved")
+    draft = fact_draft(store, session.id, "x")
+    with pytest.raises(stator.errors.HeadMoved) as error:
+        store.port.append(session.id, [draft], if_head=stale)
+    assert error.value.head == session.head.hash
+
+
+def test_a_head_that_is_there_is_accepted(store, session):
+    draft = fact_draft(store, session.id, "x")
+    store.port.append(session.id, [draft], if_head=session.head.hash)
+    assert session.fact("x") == 0
+
+
+def test_a_commit_id_with_another_body_is_refused(store, session):
+    draft = fact_draft(store, session.id, "x", 1)
+    store.port.append(session.id, [draft])
+    other = fact_draft(store, session.id, "x", 2, id=draft.id)
+    refuses(session, "E_IDEMPOTENCY", lambda: store.port.append(session.id, [other]))
+
+
+def test_a_commit_id_of_another_session_is_refused(store, session):
+    other = recorded_session(store, "other")
+    draft = fact_draft(store, other, "x", 1)
+    store.port.append(other, [draft])
+    same = fact_draft(store, session.id, "x", 1, id=draft.id)
+    refuses(session, "E_IDEMPOTENCY", lambda: store.port.append(session.id, [same]))
+
+
+def test_the_same_commit_again_is_answered_and_not_written(store, session):
+    draft = fact_draft(store, session.id, "x", 1)
+    first = store.port.append(session.id, [draft])
+    before = session.head
+    assert store.port.append(session.id, [draft]) == first
+    assert session.head == before
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [
+        {"tokens": 0}, {"tokens": -1}, {"tokens": 2**53}, {"tokens": 1.5}, {"tokens": True},
+        {"tokens": "1"}, {"hours": 1}, {"": 1}, {5: 1},
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_a_budget_that_makes_no_sense_is_refused(store, budget):
+    with pytest.raises(StatorError) as error:
+        store.open("main", budget=budget)
+    assert error.value.code == "E_BUDGET"
+    assert store.sessions().rows == []
+
+
+def test_a_turn_inside_a_turn_is_refused(session, turn):
+    refuses(session, "E_TURN", lambda: session.turn("another"))
+
+
+def test_a_turn_that_ended_takes_nothing(session):
+    with session.turn("go") as turn:
+        turn.end()
+        refuses(session, "E_TURN", lambda: turn.fact("x", 1))
+
+
+def test_ending_a_turn_that_is_not_open_is_refused(store, session):
+    draft = session._draft("turn_end", status="ok")
+    refuses(session, "E_TURN", lambda: store.port.append(session.id, [draft]))
+
+
+def test_removing_what_is_not_there_is_refused(session, turn):
+    refuses(session, "E_DELTA", lambda: turn.pend("never said", done=True))
+
+
+def test_an_outcome_without_a_call_is_refused(store, session):
+    draft = session._draft("outcome", call=store.context.mint("call"), status="ok")
+    refuses(session, "E_DELTA", lambda: store.port.append(session.id, [draft]))
+
+
+def test_a_settlement_without_a_call_is_refused(store, session):
+    draft = session._draft("settlement", call=store.context.mint("call"), status="ok")
+    refuses(session, "E_DELTA", lambda: store.port.append(session.id, [draft]))
+
+
+def test_an_unknown_kind_is_refused(store, session):
+    draft = session._draft("miracle")
+    refuses(session, "E_INVALID", lambda: store.port.append(session.id, [draft]))
+
+
+def test_a_change_to_an_unknown_collection_is_refused(store, session):
+    draft = session._draft("fact", changes=(Upsert("miracles", FactRecord(name="x")),))
+    refuses(session, "E_INVALID", lambda: store.port.append(session.id, [draft]))
+
+
+def test_removing_from_an_unknown_collection_is_refused(store, session):
+    draft = session._draft("fact", changes=(Remove("miracles", "x"),))
+    with pytest.raises(InvalidInput):
+        store.port.append(session.id, [draft])
+    session.flag("still alive")
+
+
+def test_a_draft_for_another_session_is_refused(store, session):
+    draft = fact_draft(store, store.context.mint("session"), "x")
+    refuses(session, "E_INVALID", lambda: store.port.append(session.id, [draft]))
+
+
+def test_one_bad_draft_keeps_its_good_neighbours_out(store, session):
+    good, bad = fact_draft(store, session.id, "x"), fact_draft(store, session.id, "y", {1: 2})
+    refuses(session, "E_TYPE", lambda: store.port.append(session.id, [good, bad]))
+    assert session.fact("x") is None
+
+
+def test_a_batch_with_a_bad_end_records_nothing(session, turn):
+    def batch():
+        with turn.batch():
+            turn.fact("x", 1)
+            turn.fact("y", float("nan"))
+
+    refuses(session, "E_NUMBER", batch)
+    assert session.fact("x") is None
+
+
+# -- 20-22: threads, and callbacks that raise -----------------------------------------------------
+
+
+def test_a_store_may_be_used_from_another_thread(session, turn):
+    thread = threading.Thread(target=lambda: turn.fact("x", 1))
+    thread.start()
+    thread.join()
+    assert session.fact("x") == 1
+
+
+class Moody:
+    """A clock that fails when told to."""
+
+    broken = False
+
+    def __call__(self) -> int:
+        if self.broken:
+            raise RuntimeError("no time")
+        return 1
+
+
+def test_a_callback_that_raises_in_the_transaction_rolls_it_back(path):
+    connect(path, project="test").close()
+    clock = Moody()
+    with connect(path, project="test") as front, SqliteStore(str(path), clock=clock) as port:
+        session = recorded_session(front, "main")
+        before = front.port.head(session)
+        clock.broken = True
+        with pytest.raises(RuntimeError):
+            port.append(session, [fact_draft(front, session, "x")])
+        assert front.port.head(session) == before
+        clock.broken = False
+        assert port.append(session, [fact_draft(front, session, "y")])[0].seq == before.seq + 1
+
+
+# -- any argument of any method -------------------------------------------------------------------
+
+ODD = [5, 1.5, True, None, b"bytes", ["list"], {"a": 1}, object(), LONE, "\0", "x" * 5000, -1, float("nan")]
+
+ARGUMENTS = {
+    "decide": ("what topic why over confidence factors supersedes", {"what": "w"}),
+    "file": ("path op before after from_path how reason why", {"path": "p", "op": "read"}),
+    "fact": ("name value verified why", {"name": "n", "value": 1}),
+    "prefer": ("name value why", {"name": "n", "value": 1}),
+    "dead_end": ("what why", {"what": "w"}),
+    "plan": ("step status detail evidence order why", {"step": "s"}),
+    "artifact": ("name content media_type why", {"name": "n", "content": "c"}),
+    "say": ("said actor usage why", {"said": "s"}),
+    "pend": ("what on why done", {"what": "w"}),
+    "use": ("kind name detail", {"kind": "file", "name": "n"}),
+    "note": ("name value", {"name": "n", "value": 1}),
+    "abort": ("why", {}),
+}
+SESSION_ARGUMENTS = {
+    "tag": ("name at", {"name": "n"}),
+    "score": ("name value on comment", {"name": "n", "value": 1}),
+    "flag": ("name on why", {"name": "n"}),
+    "turn": ("prompt key", {}),
+    "pause": ("reason", {}),
+    "close": ("reason", {}),
+    "fork": ("at name", {}),
+}
+OPTIONS = "agent project tenant labels budget aliases app_version busy".split()
+
+
+def cases(table):
+    return [(method, name) for method, (names, _) in table.items() for name in names.split()]
+
+
+def sound(store, path) -> list[str]:
+    """Whether everything can still be read, and verifies."""
+    answers(store)
+    for row in store.sessions().rows:
+        store.read(row.id).state()
+    return findings(path)
+
+
+@pytest.mark.parametrize(("method", "name"), cases(ARGUMENTS))
+def test_an_odd_argument_of_a_turn_is_recorded_readably_or_refused(store, path, method, name):
+    with store.open("main") as session:
+        for value in ODD:
+            turn = session.turn("go")
+            try:
+                getattr(turn, method)(**{**ARGUMENTS[method][1], name: value})
+            except StatorError:
+                pass
+            turn.end()
+        assert sound(store, path) == []
+
+
+@pytest.mark.parametrize(("method", "name"), cases(SESSION_ARGUMENTS))
+def test_an_odd_argument_of_a_session_is_recorded_readably_or_refused(store, path, method, name):
+    for value in ODD:
+        with store.open("main") as session:
+            try:
+                made = getattr(session, method)(**{**SESSION_ARGUMENTS[method][1], name: value})
+            except StatorError:
+                continue
+            if method == "turn":
+                made.end()
+    assert sound(store, path) == []
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_an_odd_option_of_open_is_recorded_readably_or_refused(store, path, name):
+    for number, value in enumerate([*ODD, {1: 2}, [1], [("a",)], [("a", "b", "c")], [(1, 2)]]):
+        try:
+            with store.open(f"s{number}", **{name: value}):
+                pass
+        except StatorError:
+            pass
+    assert sound(store, path) == []
+
+
+DRAFT_FIELDS = [field for field in Draft.__struct_fields__ if field not in ("id", "session", "kind")]
+
+
+@pytest.mark.parametrize("field", DRAFT_FIELDS)
+def test_an_odd_field_of_a_draft_is_recorded_readably_or_refused(store, path, field):
+    session = recorded_session(store, "main")
+    for kind in ("fact", "raw", "entry"):
+        for value in [*ODD, (), (1,), ("a", "b"), (b"x", 1)]:
+            draft = fact_draft(store, session, "x")
+            draft = msgspec.structs.replace(draft, kind=kind, **{field: value})
+            try:
+                store.port.append(session, [draft])
+            except StatorError:
+                pass
+    store.port.append(session, [fact_draft(store, session, "last")])
+    assert sound(store, path) == []
