@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,8 @@ class Stator(Peer):
         self._path = directory / "stator.db"
         redact = options.get("redaction", True)
         self._store = connect(self._path, durability=durability, redact=redact, project="bench")  # type: ignore[arg-type]
+        # The work tree is the benchmark's own folder: no git there to ask at turn end.
+        self._store.context = replace(self._store.context, root=str(directory))
         self._sessions: dict[str, Session[Any]] = {}
         self._views: dict[str, SessionView] = {}
 

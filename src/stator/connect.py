@@ -127,7 +127,7 @@ def nearest_folder(start: Path | None = None) -> Path | None:
     """The nearest `.stator` folder upward that holds a store."""
     here = (start or Path.cwd()).absolute()
     for folder in (here, *here.parents):
-        if (folder / FOLDER / FILE).exists():
+        if os.path.exists(folder / FOLDER / FILE):
             return folder / FOLDER
     return None
 
@@ -166,10 +166,10 @@ def project_root(start: Path | None = None) -> Path:
     """The folder a project is: where `.stator` is, else the git root, else the working folder."""
     here = (start or Path.cwd()).absolute()
     for folder in (here, *here.parents):
-        if (folder / FOLDER / PROJECT_FILE).exists():
+        if os.path.exists(folder / FOLDER / PROJECT_FILE):
             return folder
     for folder in (here, *here.parents):
-        if (folder / ".git").exists():
+        if os.path.exists(folder / ".git"):
             return folder
     return here
 

@@ -7,6 +7,7 @@ snapshots so short that both happen all the time.
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
     invariant,
+    multiple,
     rule,
 )
 
@@ -97,30 +99,56 @@ changes = st.one_of(
 )  # fmt: skip
 
 
+usages = st.sampled_from([None, None, {"tokens": 3}, {"tokens": 1, "money:usd": 5}])
+origins = st.sampled_from([None, None, ("hook", "1"), ("hook", "2")])
+tools = st.sampled_from(["sh", "pay"])
+endings = st.sampled_from(["ok", "error", "in doubt", "in doubt", "settle"])
+collections = st.sampled_from(["facts", "files", "decisions", "calls", "tools", "plan"])
+several = st.lists(changes, min_size=1, max_size=3)
+
+steps = st.one_of(
+    st.tuples(st.just("contribute"), several, names),
+    st.tuples(st.just("contribute"), several, names),
+    st.tuples(st.just("turn"), names),
+    st.tuples(st.just("turn_end"), st.sampled_from(["ok", "aborted"])),
+    st.tuples(st.just("entry"), values, usages, origins),
+    st.tuples(st.just("call"), tools, st.sampled_from(["read", "write"]), values),
+    st.tuples(st.just("outcome"), positions, endings, st.lists(changes, max_size=1)),
+    st.tuples(st.just("again"), positions),
+    st.tuples(
+        st.just("erase"),
+        positions,
+        st.sampled_from([(), (), ("input",), ("why", "output"), ("put0",)]),
+    ),
+    st.tuples(st.just("erase_record"), positions, collections, st.lists(facts, max_size=1)),
+    st.tuples(st.just("lifecycle"), st.sampled_from(["run", "pause", "resume", "close"])),
+    st.tuples(st.just("together"), st.lists(several, min_size=2, max_size=4)),
+)
+"""One append: the name of a method of `Stores` and what it is given."""
+
+
 class Stores(RuleBasedStateMachine):
     """Two stores, one story."""
 
     sessions: Bundle[str] = Bundle("sessions")
-    calls: Bundle[Draft] = Bundle("calls")
     drafts: Bundle[Draft] = Bundle("drafts")
 
-    @initialize()
-    def begin(self) -> None:
+    @initialize(target=sessions, modes=st.sampled_from([("recorded",), ("driven", "recorded")]))
+    def begin(self, modes: tuple[str, ...]) -> Any:
         self.folder = tempfile.TemporaryDirectory()
         self.path = str(Path(self.folder.name) / "store.db")
         create(self.path)
         self.now = START
         self.steps = 0
+        self.drawn = 0
         self.ids = Ids("machine")
         self.leases: dict[str, Lease] = {}
-        self.open_stores()
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(projection, "TAIL_MAX", TAIL)
         self.patch.setattr(projection, "SNAP_MIN", SNAP)
-
-    def open_stores(self) -> None:
         self.sqlite = self.open_sqlite()
         self.memory = MemoryStore(clock=lambda: self.now, salts=self.salts)
+        return multiple(*(self.open_session(mode) for mode in modes))
 
     def open_sqlite(self) -> SqliteStore:
         return SqliteStore(
@@ -133,11 +161,13 @@ class Stores(RuleBasedStateMachine):
         return salts(f"{self.steps}/{self.drawn}")(size)
 
     def teardown(self) -> None:
-        if hasattr(self, "patch"):
-            self.check_all()
-            self.patch.undo()
-            self.sqlite.close()
-            self.folder.cleanup()
+        if hasattr(self, "memory"):
+            try:
+                self.check_all()
+            finally:
+                self.patch.undo()
+                self.sqlite.close()
+                self.folder.cleanup()
 
     # -- doing ------------------------------------------------------------------------------------
 
@@ -155,19 +185,123 @@ class Stores(RuleBasedStateMachine):
         assert answers[1] == answers[0]
         return None if isinstance(answers[0], type) else answers[0]
 
-    def epoch(self, session: str) -> int:
-        lease = self.leases.get(session)
-        return lease.epoch if lease else 0
-
-    def append(self, session: str, *drafts: Draft) -> list[Commit]:
-        commits = self.both(lambda store: store.append(session, drafts))
-        return commits or []
+    def append(self, session: str, *drafts: Draft) -> Draft:
+        self.both(lambda store: store.append(session, drafts))
+        return drafts[-1]
 
     def maker(self, session: str, *, driving: bool = True) -> Drafts:
-        return Drafts(self.ids, session, self.epoch(session) if driving else 0)
+        lease = self.leases.get(session) if driving else None
+        return Drafts(self.ids, session, lease.epoch if lease else 0)
 
     def length(self, session: str) -> int:
         return self.memory.head(session).seq
+
+    def drive(self, session: str, take: bool = False) -> None:
+        holder = Holder(epoch=0, program="machine")
+        lease = self.both(lambda store: store.acquire(session, holder, take=take))
+        if lease is not None:
+            self.leases[session] = lease
+
+    def open_session(self, mode: str, project: str = "") -> str:
+        session = self.ids("session")
+        draft = Drafts(self.ids, session).open(session[-6:], mode=mode, project=project)
+        self.both(lambda store: store.create([draft]))
+        if mode == "driven":
+            self.drive(session)
+        return session
+
+    # -- appends, drawn by `steps` -------------------------------------------------------------------
+
+    def contribute(self, session: str, change: list[Change], why: str) -> Draft:
+        """With or without a lease."""
+        maker = self.maker(session, driving=bool(why))
+        return self.append(session, maker.make("fact", *change, why=why))
+
+    def together(self, session: str, parts: list[list[Change]]) -> Draft:
+        make = self.maker(session, driving=False).make
+        return self.append(session, *(make("fact", *part, cause=str(n)) for n, part in enumerate(parts)))
+
+    def turn(self, session: str, prompt: str) -> Draft:
+        return self.append(session, self.maker(session).turn(prompt))
+
+    def turn_end(self, session: str, status: str) -> Draft:
+        return self.append(session, self.maker(session).turn_end(status))
+
+    def lifecycle(self, session: str, kind: str) -> Draft:
+        return self.append(session, self.maker(session).make(kind, cause=kind))
+
+    def entry(self, session: str, text: Any, usage: Any, origin: Any) -> Draft:
+        return self.append(session, self.maker(session).entry(text, usage=usage, origin=origin))
+
+    def call(self, session: str, tool: str, effect: str, value: Any) -> Draft:
+        return self.append(session, self.maker(session).call(tool, value, effect=effect))
+
+    def some_call(self, session: str, at: int, kinds: tuple[str, ...]) -> Commit | None:
+        """A call this session can see, inherited ones too."""
+        seen = [c for c in self.memory.commits(session) if c.kind in kinds]
+        return seen[-1 - at % len(seen)] if seen else None
+
+    def again(self, session: str, at: int) -> Draft | None:
+        """Another attempt of a call, whatever became of the one before."""
+        call = self.some_call(session, at, ("call",))
+        if call is None:
+            return None
+        maker = self.maker(session)
+        return self.append(session, maker.call(call.tool, call=call.call, attempt=call.attempt + 1))
+
+    def outcome(self, session: str, at: int, status: str, change: list[Change]) -> Draft | None:
+        """Of any call, settled or not: both stores must say the same."""
+        standing = {entry.key for entry in self.memory.entries(session, "calls")}
+        calls = [c for c in self.memory.commits(session) if c.kind == "call"]
+        open_calls = [c for c in calls if c.call in standing] or calls
+        if not open_calls:
+            return None
+        call, maker = open_calls[-1 - at % len(open_calls)], self.maker(session)
+        if status == "settle":
+            draft = maker.settle(call)
+        elif status == "in doubt":
+            draft = maker.in_doubt(call)
+        else:
+            draft = maker.outcome(call, status=status)
+        return self.append(session, msgspec.structs.replace(draft, changes=tuple(change)))
+
+    def erase(self, session: str, at: int, fields: tuple[str, ...]) -> Draft:
+        seq = self.length(session) - at % min(12, self.length(session))
+        # The session's own record stays: what its erasure means for the row is not settled.
+        target = self.memory.commits(session, after=seq - 1, upto=seq)[0]
+        if any(op.collection == "session" for op in target.delta) and fields in ((), ("put0",)):
+            fields = ("principal",)
+        make = self.maker(session, driving=False).make
+        return self.append(session, make("erasure", Erase(seq=seq, fields=fields)))
+
+    def erase_record(self, session: str, at: int, collection: str, then: list[Change]) -> Draft:
+        """Erase every put of a record, and perhaps write more in the same append."""
+        low = self.memory.session(session).record.lineage
+        versions = self.memory.versions(
+            session,
+            after=low[-1].upto if low and at % 3 else 0,
+            upto=self.length(session),
+            collections=[collection],
+        )
+        found = [version.op.id for version in versions]
+        wish = Erase(collection=collection, id=found[at % len(found)] if found else "nobody")
+        make = self.maker(session, driving=False).make
+        return self.append(
+            session, make("erasure", wish), *(make("fact", change) for change in then)
+        )
+
+    # -- rules ------------------------------------------------------------------------------------
+
+    @rule(target=drafts, session=sessions, story=st.lists(steps, min_size=2, max_size=12))
+    def tell(self, session: str, story: list[tuple[Any, ...]]) -> Any:
+        """Several appends to one session."""
+        made = [getattr(self, name)(session, *rest) for name, *rest in story]
+        return multiple(*(draft for draft in made if draft is not None))
+
+    @rule(target=drafts, session=sessions, story=st.lists(steps, min_size=2, max_size=12))
+    def tell_more(self, session: str, story: list[tuple[Any, ...]]) -> Any:
+        """The same again, so that stories are told more often than questions are asked."""
+        return self.tell(session, story)
 
     @rule(
         target=sessions,
@@ -175,27 +309,29 @@ class Stores(RuleBasedStateMachine):
         project=st.sampled_from(["", "p"]),
     )
     def open(self, mode: str, project: str) -> str:
-        session = self.ids("session")
-        draft = Drafts(self.ids, session).open(session[-6:], mode=mode, project=project)
-        self.both(lambda store: store.create([draft]))
-        return session
+        return self.open_session(mode, project)
 
-    @rule(target=sessions, parent=sessions, at=positions)
-    def fork(self, parent: str, at: int) -> str:
+    @rule(
+        targets=(sessions,),
+        parent=sessions,
+        at=positions,
+        story=st.lists(steps, min_size=1, max_size=8),
+    )
+    def fork(self, parent: str, at: int, story: list[tuple[Any, ...]]) -> str:
         log = self.memory.commits(parent)
-        point = log[at % len(log)] if at % 3 else log[-1]
+        point = log[-1 - at % min(len(log), 15)]
         drafts = Drafts(self.ids, self.ids("session"))
         record = self.memory.session(parent).record
         draft = drafts.fork(drafts.session[-6:], record, point)
         self.both(lambda store: store.create([draft]))
+        if record.mode == "driven":
+            self.drive(drafts.session)
+        self.tell(drafts.session, story)
         return drafts.session
 
     @rule(session=sessions, take=st.booleans())
     def acquire(self, session: str, take: bool) -> None:
-        holder = Holder(epoch=0, program="machine")
-        lease = self.both(lambda store: store.acquire(session, holder, take=take))
-        if lease is not None:
-            self.leases[session] = lease
+        self.drive(session, take)
 
     @rule(session=sessions)
     def release(self, session: str) -> None:
@@ -203,152 +339,11 @@ class Stores(RuleBasedStateMachine):
         if lease is not None:
             self.both(lambda store: store.release(lease))
 
-    @rule(target=drafts, session=sessions, prompt=names)
-    def turn(self, session: str, prompt: str) -> Draft:
-        draft = self.maker(session).turn(prompt)
-        self.append(session, draft)
-        return draft
-
-    @rule(target=drafts, session=sessions, status=st.sampled_from(["ok", "ok", "aborted"]))
-    def turn_end(self, session: str, status: str) -> Draft:
-        draft = self.maker(session).turn_end(status)
-        self.append(session, draft)
-        return draft
-
-    @rule(
-        target=drafts,
-        session=sessions,
-        kind=st.sampled_from(["run", "pause", "resume", "resume", "close"]),
-    )
-    def lifecycle(self, session: str, kind: str) -> Draft:
-        draft = self.maker(session).make(kind, cause=kind)
-        self.append(session, draft)
-        return draft
-
-    @rule(
-        target=drafts,
-        session=sessions,
-        text=values,
-        usage=st.sampled_from([None, {"tokens": 3}]),
-        origin=st.sampled_from([None, None, ("hook", "1"), ("hook", "2")]),
-    )
-    def entry(self, session: str, text: Any, usage: Any, origin: Any) -> Draft:
-        draft = self.maker(session).entry(text, usage=usage, origin=origin)
-        self.append(session, draft)
-        return draft
-
-    @rule(
-        target=drafts,
-        session=sessions,
-        change=st.lists(changes, min_size=1, max_size=3),
-        driving=st.booleans(),
-        why=names,
-    )
-    def contribute(self, session: str, change: list[Change], driving: bool, why: str) -> Draft:
-        draft = self.maker(session, driving=driving).make("fact", *change, why=why)
-        self.append(session, draft)
-        return draft
-
-    @rule(
-        target=drafts,
-        session=sessions,
-        several=st.lists(st.lists(changes, max_size=2), min_size=2, max_size=4),
-    )
-    def several(self, session: str, several: list[list[Change]]) -> Draft:
-        make = self.maker(session).make
-        made = [make("fact", *change, cause=str(n)) for n, change in enumerate(several)]
-        self.append(session, *made)
-        return made[-1]
-
-    @rule(
-        target=calls,
-        session=sessions,
-        tool=st.sampled_from(["sh", "pay"]),
-        effect=st.sampled_from(["read", "write"]),
-        value=values,
-    )
-    def call(self, session: str, tool: str, effect: str, value: Any) -> Draft:
-        draft = self.maker(session).call(tool, value, effect=effect)
-        self.append(session, draft)
-        return draft
-
-    @rule(target=calls, session=sessions, call=calls)
-    def again(self, session: str, call: Draft) -> Draft:
-        """Another attempt of a call."""
-        draft = self.maker(session).call(call.tool, call=call.call, attempt=call.attempt + 1)
-        self.append(session, draft)
-        return draft
-
-    @rule(
-        target=drafts,
-        call=calls,
-        session=sessions,
-        elsewhere=st.booleans(),
-        status=st.sampled_from(["ok", "error", "in doubt", "in doubt", "settle"]),
-        change=st.lists(changes, max_size=1),
-    )
-    def outcome(
-        self, call: Draft, session: str, elsewhere: bool, status: str, change: list[Change]
-    ) -> Draft:
-        """In the session of the call, or in some other that may have inherited it."""
-        session = session if elsewhere else call.session
-        maker = self.maker(session)
-        if status == "settle":
-            draft = maker.settle(call)
-        elif status == "in doubt":
-            draft = maker.in_doubt(call)
-        else:
-            draft = maker.outcome(call, status=status)
-        draft = msgspec.structs.replace(draft, changes=tuple(change))
-        self.append(session, draft)
-        return draft
-
-    @rule(
-        target=drafts,
-        session=sessions,
-        at=positions,
-        fields=st.sampled_from([(), (), ("input",), ("why", "output"), ("put0",)]),
-    )
-    def erase(self, session: str, at: int, fields: tuple[str, ...]) -> Draft:
-        seq = at % self.length(session) + 1
-        # The session's own record stays: what its erasure means for the row is not settled.
-        target = self.memory.commits(session, after=seq - 1, upto=seq)[0]
-        if any(op.collection == "session" for op in target.delta) and fields in ((), ("put0",)):
-            fields = ("principal",)
-        draft = self.maker(session, driving=False).make("erasure", Erase(seq=seq, fields=fields))
-        self.append(session, draft)
-        return draft
-
-    @rule(
-        target=drafts,
-        session=sessions,
-        at=positions,
-        collection=st.sampled_from(["facts", "files", "decisions", "calls", "tools"]),
-        then=st.lists(facts, max_size=1),
-    )
-    def erase_record(self, session: str, at: int, collection: str, then: list[Change]) -> Draft:
-        """Erase every put of a record, and perhaps write more in the same append."""
-        puts = [
-            version.op.id
-            for version in self.memory.versions(
-                session, after=0, upto=self.length(session), collections=[collection]
-            )
-        ]
-        wish = Erase(collection=collection, id=puts[at % len(puts)] if puts else "nobody")
-        make = self.maker(session, driving=False).make
-        made = [make("erasure", wish), *(make("fact", change) for change in then)]
-        self.append(session, *made)
-        return made[-1]
-
-    @rule(draft=drafts, why=st.sampled_from(["", "", "", "other"]))
-    def append_again(self, draft: Draft, why: str) -> None:
-        if why:
-            draft = msgspec.structs.replace(draft, trace=why)
-        self.append(draft.session, msgspec.structs.replace(draft, epoch=self.epoch(draft.session)))
-
-    @rule(call=calls)
-    def call_again(self, call: Draft) -> None:
-        self.append(call.session, call)
+    @rule(draft=drafts, trace=st.sampled_from(["", "", "", "other"]))
+    def append_again(self, draft: Draft, trace: str) -> None:
+        if trace:
+            draft = msgspec.structs.replace(draft, trace=trace)
+        self.append(draft.session, draft)
 
     @rule(session=sessions, stale=st.booleans())
     def compare_and_set(self, session: str, stale: bool) -> None:
@@ -370,8 +365,8 @@ class Stores(RuleBasedStateMachine):
     def rebuild(self) -> None:
         self.sqlite.rebuild()
 
-    @rule(call=st.none())
-    def audit(self, call: None) -> None:
+    @rule()
+    def audit(self) -> None:
         assert list(self.sqlite.audit()) == []
 
     @rule(session=sessions, data=names)
@@ -503,8 +498,9 @@ def pages(ask: Callable[[Any], Any]) -> list[Any]:
 
 TestStores = Stores.TestCase
 TestStores.settings = settings(
-    max_examples=40,
+    max_examples=int(os.environ.get("STATOR_EXAMPLES", 40)),
     stateful_step_count=40,
     deadline=None,
+    report_multiple_bugs=False,
     suppress_health_check=list(HealthCheck),
 )

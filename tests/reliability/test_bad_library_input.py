@@ -60,7 +60,7 @@ def result_of(turn, value):
 
 def test_a_lone_surrogate_in_a_value_comes_back(session, turn):
     turn.fact("odd", {LONE: [LONE]})
-    assert session.fact("odd") == {LONE: [LONE]}
+    assert session.facts().get("odd") == {LONE: [LONE]}
 
 
 def test_a_lone_surrogate_in_a_prompt_comes_back(session):
@@ -132,7 +132,7 @@ def test_a_session_with_a_lone_surrogate_is_refused(store, options):
 
 def test_nul_in_text_is_kept_exactly(session, turn):
     turn.fact("odd", "a\0b")
-    assert session.fact("odd") == "a\0b"
+    assert session.facts().get("odd") == "a\0b"
 
 
 @pytest.mark.parametrize("bad", ["", "x", "k_\0" + "0" * 31, "k_" + "0" * 31, "K_" + "0" * 32, 5, None])
@@ -176,21 +176,25 @@ def test_a_score_beyond_what_is_kept_exactly_is_refused(session, value):
     refuses(session, "E_NUMBER", lambda: session.score("x", value))
 
 
-@pytest.mark.parametrize("value", [float("nan"), -0.1, 1.1, "high", True + 1])
+@pytest.mark.parametrize("value", [-0.1, 1.1, "high", True + 1])
 def test_a_confidence_outside_zero_to_one_is_refused(session, turn, value):
     refuses(session, "E_INVALID", lambda: turn.decide("x", confidence=value))
+
+
+def test_a_confidence_that_is_not_a_number_is_refused(session, turn):
+    refuses(session, "E_NUMBER", lambda: turn.decide("x", confidence=float("nan")))
 
 
 @pytest.mark.parametrize("value", [2**53, 2**63 - 1, 2**63, -(2**64), 10**30])
 def test_a_big_integer_comes_back(session, turn, value):
     turn.fact("big", value)
-    assert session.fact("big") == value
+    assert session.facts().get("big") == value
 
 
 @pytest.mark.parametrize("value", [-0.0, 0.0, 1.0, 1, True, 5e-324, 1.7976931348623157e308], ids=repr)
 def test_a_number_comes_back_as_the_type_it_was(session, turn, value):
     turn.fact("n", [value])
-    assert repr(session.fact("n")) == repr([value])
+    assert repr(session.facts().get("n")) == repr([value])
 
 
 # -- 6-11: values ---------------------------------------------------------------------------------
@@ -295,12 +299,12 @@ class Size(enum.StrEnum):
 
 def test_a_hostile_str_is_recorded_as_the_text_it_is(session, turn):
     turn.fact("x", [Hostile("plain")])
-    assert session.fact("x") == ["plain"]
+    assert session.facts().get("x") == ["plain"]
 
 
 def test_a_text_enum_is_recorded_as_text(session, turn):
     turn.fact("x", Size.SMALL)
-    assert type(session.fact("x")) is str
+    assert type(session.facts().get("x")) is str
 
 
 def test_another_enum_is_refused(session, turn):
@@ -319,7 +323,7 @@ def test_a_result_without_a_recorded_form_is_said_to_have_ended_ok(session, turn
 
 def test_composed_and_decomposed_keys_stay_apart(session, turn):
     turn.fact("x", {"é": 1, "e\u0301": 2})
-    assert session.fact("x") == {"é": 1, "e\u0301": 2}
+    assert session.facts().get("x") == {"é": 1, "e\u0301": 2}
 
 
 @pytest.mark.parametrize("name", ["", " ", "\t\n", "x" * 10_000, "a\0b", None, 5, b"x"])
@@ -375,7 +379,7 @@ def test_a_stale_head_is_refused_with_the_head_that_is_there(store, session):
 def test_a_head_that_is_there_is_accepted(store, session):
     draft = fact_draft(store, session.id, "x")
     store.port.append(session.id, [draft], if_head=session.head.hash)
-    assert session.fact("x") == 0
+    assert session.facts().get("x") == 0
 
 
 def test_a_commit_id_with_another_body_is_refused(store, session):
@@ -470,7 +474,7 @@ def test_a_draft_for_another_session_is_refused(store, session):
 def test_one_bad_draft_keeps_its_good_neighbours_out(store, session):
     good, bad = fact_draft(store, session.id, "x"), fact_draft(store, session.id, "y", {1: 2})
     refuses(session, "E_TYPE", lambda: store.port.append(session.id, [good, bad]))
-    assert session.fact("x") is None
+    assert session.facts().get("x") is None
 
 
 def test_a_batch_with_a_bad_end_records_nothing(session, turn):
@@ -480,7 +484,7 @@ def test_a_batch_with_a_bad_end_records_nothing(session, turn):
             turn.fact("y", float("nan"))
 
     refuses(session, "E_NUMBER", batch)
-    assert session.fact("x") is None
+    assert session.facts().get("x") is None
 
 
 # -- 20-22: threads, and callbacks that raise -----------------------------------------------------
@@ -490,7 +494,7 @@ def test_a_store_may_be_used_from_another_thread(session, turn):
     thread = threading.Thread(target=lambda: turn.fact("x", 1))
     thread.start()
     thread.join()
-    assert session.fact("x") == 1
+    assert session.facts().get("x") == 1
 
 
 class Moody:

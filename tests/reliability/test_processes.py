@@ -190,7 +190,7 @@ def test_what_a_displaced_driver_tried_is_not_in_the_log(driver, store):
         driver.say("too late")
         driver.signal(signal.SIGCONT)
         driver.hear()
-        assert session.fact("told") is None
+        assert session.facts().get("told") is None
 
 
 def test_a_driver_that_took_over_says_nothing_of_the_displaced_ones_turn(driver, store):
@@ -215,7 +215,7 @@ def test_a_store_does_not_work_in_a_forked_child(zygote, path):
 
 def test_a_childs_attempt_leaves_the_parents_store_whole(zygote, path, store):
     zygote.run("after_fork", path, "main")
-    assert store.read("main").fact("parent") == 1
+    assert store.read("main").facts()["parent"] == 1
     assert findings(path) == []
 
 

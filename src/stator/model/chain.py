@@ -98,9 +98,12 @@ def digest(preimage: Preimage) -> str:
     return sha256(TAG + _encode(preimage)).hexdigest()
 
 
+_PUTS = tuple(f"put{n}" for n in range(64))
+
+
 def put_item(n: int) -> str:
     """The name under which the nth op's record is kept among a commit's content items."""
-    return f"put{n}"
+    return _PUTS[n] if n < len(_PUTS) else f"put{n}"
 
 
 def rehash(commit: Commit) -> str:

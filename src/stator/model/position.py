@@ -80,14 +80,18 @@ def parse_position(text: str) -> Position:
         return AtSeq(int(match[1]))
     if not text or len(text) > TEXT_MAX or text.startswith(("@", "~", "-", ".")) or ".." in text:
         raise _bad(text)
-    if any(ord(char) < 32 for char in text):
+    if any(char < " " or "\ud800" <= char <= "\udfff" for char in text):
         raise _bad(text)
     return AtName(text, bool(_HASH.match(text)))
 
 
 def parse_ref(text: str) -> Ref:
     """`[SESSION:]POSITION`; a session alone is `SESSION:`, which means its head."""
+    if not isinstance(text, str):
+        raise _bad(text)
     session, colon, position = text.rpartition(":")
+    if any("\ud800" <= char <= "\udfff" for char in session):
+        raise _bad(text)
     if colon and not position:
         return Ref(AtHead(), session, text)
     return Ref(parse_position(position), session, text)
@@ -95,13 +99,15 @@ def parse_ref(text: str) -> Ref:
 
 def parse_range(text: str) -> Range:
     """`A..B`, or one ref: what the turn that ends there did."""
+    if not isinstance(text, str):
+        raise _bad(text)
     start, dots, end = text.partition("..")
     if not dots:
         return Range(parse_ref(text))
     return Range(parse_ref(end or "head"), parse_ref(start or "t0"))
 
 
-def _bad(text: str) -> BadPosition:
+def _bad(text: object) -> BadPosition:
     return BadPosition(
         f"not a position: {text!r:.60}",
         hint="try head, head~3, t5, t-1, @42, a hash, a tag, or a range such as t4..t5",

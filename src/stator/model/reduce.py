@@ -15,7 +15,7 @@ import msgspec
 from stator.errors import BadDelta, InvalidInput
 from stator.model.commit import KINDS, Draft, Erase, Remove, Upsert
 from stator.model.delta import Delta, Drop, Op, Put
-from stator.model.ids import record_id
+from stator.model.ids import record_id, retype
 from stator.model.session import TRANSITIONS, check_transition
 from stator.model.state import (
     COLLECTIONS,
@@ -68,8 +68,13 @@ class Made:
         entry = self.view.find(collection, key)
         return None if entry is None else (entry.id, entry.seq, entry.record)
 
-    def put(self, collection: str, record: Record, key: str | None = None) -> str:
-        """Let the record stand under its key, as a new id or as the id that stands there."""
+    def put(
+        self, collection: str, record: Record, key: str | None = None, *, fresh: bool = False
+    ) -> str:
+        """Let the record stand under its key, as a new id or as the id that stands there.
+
+        `fresh`: nothing can stand there, so nobody need look.
+        """
         if key is None:
             key = key_of(COLLECTIONS[collection], record, "")
         if len(key) > KEY_MAX:
@@ -77,7 +82,7 @@ class Made:
                 f"a {collection} key has at most {KEY_MAX} characters, got {len(key)}",
                 path=f"$.{collection}",
             )
-        standing = None if key == KEYLESS else self.find(collection, key)
+        standing = None if fresh or key == KEYLESS else self.find(collection, key)
         identifier, was = standing[:2] if standing else (self._mint(), 0)
         if key == KEYLESS:
             key += identifier
@@ -153,6 +158,7 @@ def _call(draft: Draft, made: Made) -> None:
             status="started",
         ),
         draft.call,
+        fresh=draft.call == retype(draft.id, "call"),
     )
 
 

@@ -14,9 +14,10 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from stator.errors import BadText, BadType, InvalidInput, TooLarge
+from stator.errors import InvalidInput, TooLarge
 from stator.model import canon
 from stator.model.chain import SALT_BYTES, Preimage, commitment, digest, item_salt, put_item
+from stator.model.check import check_draft, encode_checked, encode_record
 from stator.model.commit import Change, Commit, Draft, Item, Upsert
 from stator.model.delta import Delta, Put
 from stator.model.ids import check_id
@@ -32,8 +33,6 @@ SUMMARISED = 200
 """Outputs shorter than this many bytes are their own summary."""
 SHORT = 12
 """Structural text below this length cannot hold a secret worth a scan."""
-
-encode_record = msgspec.json.Encoder(order="sorted").encode
 
 Salts = Callable[[int], bytes]
 """Gives that many random bytes. Passed in, so that tests are repeatable."""
@@ -57,7 +56,8 @@ class Sealed(msgspec.Struct, frozen=True):
 
 def seal(draft: Draft, place: Place, view: View, redactor: Redactor | None, salts: Salts) -> Sealed:
     """The commit a draft becomes at this place. Raises `InvalidInput` and changes nothing."""
-    draft = scrub(draft, redactor)
+    encoded: dict[int, bytes] = {}
+    draft = scrub(draft, redactor, encoded)
     delta, keys = reduce(draft, view)
     content = encode_content(draft, redactor)
     salt = salts(SALT_BYTES)
@@ -66,7 +66,8 @@ def seal(draft: Draft, place: Place, view: View, redactor: Redactor | None, salt
     for n, op in enumerate(delta):
         if isinstance(op, Put):
             name = put_item(n)
-            data = content[name] = encode_record(op.record)
+            data = encoded.get(id(op.record)) or encode_record(op.record)
+            content[name] = data
             hashed = commitment(item_salt(salt, name), data)
             ops.append(["put", op.collection, op.id, op.was, hashed])
         else:
@@ -183,8 +184,14 @@ def summarise(plain: Any, size: int) -> str:
     return f"{type(plain).__name__} ({size:,} bytes)"
 
 
-def scrub(draft: Draft, redactor: Redactor | None) -> Draft:
-    """The draft with secrets gone from its structural text and its changes; ids checked."""
+def scrub(
+    draft: Draft, redactor: Redactor | None, encoded: dict[int, bytes] | None = None
+) -> Draft:
+    """The draft with secrets gone from its structural text and its changes; shape and ids checked.
+
+    `encoded` collects the bytes of the records on the way, by their identity.
+    """
+    check_draft(draft)
     if draft.call:
         check_id(draft.call, "call")
     if draft.parent:
@@ -200,28 +207,21 @@ def scrub(draft: Draft, redactor: Redactor | None) -> Draft:
         if draft.origin and (clean := redactor.scrub(draft.origin[1])) is not draft.origin[1]:
             found["origin"] = (draft.origin[0], clean)
     if draft.changes:
-        changes = tuple(_scrub_change(change, redactor) for change in draft.changes)
+        changes = tuple(_scrub_change(change, redactor, encoded) for change in draft.changes)
         if any(new is not old for new, old in zip(changes, draft.changes, strict=True)):
             found["changes"] = changes
     return msgspec.structs.replace(draft, **found) if found else draft
 
 
-def _scrub_change(change: Change, redactor: Redactor | None) -> Change:
+def _scrub_change(
+    change: Change, redactor: Redactor | None, encoded: dict[int, bytes] | None
+) -> Change:
     if not isinstance(change, Upsert):
         return change
     record = change.record
     if hasattr(record, "value"):
         record = _with_plain_value(record, redactor)
-    try:
-        text = encode_record(record).decode()
-    except UnicodeEncodeError:
-        raise BadText(
-            "text with a lone surrogate cannot stand in a record",
-            path=f"$.{change.collection}",
-            hint="decode it with errors='replace', or record it as a call's input or output",
-        ) from None
-    except (TypeError, msgspec.MsgspecError) as error:
-        raise BadType(f"not recordable: {error}", path=f"$.{change.collection}") from None
+    text = encode_checked(change.collection, record).decode()
     if redactor is None or redactor.scrub(text) is text:
         return change if record is change.record else Upsert(change.collection, record)
     plain = canon.to_plain(

@@ -121,7 +121,8 @@ def check_lease(*, mode: Mode, kind: str, epoch: int, current: int, session: str
 def check_budget(budget: dict[str, Any]) -> dict[str, int]:
     """A budget with known units and positive whole limits, else `BadBudget`."""
     for unit, limit in budget.items():
-        if unit not in BUDGET_UNITS and not unit.startswith("money:"):
+        known = isinstance(unit, str) and (unit in BUDGET_UNITS or unit.startswith("money:"))
+        if not known:
             raise BadBudget(
                 f"unknown budget unit {unit!r}",
                 path=f"$.{unit}",

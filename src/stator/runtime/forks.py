@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from stator.errors import InvalidInput
+from stator.model.check import encode_checked
 from stator.model.commit import Draft, Upsert
 from stator.model.ids import short
 from stator.model.query import SessionRow
@@ -33,7 +34,7 @@ def fork(
     record = msgspec.structs.replace(
         source,
         id=session,
-        name=check_name(name) if name else f"{source.name}~{short(session)[2:]}",
+        name=check_name(name) if name != "" else f"{source.name}~{short(session)[2:]}",
         aliases=[],
         budget={},
         created=context.clock(),
@@ -42,6 +43,7 @@ def fork(
         reason="",
         status="open",
     )
+    encode_checked("session", record)
     draft = Draft(
         id=context.mint("commit"),
         session=session,

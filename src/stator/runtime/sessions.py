@@ -9,6 +9,7 @@ import msgspec
 
 from stator.errors import Busy, InvalidInput, StatorError, WrongState
 from stator.model.app import Upcast, schema_name
+from stator.model.check import encode_checked
 from stator.model.commit import Commit, Draft, Erase, Remove, Upsert
 from stator.model.ids import run_id
 from stator.model.query import (
@@ -32,10 +33,11 @@ from stator.model.state import (
     file_key,
 )
 from stator.runtime import forks, worktree
+from stator.runtime.arguments import cause, mapping, pairs, text, thousandths
 from stator.runtime.context import Context
 from stator.runtime.reading import DecisionLine, FileChange, Reason, SessionView, explain
 from stator.runtime.resolve import find_session
-from stator.runtime.turns import Recorder, Turn, text
+from stator.runtime.turns import Recorder, Turn
 from stator.store import port
 
 A = TypeVar("A")
@@ -151,7 +153,7 @@ class Session(SessionView, Recorder, Generic[A]):
         """Judge the session, a turn or a call; kept in thousandths."""
         record = ScoreRecord(
             name=text(name, "name"),
-            value=round(value * 1000),
+            value=thousandths(value, "value"),
             on=on,
             comment=comment,
             by=self.context.principal,
@@ -203,10 +205,11 @@ class Session(SessionView, Recorder, Generic[A]):
     def _leave(self, kind: str, reason: str) -> None:
         if self._left:
             return
+        reason = cause(text(reason, "reason"))
         ended = (Remove("runs", self._run),)
         drafts = [
-            self._draft("run_end", status="ok", cause=reason[:500], actor="system", changes=ended),
-            self._draft(kind, cause=reason[:500], actor="system"),
+            self._draft("run_end", status="ok", cause=reason, actor="system", changes=ended),
+            self._draft(kind, cause=reason, actor="system"),
         ]
         try:
             self._append(drafts)
@@ -277,13 +280,14 @@ class Store:
             agent=agent,
             project=self.context.project if project is None else project,
             tenant=tenant,
-            labels=dict(labels or {}),
-            budget=check_budget(dict(budget or {})),
-            aliases=[list(alias) for alias in aliases],
+            labels=mapping(labels, "labels"),
+            budget=check_budget(mapping(budget, "budget")),
+            aliases=pairs(aliases, "aliases"),
             app_schema=schema_name(app),
             app_version=app_version if app is not None else 0,
             created=self.context.clock(),
         )
+        encode_checked("session", record)
         opening = Draft(
             id=self.context.mint("commit"),
             session=record.id,

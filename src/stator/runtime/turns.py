@@ -19,7 +19,6 @@ from stator.model.call import Outcome
 from stator.model.commit import Actor, Change, Draft, Provenance, Remove, Upsert
 from stator.model.ids import retype
 from stator.model.state import (
-    CONFIDENCE_MAX,
     AppRecord,
     ArtifactRecord,
     DeadEndRecord,
@@ -37,6 +36,7 @@ from stator.model.state import (
     WorkingRecord,
 )
 from stator.runtime import paths
+from stator.runtime.arguments import cause, mapping, text, texts, thousandths
 from stator.runtime.calls import Calling, Tool
 
 if TYPE_CHECKING:
@@ -83,10 +83,10 @@ class Recorder:
             what=text(what, "what"),
             topic=text(topic, "topic"),
             why=text(why, "why"),
-            over=[text(item, "over") for item in over],
+            over=texts(over, "over"),
             confidence=per_mille(confidence),
-            factors=canon.to_plain(dict(factors or {}), path="$.factors"),
-            supersedes=supersedes,
+            factors=canon.to_plain(mapping(factors, "factors"), path="$.factors"),
+            supersedes=text(supersedes, "supersedes"),
         )
         return self._record("decision", Upsert("decisions", record))
 
@@ -115,7 +115,7 @@ class Recorder:
             op=op,
             before=before,
             after=after,
-            from_path=paths.split(from_path, self._root)[1] if from_path else "",
+            from_path=paths.split(text(from_path, "from_path"), self._root)[1] if from_path else "",
             how=how,
             reason=reason,
             root=root,
@@ -149,7 +149,7 @@ class Recorder:
         why: str = "",
     ) -> str:
         """Record a step of the plan and its status, or a list of steps, all with that status."""
-        steps = [step] if isinstance(step, str) else list(step)
+        steps = [step] if isinstance(step, str) else texts(step, "step")
         if status not in ("pending", "in_progress", "done", "blocked", "dropped"):
             raise InvalidInput(
                 f"unknown status {status!r:.40}",
@@ -162,7 +162,7 @@ class Recorder:
                 status=status,
                 detail=detail,
                 evidence=evidence,
-                order=order if isinstance(step, str) else order + place,
+                order=order if isinstance(step, str) or type(order) is not int else order + place,
             )
             for place, name in enumerate(steps, 1)
         ]
@@ -248,7 +248,7 @@ class Turn(Recorder):
         why: str = "",
     ) -> str:
         """Record what the agent answered."""
-        return self._record("entry", output=said, actor=actor, why=why, usage=usage and dict(usage))
+        return self._record("entry", output=said, actor=actor, why=why, usage=usage and mapping(usage, "usage"))
 
     def pend(self, what: str, *, on: str = "", why: str = "", done: bool = False) -> str:
         """Record something intended and not begun; `done=True` takes it off again."""
@@ -338,22 +338,16 @@ class Turn(Recorder):
         if error is None:
             self._end("ok", "")
         else:
-            self._end("interrupted", f"{type(error).__name__}: {error}")
-
-
-def text(value: object, name: str) -> str:
-    """A string argument, or `InvalidInput` with its name."""
-    if not isinstance(value, str):
-        raise InvalidInput(f"expected text, got {type(value).__name__}", path=f"$.{name}")
-    return str.__str__(value)
+            self._end("interrupted", cause(f"{type(error).__name__}: {error}"))
 
 
 def per_mille(confidence: float | None) -> int | None:
     """Confidence from 0 to 1 as the whole per-mille that is recorded."""
     if confidence is None:
         return None
+    recorded = thousandths(confidence, "confidence")
     if not 0 <= confidence <= 1:
         raise InvalidInput(
             f"confidence is from 0 to 1, got {confidence!r:.40}", path="$.confidence"
         )
-    return round(confidence * CONFIDENCE_MAX)
+    return recorded

@@ -6,25 +6,33 @@ store can know.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 
 import apsw
 
+from stator.model.commit import Commit
+from stator.model.delta import Put
 from stator.model.ids import from_bytes, to_bytes
 from stator.model.query import Finding
+from stator.model.state import SessionRecord
 from stator.store.sqlite import connection as opening
 from stator.store.sqlite import reader
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import (
+    SEQ_BITS,
     SQL,
     Ledger,
     Tail,
     counts,
+    each_tail,
+    flush,
     live_pointers,
     snapshot_before,
 )
 from stator.store.sqlite.reader import Place
 
+RESTORE = "what the log says is right; restore a copy, or see: stator doctor"
 REBUILD = "the log is intact; make the indexes again with: stator doctor --rebuild"
 
 
@@ -38,29 +46,70 @@ def audit(db: apsw.Connection, path: str) -> Iterator[Finding]:
     if opening.fingerprint(db) != opening.expected_fingerprint(db.pragma("user_version")):
         yield Finding(what="tables, views or triggers that are not ours", check="schema")
     yield from _strays(db)
-    for s, identifier in many(db, SQL["session_ids"]):
-        place = reader.load_place(db, from_bytes(identifier, "session"), with_tail=False)
-        yield from _session(db, s, place)
+    made = opening.scratch(db.pragma("user_version"))
+    try:
+        for s, identifier in many(db, SQL["session_ids"]):
+            place = reader.load_place(db, from_bytes(identifier, "session"), with_tail=False)
+            yield from _session(db, made, s, place)
+        yield from _indexes(db, made)
+    finally:
+        made.close()
 
 
 def _strays(db: apsw.Connection) -> Iterator[Finding]:
-    """Rows that belong to no session."""
-    known = {s for s, _ in many(db, SQL["session_ids"])}
-    for (s,) in many(db, "SELECT DISTINCT k >> 40 FROM log"):
-        if s not in known:
-            yield Finding(what=f"commits of a session that has no row (ordinal {s})", check="log")
+    """Rows that belong to nothing."""
+    for what, sql in _STRAYS:
+        for (found,) in many(db, sql):
+            yield Finding(what=f"{what} ({found})", check="log")
 
 
-def _session(db: apsw.Connection, s: int, place: Place) -> Iterator[Finding]:
-    session = place.record.id
-    ledger = Ledger()
-    flushed = place.flushed
-    for tail in reader.tails(db, place):
-        done = _within(tail, flushed)
+_STRAYS = (
+    (
+        "commits of a session that has no row",
+        "SELECT DISTINCT k >> 40 FROM log WHERE k >> 40 NOT IN (SELECT s FROM session)",
+    ),
+    ("an alias of a session that has no row", "SELECT s FROM alias WHERE s NOT IN (SELECT s FROM session)"),
+    ("a blob that no commit needs", "SELECT k FROM blob WHERE k NOT IN (SELECT blob FROM blob_use)"),
+    ("a blob is missing", "SELECT blob FROM blob_use WHERE blob NOT IN (SELECT k FROM blob)"),
+    ("a blob of a commit that is not there", "SELECT blob FROM blob_use WHERE log NOT IN (SELECT k FROM log)"),
+    (
+        "an epoch beyond the store's counter",
+        "SELECT epoch FROM session WHERE epoch > (SELECT value FROM meta WHERE key = 'epoch')",
+    ),
+)
+
+
+class _Last:
+    """What the log said last: of the session itself, and when."""
+
+    record: SessionRecord | None = None
+    seq = 0
+    at = 0
+
+    def watch(self, commits: Iterable[Commit]) -> Iterator[Commit]:
+        for commit in commits:
+            self.seq, self.at = commit.seq, commit.at
+            for op in commit.delta:
+                if isinstance(op, Put) and isinstance(op.record, SessionRecord):
+                    self.record = op.record
+            yield commit
+
+
+def _session(
+    db: apsw.Connection, made: apsw.Connection, s: int, place: Place
+) -> Iterator[Finding]:
+    """Make a session's indexes again, in `made`, and hold its row against its log."""
+
+    def key_of_id(collection: str, identifier: str, was: int) -> str:
+        return reader.flushed_key(db, place, collection, identifier, was)
+
+    ledger, last = Ledger(), _Last()
+    commits = last.watch(reader.read_stretch(db, place.stretches[-1]))
+    for tail in each_tail(commits, key_of_id):
+        done = _within(tail, place.flushed)
         if len(done):
-            yield from _versions(db, s, session, done)
-            yield from _ids(db, s, session, done)
-            ledger = done.counted(ledger)
+            ledger = flush(made, s, s << SEQ_BITS, done, ledger, place.low)
+    session = place.record.id
     if counts(ledger) != counts(place.ledger) or ledger.erased != place.ledger.erased:
         yield Finding(
             what=f"counts {counts(place.ledger)}, the log has {counts(ledger)}",
@@ -68,7 +117,30 @@ def _session(db: apsw.Connection, s: int, place: Place) -> Iterator[Finding]:
             session=session,
             hint=REBUILD,
         )
+    for what in _row(db, s, place, last):
+        yield Finding(what=what, check="session", session=session, seq=last.seq, hint=RESTORE)
     yield from _snapshots(db, s, place)
+
+
+def _row(db: apsw.Connection, s: int, place: Place, last: _Last) -> Iterator[str]:
+    """What the session's own row says otherwise than its log."""
+    if not place.dirty and place.flushed != last.seq:
+        yield f"its indexes reach to @{place.flushed} and claim to be whole; the log to @{last.seq}"
+    if not place.dirty and place.updated != last.at:
+        yield "its time of last change is not that of its last commit"
+    record = last.record
+    if record is None:  # erased, or no commit of its own yet
+        return
+    if record != place.record:
+        yield "its row does not say what its log says of it"
+    parent = to_bytes(record.parent.session) if record.parent else None
+    told = (to_bytes(record.id), record.tenant, record.project, record.name, record.agent)
+    columns = "SELECT id, tenant, project, name, agent, mode, status, parent FROM session WHERE s = ?"
+    if one(db, columns, (s,)) != (*told, record.mode, record.status, parent):
+        yield "a column of its row is not what its log says"
+    aliases = many(db, "SELECT tenant, source, foreign_id FROM alias WHERE s = ?", (s,))
+    if set(aliases) != {(record.tenant, *alias) for alias in record.aliases}:
+        yield "its aliases are not those its log says"
 
 
 def _within(tail: Tail, flushed: int) -> Tail:
@@ -79,66 +151,39 @@ def _within(tail: Tail, flushed: int) -> Tail:
     return done
 
 
-def _versions(db: apsw.Connection, s: int, session: str, tail: Tail) -> Iterator[Finding]:
-    after, upto = tail.commits[0].seq - 1, tail.commits[-1].seq
-    expected = {
-        (number, version[0], version[1]): version
-        for item in tail.commits
-        for number, version in item.versions
-    }
-    rows = db.execute(
-        "SELECT c, seq, n, op, was, turn, id, key, body FROM rec "
-        "WHERE s = ? AND c BETWEEN 1 AND 99 AND seq > ? AND seq <= ?",
-        (s, after, upto),
-    )
-    actual = {(c, row[0], row[1]): tuple(row) for c, *row in rows}
-    for place in sorted(expected.keys() | actual.keys()):
-        if expected.get(place) != actual.get(place):
-            yield Finding(
-                what="a state row does not match the log",
-                check="state",
-                session=session,
-                seq=place[1],
-                hint=REBUILD,
-            )
-            return
+_ROWS = {
+    "state": (
+        "SELECT s, seq, c, n, op, was, turn, id, key, body FROM rec ORDER BY s, c, seq, n"
+    ),
+    "ids": "SELECT k >> 40, k & 1099511627775, id FROM commit_ix ORDER BY id",
+    "origins": (
+        "SELECT s, seq, kind, source, foreign_id, attempt FROM origin_ix "
+        "ORDER BY s, kind, source, foreign_id, attempt"
+    ),
+    "turns": "SELECT s, last, turn, first, at, status FROM turn_ix ORDER BY s, turn",
+    "calls": (
+        "SELECT s, seq, call, tool, effect, status, cause, attempt, outcome, turn, at FROM call_ix "
+        "ORDER BY s, seq"
+    ),
+}
+"""Each index as rows that begin with (session ordinal, seq)."""
 
 
-def _ids(db: apsw.Connection, s: int, session: str, tail: Tail) -> Iterator[Finding]:
-    for item in tail.commits:
-        row = one(db, SQL["commit_find"], (item.id,))
-        if row is None or row[0] != reader.key(s, item.seq):
-            yield Finding(
-                what="the index of commit ids does not match the log",
-                check="ids",
-                session=session,
-                seq=item.seq,
-                hint=REBUILD,
-            )
-            return
-    for turn, _, last, _, _ in tail.turns():
-        row = one(db, SQL["turn_range"], (s, turn - 1, turn))
-        if row is None or row[2] < last:
-            yield Finding(
-                what=f"the index of turns does not match the log at t{turn}",
-                check="turns",
-                session=session,
-                seq=last,
-                hint=REBUILD,
-            )
-            return
-    intents, _ = tail.calls()
-    for intent, _ in intents:
-        row = one(db, "SELECT call, tool FROM call_ix WHERE s = ? AND seq = ?", (s, intent.seq))
-        if row is None or row != (to_bytes(intent.call), intent.tool):
-            yield Finding(
-                what="the index of calls does not match the log",
-                check="calls",
-                session=session,
-                seq=intent.seq,
-                hint=REBUILD,
-            )
-            return
+def _indexes(db: apsw.Connection, made: apsw.Connection) -> Iterator[Finding]:
+    """The first row of each index that is not the one the log makes."""
+    for check, sql in _ROWS.items():
+        for mine, right in zip_longest(db.execute(sql), made.execute(sql)):
+            if mine != right:
+                s, seq = min(row[:2] for row in (mine, right) if row is not None)
+                found = one(db, SQL["session_id"], (s,))
+                yield Finding(
+                    what=f"the index of {check} does not match the log",
+                    check=check,
+                    session=from_bytes(found[0], "session") if found else "",
+                    seq=seq,
+                    hint=REBUILD,
+                )
+                break
 
 
 def _snapshots(db: apsw.Connection, s: int, place: Place) -> Iterator[Finding]:

@@ -20,6 +20,7 @@ from hashlib import sha256
 from typing import Any, Literal
 
 import apsw
+import msgspec
 
 from stator.errors import (
     NewerStore,
@@ -62,6 +63,8 @@ def translated(path: str) -> Iterator[None]:
         yield
     except apsw.Error as error:
         raise translate(error, path) from error
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:  # what is stored is not what was written
+        raise StoreCorrupt(f"{path}: {error}", hint="run: stator doctor", store=path) from error
 
 
 def translate(error: apsw.Error, path: str) -> StoreError:
@@ -189,7 +192,8 @@ def fingerprint(connection: apsw.Connection) -> str:
         "SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema "
         "WHERE name NOT LIKE 'sqlite_stat%' ORDER BY type, name"
     )
-    return sha256("\n".join("\t".join(row) for row in rows).encode()).hexdigest()
+    lines = ("\t".join(map(str, row)) for row in rows)  # in a damaged file a name may be anything
+    return sha256("\n".join(lines).encode()).hexdigest()
 
 
 @cache
@@ -197,12 +201,18 @@ def expected_fingerprint(version: int) -> str:
     name = SCHEMA_FILES.get(version)
     if name is None:
         return "unknown"
-    memory = apsw.Connection(":memory:")
+    made = scratch(version)
     try:
-        memory.execute(script(name))
-        return fingerprint(memory)
+        return fingerprint(made)
     finally:
-        memory.close()
+        made.close()
+
+
+def scratch(version: int) -> apsw.Connection:
+    """An empty store of that schema that nobody else can see and that goes with its connection."""
+    connection = apsw.Connection("")
+    connection.execute(script(SCHEMA_FILES.get(version, SCHEMA_FILES[SCHEMA])))
+    return connection
 
 
 def _configure(connection: apsw.Connection, access: Access, synchronous: str) -> None:
@@ -214,6 +224,9 @@ def _configure(connection: apsw.Connection, access: Access, synchronous: str) ->
     connection.pragma("cache_size", -CACHE_KIB)
     connection.pragma("temp_store", "memory")
     if access == "write":
+        # In any other mode a commit acknowledged under synchronous=FULL can be lost to a power cut.
+        if connection.pragma("journal_mode") != "wal":
+            connection.pragma("journal_mode", "wal")
         connection.pragma("secure_delete", 1)
         connection.pragma("synchronous", synchronous)
         connection.wal_autocheckpoint(CHECKPOINT_PAGES)

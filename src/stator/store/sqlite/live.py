@@ -13,7 +13,7 @@ import apsw
 from stator.model.commit import Commit
 from stator.model.delta import Put
 from stator.model.redact import Redactor
-from stator.model.state import Entry
+from stator.model.state import Entry, SessionRecord
 from stator.store.sqlite import reader
 from stator.store.sqlite.projection import tailed
 from stator.store.sqlite.reader import Place
@@ -72,8 +72,8 @@ class Live:
             name = op.collection
             if isinstance(op, Put):
                 known[name, key] = Entry(name, op.id, key, seq, commit.turn, op.record)
-                if name == "session":
-                    self.place.record = op.record  # type: ignore[assignment]
+                if isinstance(op.record, SessionRecord):
+                    self.place.record = op.record
             else:
                 known[name, key] = None
         self.place.tail.add(tailed(commit, keys))

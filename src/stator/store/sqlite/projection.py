@@ -150,6 +150,8 @@ class Tail:
         self.commits: list[Tailed] = []
         self.ids: dict[bytes, int] = {}
         self.origins: dict[tuple[str, str, str, int], int] = {}
+        self.latest: dict[tuple[int, str], Version] = {}
+        """The last version of each key the tail touched."""
 
     def __len__(self) -> int:
         return len(self.commits)
@@ -159,6 +161,9 @@ class Tail:
         self.ids[item.id] = item.seq
         if item.origin is not None:
             self.origins[item.kind, *item.origin, item.attempt] = item.seq
+        for number, version in item.versions:
+            if version[6] is not None:
+                self.latest[number, version[6]] = version
 
     def versions(self, collection: int, after: int, upto: int) -> list[Version]:
         """Versions of a collection with `after < seq <= upto`, in log order."""

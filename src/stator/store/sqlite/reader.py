@@ -600,9 +600,12 @@ def find_entry(
         return None
     upto = MAX_SEQ if at is None else at
     own = place.stretches[-1]
-    for version in reversed(place.tail.versions(number, place.flushed, upto)):
-        if version[6] == wanted:
-            return _entry(connection, own, collection, version) if version[2] else None
+    version = place.tail.latest.get((number, wanted))
+    if version is not None and version[0] > upto:
+        earlier = place.tail.versions(number, place.flushed, upto)
+        version = next((v for v in reversed(earlier) if v[6] == wanted), None)
+    if version is not None:
+        return _entry(connection, own, collection, version) if version[2] else None
     for stretch in reversed(place.upto(at)):
         row = one(
             connection, SQL["rec_find"], (number, wanted, stretch.s, stretch.after, stretch.upto)

@@ -363,7 +363,7 @@ class SqliteStore:
             SQL["session_lease"],
             (epoch, _pack(msgspec.structs.replace(holder, epoch=epoch)), place.s),
         )
-        self._live.pop(session, None)
+        self._forget(session)
         return Lease(session, epoch, current if current and current.live else None)
 
     def release(self, lease_: Lease) -> None:
@@ -377,6 +377,7 @@ class SqliteStore:
             self._flush(db, live)
         if live.place.epoch == held.epoch:
             db.execute(SQL["session_lease"], (held.epoch, None, live.place.s))
+            live.place.holder = None
 
     # -- appending --------------------------------------------------------------------------------
 
@@ -421,7 +422,7 @@ class SqliteStore:
                 mode=place.record.mode,
                 kind=draft.kind,
                 epoch=draft.epoch,
-                current=place.epoch,
+                current=place.epoch if place.holder else 0,
                 session=session,
             )
             check_transition(draft.kind, place.record.status, session)

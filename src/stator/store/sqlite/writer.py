@@ -130,10 +130,13 @@ class Writer:
         One whose WAL was unlinked under it is run again on a new connection; commits are known by
         id, so nothing lands twice.
         """
-        with self.lock, connection.translated(self.path):
+        with self.lock:
             for _ in range(TRIES):
-                db = self.open()
-                result = self._attempt(db, work, barrier)
+                try:
+                    db = self.open()
+                    result = self._attempt(db, work, barrier)
+                except apsw.Error as error:
+                    raise connection.translate(error, self.path) from error
                 guard = self._guard
                 assert guard is not None
                 guard.check_store()

@@ -11,12 +11,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from stator.connect import Place, connect, known_stores, locate
-from stator.errors import Ambiguous, BadPosition, NotFound
+from stator.errors import BadPosition, NotFound
 from stator.model.ids import short
 from stator.model.position import AtName, Range, parse_range
+from stator.model.query import SessionRow
 from stator.runtime.reading import SessionView
 from stator.runtime.resolve import find_session
 from stator.runtime.sessions import Store
+from stator.surfaces.cli.gist import count
 from stator.surfaces.cli.paint import Line
 from stator.surfaces.cli.screen import Screen, note
 from stator.surfaces.cli.times import ago
@@ -50,7 +52,7 @@ class Asking:
             found = self._newest()
         return SessionView(self.store.port, found.id)
 
-    def _newest(self):  # type: ignore[no-untyped-def]
+    def _newest(self) -> SessionRow:
         rows = self.store.sessions(limit=1).rows
         if not rows:
             raise NotFound(f"there are no sessions in {self.place.url}", hint=self.elsewhere())
@@ -79,13 +81,19 @@ class Asking:
         first = span.start or span.end
         view = self.session(first.session or session)
         if span.start is None and isinstance(span.end.position, AtName):
-            view.at(text)
+            try:
+                view.at(text)
+            except BadPosition:
+                raise NotFound(
+                    f"no session {text!r:.80}, and no tag or commit of that name in {view.name!r:.80}",
+                    hint="stator ls shows sessions, stator show their tags",
+                ) from None
         return view, text
 
     def _maybe(self, text: str) -> SessionView | None:
         try:
             return self.session(text)
-        except (NotFound, Ambiguous):
+        except NotFound:
             return None
 
     def names(self) -> dict[str, str]:
@@ -128,13 +136,13 @@ def heading(view: SessionView, now: int, *more: str) -> Line:
     """The line that says which session an answer is about."""
     row = view.row
     line = Line(row.record.name, "title").add(" ").add(short(row.id), "id")
+    for part in more:
+        line.add(" · ", "dim").add(part, "bold")
     if row.record.agent:
         line.add(f" · {row.record.agent}", "dim")
     line.add(" · ", "dim").status(row.shown)
-    line.add(f" · {row.turns} turns, {row.head} commits · {ago(row.updated, now)}", "dim")
-    for part in more:
-        line.add(" · ", "dim").add(part)
-    return line
+    holds = f"{count(row.turns, 'turn')}, {count(row.head, 'commit')}"
+    return line.add(f" · {holds} · {ago(row.updated, now)}", "dim")
 
 
 def title(screen: Screen, view: SessionView, now: int, *more: str) -> None:

@@ -31,6 +31,12 @@ _CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Cn", "Co"})
 """Controls, format marks (bidi, zero width, tags), lone surrogates, unassigned, private."""
 
 
+class Shown(str):
+    """Text that has been through here and need not go through again."""
+
+    __slots__ = ()
+
+
 def visible(text: str) -> str:
     """The text on one line, every character of it visible; line breaks are shown as ⏎."""
     if _PLAIN.match(text):
@@ -49,19 +55,21 @@ def visible(text: str) -> str:
     return "".join(shown)
 
 
-def lines(text: str, *, lines_max: int = 10_000) -> list[str]:
+def lines(text: str, *, lines_max: int = 10_000) -> list[Shown]:
     """The text line by line, each visible and bounded; tabs become spaces."""
     found = text.split("\n", lines_max)
     rest = found.pop() if len(found) > lines_max else ""
     shown = [bounded(line.removesuffix("\r").expandtabs(4)) for line in found]
-    return [*shown, f"… (+{len(rest):,} characters)"] if rest else shown
+    return [*shown, Shown(f"… (+{len(rest):,} characters)")] if rest else shown
 
 
-def bounded(text: str, limit: int = LINE_MAX) -> str:
+def bounded(text: str, limit: int = LINE_MAX) -> Shown:
     """At most `limit` characters of the text, visible, and how many were left out."""
+    if isinstance(text, Shown):
+        return text
     if len(text) <= limit:
-        return visible(text)
-    return f"{visible(text[:limit])}… (+{len(text) - limit:,} characters)"
+        return Shown(visible(text))
+    return Shown(f"{visible(text[:limit])}… (+{len(text) - limit:,} characters)")
 
 
 def _escaped(char: str) -> str:

@@ -9,7 +9,7 @@ from stator.errors import StatorError
 from stator.model import canon
 from stator.model.chain import put_item
 from stator.model.commit import Commit, Gone, Large
-from stator.model.delta import Drop, Put
+from stator.model.delta import Drop, Put, to_plain
 from stator.model.ids import short
 from stator.model.state import (
     AppRecord,
@@ -39,6 +39,8 @@ from stator.model.state import (
 from stator.surfaces.cli.escape import LINE_MAX
 from stator.surfaces.cli.paint import Line
 
+ROWS_MAX = 50
+"""Rows of a text that its gist is made from."""
 ARGUMENT_MAX = 60
 """Characters of one argument of a call."""
 OP_STYLES = {
@@ -70,9 +72,14 @@ def value_of(commit: Commit, name: str) -> Any:
 def brief(value: Any, limit: int = LINE_MAX) -> str:
     """A value as one line of text: strings as they are, the rest much as JSON would."""
     if isinstance(value, str):
-        return _cut(" ⏎ ".join(value.split("\n")[:50]).strip() if "\n" in value else value, limit)
-    if value is None or isinstance(value, (bool, int, float)):
-        return {None: "none", True: "yes", False: "no"}.get(value, str(value)[:limit])
+        if "\n" not in value:
+            return _cut(value, limit)
+        rows = value.strip().split("\n", ROWS_MAX)
+        return _cut(" ⏎ ".join(row.strip() for row in rows), limit)
+    if value is None or isinstance(value, bool):
+        return "none" if value is None else "yes" if value else "no"
+    if isinstance(value, (int, float)):
+        return _number(value, limit)
     if isinstance(value, bytes):
         return f"({size(len(value))} of bytes)"
     if isinstance(value, Mapping):
@@ -81,6 +88,13 @@ def brief(value: Any, limit: int = LINE_MAX) -> str:
     if isinstance(value, (list, tuple)):
         return _cut("[" + ", ".join(brief(item, 80) for item in value[:20]) + "]", limit)
     return _cut(str(value), limit)
+
+
+def _number(value: float, limit: int) -> str:
+    try:
+        return _cut(str(value), limit)
+    except ValueError:  # more digits than Python converts to decimal
+        return "(a very large number)"
 
 
 def recorded(plain: Any) -> str:
@@ -101,6 +115,11 @@ def size(count: int) -> str:
     return str(count)
 
 
+def count(number: int, noun: str) -> str:
+    """3 turns, 1 turn"""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def _cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
@@ -116,16 +135,12 @@ def arguments(value: Any) -> str:
 
 
 def _file(record: FileRecord) -> Line:
-    line = Line(record.op, OP_STYLES.get(record.op, "")).add(" ").add(file_path(record))
+    line = Line(record.op, OP_STYLES.get(record.op, "")).add(" ").add(record.path)
     if record.from_path:
         line.add(f" from {record.from_path}")
     if record.how != "recorded":
         line.add(f" ({record.how})", "dim")
     return line.add(f" ({record.reason})" if record.reason else "", "dim")
-
-
-def file_path(record: FileRecord) -> str:
-    return record.path
 
 
 def _decision(record: DecisionRecord) -> Line:
@@ -203,7 +218,7 @@ _RECORDS: dict[type[Record], Callable[[Any], Line]] = {
     SessionRecord: _session,
     SpendRecord: lambda r: Line(f"{r.amount:,} {r.unit}"),
     TagRecord: lambda r: Line(r.name, "bold").add(f" → @{r.seq}"),
-    ToolRecord: lambda r: Line(f"{r.name}: {r.uses} uses, {r.failures} failed"),
+    ToolRecord: lambda r: Line(f"{r.name}: used {r.uses} times, {r.failures} failed"),
     WorkingRecord: _used,
 }
 
@@ -211,13 +226,7 @@ _RECORDS: dict[type[Record], Callable[[Any], Line]] = {
 def of_record(record: Record) -> Line:
     """A record on one line."""
     made = _RECORDS.get(type(record))
-    return made(record) if made is not None else Line(brief(wire_form(record)))
-
-
-def wire_form(record: Record) -> Any:
-    from stator.model.delta import to_plain
-
-    return to_plain(record)
+    return made(record) if made is not None else Line(brief(to_plain(record)))
 
 
 # -- commits --------------------------------------------------------------------------------------
@@ -253,15 +262,15 @@ def intent(commit: Commit) -> Line:
 
 
 def _outcome(commit: Commit) -> Line:
-    line = Line(f"{commit.tool} ").status(commit.status)
+    line = Line(f"{commit.tool} ").status(commit.status or "settled")
     output = value_of(commit, "output")
     summary = brief(value_of(commit, "output_summary"))
     if commit.status == "ok":
         text = summary or (brief(output) if output not in ("", None) else "")
-        return line.add(f" {text}" if text else "", "dim")
+        return line.add(f": {text}" if text else "", "dim")
     message = output.get("message", "") if isinstance(output, Mapping) else output
     said = ": ".join(part for part in (commit.cause, brief(message)) if part)
-    return line.add(f" {said}" if said else "")
+    return line.add(f": {said}" if said else "")
 
 
 def _lifecycle(commit: Commit) -> Line:
@@ -269,12 +278,12 @@ def _lifecycle(commit: Commit) -> Line:
 
 
 def _run_of(commit: Commit) -> Line:
-    record = next((op.record for op in commit.delta if _puts(op, "runs")), None)
+    record = _record(commit, "runs")
     return Line(_run(record).plain if isinstance(record, RunRecord) else commit.cause, "dim")
 
 
 def _open(commit: Commit) -> Line:
-    record = next((op.record for op in commit.delta if _puts(op, "session")), None)
+    record = _record(commit, "session")
     if not isinstance(record, SessionRecord):
         return _records(commit)
     line = Line(f"session {record.name}{f' · agent {record.agent}' if record.agent else ''}", "dim")
@@ -319,8 +328,12 @@ def _put(commit: Commit, n: int, op: Put) -> Line:
     return of_record(op.record)
 
 
-def _puts(op: Any, collection: str) -> bool:
-    return isinstance(op, Put) and op.collection == collection
+def _record(commit: Commit, collection: str) -> Record | None:
+    """The first record a commit puts into a collection."""
+    return next(
+        (op.record for op in commit.delta if isinstance(op, Put) and op.collection == collection),
+        None,
+    )
 
 
 _KINDS: dict[str, Callable[[Commit], Line]] = {

@@ -1,12 +1,13 @@
 """The `stator` program: from arguments to an exit code.
 
-Starting fast is a feature, so this file imports next to nothing. The help and the version come from plain data; a command
-without arguments is called with its defaults; only arguments that need reading load the parser (cyclopts), and only
-a terminal that shows colour loads rich.
+Starting fast is a feature, so this file imports next to nothing. The help and the version come from plain data; a
+command without arguments is called with its defaults; only arguments that need reading load the parser (cyclopts), and
+only a terminal that shows colour loads rich.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -100,10 +101,8 @@ def _prepare_streams() -> None:
 
 def _forget_stdout() -> None:
     """Nobody reads any more: keep the interpreter from complaining when it flushes at exit."""
-    try:
+    with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):
-        pass
 
 
 def _failed(error: OSError) -> int:

@@ -6,6 +6,7 @@ decided where the line is written, and nowhere at all when it is piped.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable
 
@@ -42,6 +43,8 @@ STATUS_STYLES = {
     "closed": "dim",
     "archived": "dim",
 }
+ROWS = 4
+"""Rows a wrapped line may take."""
 COUNTED = 200
 """Cutting off more than so many characters says how many."""
 
@@ -57,7 +60,7 @@ class Line:
 
     def add(self, text: object, style: str = "", *, width: int = 0, right: bool = False) -> Line:
         """Put text at the end, escaped; padded or cut to `width` cells if one is given."""
-        shown = bounded(str(text))
+        shown: str = bounded(text if isinstance(text, str) else str(text))
         if width:
             shown = fit(shown, width, right=right)
         if shown:
@@ -95,6 +98,40 @@ class Line:
                 break
         short.pieces.append((mark, "dim"))
         return short
+
+    def wrapped(self, width: int, indent: int, rows: int = ROWS) -> list[Line]:
+        """The line over at most `rows` rows, broken between words; rows after the first are indented."""
+        made = [Line()]
+        used = 0
+        for place, (text, style) in enumerate(self._words()):
+            long = cells(text)
+            if used and used + cells(text.rstrip()) > width and long <= width - indent:
+                if len(made) == rows:
+                    rest = Line()
+                    rest.pieces = self._words()[place:]
+                    made[-1] = made[-1].extend(rest).cut(width)
+                    return made
+                made.append(Line(" " * indent))
+                used = indent
+            made[-1].pieces.append((text, style))
+            used += long
+        return [line._trimmed().cut(width) for line in made]
+
+    def _trimmed(self) -> Line:
+        """Without the spaces at its end."""
+        while self.pieces and not self.pieces[-1][0].rstrip():
+            self.pieces.pop()
+        if self.pieces:
+            text, style = self.pieces[-1]
+            self.pieces[-1] = (text.rstrip(), style)
+        return self
+
+    def _words(self) -> list[tuple[str, str]]:
+        """The pieces, word by word, each with the spaces after it."""
+        return [(word, style) for text, style in self.pieces for word in _WORD.findall(text)]
+
+
+_WORD = re.compile(r"\s*\S+\s*|\s+")
 
 
 def _mark(text: str, width: int) -> str:

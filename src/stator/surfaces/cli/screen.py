@@ -6,12 +6,13 @@ the pipe) as they come, so that a long log costs no memory and can be left at an
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
 import sys
 from collections.abc import Iterable
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from stator.surfaces.cli.exits import say
 from stator.surfaces.cli.paint import STYLES, Line
@@ -21,12 +22,11 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-PIPE_WIDTH = 100
-"""Columns of a screen nobody looks at directly, unless $COLUMNS says otherwise."""
+PIPE_WIDTH, PIPE_MAX = 100, 240
+"""Columns a pipe is laid out for, and where its lines are cut, unless $COLUMNS says otherwise."""
 WIDTH_MIN, WIDTH_MAX = 20, 400
 SIDE_BY_SIDE = 72
 """From this width on, things are put beside each other rather than under each other."""
-COLOUR_PAGERS = ("less", "moar", "most", "bat", "ov")
 ASCII = str.maketrans(
     {
         "…": "...",
@@ -55,9 +55,9 @@ class Screen:
 
     def __init__(self, *, json: bool = False, pager: bool = True) -> None:
         self.json = json
-        self.out: IO[str] = sys.stdout
+        self.out: TextIO = sys.stdout
         self.is_terminal = self.out.isatty()
-        self.width = _width(self.is_terminal)
+        self.width, self.cut = _widths(self.is_terminal)
         self.height = shutil.get_terminal_size().lines
         self.colour = _colour(self.is_terminal)
         self._pager = _pager_command() if self.is_terminal and pager else []
@@ -68,14 +68,20 @@ class Screen:
 
     # -- for people -------------------------------------------------------------------------------
 
-    def line(self, line: Line | str = "", *, wrap: bool = False) -> None:
-        """Show one line, cut to the width unless it may wrap."""
+    def line(self, line: Line | str = "", *, hang: int = -1) -> None:
+        """Show one line: cut to the width, or wrapped with later rows indented by `hang`."""
         made = Line(line) if isinstance(line, str) else line
-        self._write(self._rendered(made if wrap else made.cut(self.width)))
+        for part in [made.cut(self.cut)] if hang < 0 else made.wrapped(self.cut, hang):
+            self._write(self._rendered(part))
 
-    def lines(self, lines: Iterable[Line | str], *, wrap: bool = False) -> None:
+    def lines(self, lines: Iterable[Line | str], *, hang: int = -1) -> None:
         for line in lines:
-            self.line(line, wrap=wrap)
+            self.line(line, hang=hang)
+
+    def whole(self, lines: Iterable[Line]) -> None:
+        """Show lines at their own length; the terminal wraps them. For content shown in full."""
+        for line in lines:
+            self._write(self._rendered(line))
 
     def _rendered(self, line: Line) -> str:
         if not self.colour:
@@ -159,10 +165,8 @@ class Screen:
             return
         process, self._process = self._process, None
         assert process.stdin is not None
-        try:
+        with contextlib.suppress(BrokenPipeError):
             process.stdin.close()
-        except BrokenPipeError:
-            pass
         while True:
             try:
                 process.wait()
@@ -183,13 +187,17 @@ def note(text: str) -> None:
     say(text)
 
 
-def _width(is_terminal: bool) -> int:
+def _widths(is_terminal: bool) -> tuple[int, int]:
+    """How wide the layout is, and where lines are cut."""
     given = os.environ.get("COLUMNS", "")
     if given.isdecimal() and len(given) < 6 and int(given):
         width = int(given)
+    elif is_terminal:
+        width = shutil.get_terminal_size((PIPE_WIDTH, 24)).columns
     else:
-        width = shutil.get_terminal_size((PIPE_WIDTH, 24)).columns if is_terminal else PIPE_WIDTH
-    return max(WIDTH_MIN, min(WIDTH_MAX, width))
+        return PIPE_WIDTH, PIPE_MAX
+    width = max(WIDTH_MIN, min(WIDTH_MAX, width))
+    return width, width
 
 
 def _colour(is_terminal: bool) -> bool:

@@ -14,7 +14,7 @@ import msgspec
 from stator.model import canon
 from stator.model.chain import put_item
 from stator.model.commit import CONTENT, Commit, Gone, Large
-from stator.model.delta import Op, Put, to_plain
+from stator.model.delta import Op, Put
 from stator.model.state import ErasedRecord, Record
 
 FIELDS = (
@@ -94,6 +94,9 @@ def operation(op: Op) -> dict[str, Any]:
 
 
 def record(found: Record | None) -> dict[str, Any] | None:
+    """A record with every field it has, also those that are as they are by default."""
     if isinstance(found, ErasedRecord):
         return {"erased": found.erased}
-    return None if found is None else to_plain(found)
+    if found is None:
+        return None
+    return {name: msgspec.to_builtins(getattr(found, name)) for name in found.__struct_fields__}

@@ -69,7 +69,7 @@ def decisions(
         names, by_id = ask.names(), {line.id: line for line in known}
         for line in found:
             shown = _line(line, by_id)
-            screen.line(shown.add(f"  {names[line.session]}", "dim") if wide else shown)
+            screen.line(shown.add(f"  {names[line.session]}", "dim") if wide else shown, hang=13)
         if not found:
             return ask.nothing(f"no {what}" if superseded or all else "no decisions stand")
     return 0

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stator.errors import BadPosition
-from stator.model.diff import CallItem, Diff, Item, render_item
+from stator.model.diff import CallItem, Diff, Item
 from stator.model.state import COLLECTIONS, DecisionRecord, FileRecord, Record
 from stator.runtime.reading import SessionView
 from stator.surfaces.cli import gist, wire
@@ -28,6 +28,8 @@ stator diff --json | jq .decisions
 SIGNS = {"added": "+", "changed": "~", "superseded": "≈", "removed": "-"}
 NOISE = frozenset({"session", "runs", "tools", "working_set", "spend", "calls"})
 """Bookkeeping; calls are listed from the log instead."""
+_INCIDENTAL = frozenset({"order", "digest", "commit"})
+"""Fields that change along with the one that says something."""
 CALLS_SHOWN = 12
 """Calls that ended ok, one by one; above this they are counted by tool."""
 
@@ -68,7 +70,7 @@ def diff(
             return 0
         title(screen, view, ask.now, f"{_place(found.start)} → {_place(found.end)}")
         lines = list(_lines(view, found, everything=all))
-        screen.lines(lines or [Line("no change", "dim")])
+        screen.lines(lines or [Line("no change", "dim")], hang=10)
     return 0
 
 
@@ -95,8 +97,8 @@ def _lines(view: SessionView, found: Diff, *, everything: bool) -> Iterator[Line
 
 
 def _line(item: Item) -> Line:
-    """One net change: sign, what, before → after, why, and the commit that did it."""
-    line = Line(f"  {SIGNS[item.change]} ", item.change)
+    """One net change: sign, the commit that did it, what, before → after, and why."""
+    line = Line(f"  {SIGNS[item.change]} ", item.change).add(f"@{item.seq}", "id", width=5).add(" ")
     before, after = item.before, item.after
     if isinstance(after, DecisionRecord):
         _decision(line, item, after)
@@ -107,8 +109,7 @@ def _line(item: Item) -> Line:
     else:
         line.extend(gist.of_record(after or before or Record()))
     why = item.why if not _says_why(after) else ""
-    line.add(f" — {why}" if why else "", "dim")
-    return line.add(f"  @{item.seq}", "id")
+    return line.add(f" — {why}" if why else "", "dim")
 
 
 def _says_why(record: Record | None) -> bool:
@@ -143,6 +144,7 @@ def _changed(line: Line, before: Record, after: Record) -> None:
     name = next((old[key] for key in ("name", "step", "what", "path", "unit") if key in old), "")
     line.add(f"{name}: " if name else "", "bold")
     differing = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
+    differing = [key for key in differing if key not in _INCIDENTAL] or differing
     for place, key in enumerate(differing[:4]):
         line.add(", " if place else "")
         line.add(f"{key} " if key not in ("value", "status", "amount") else "", "dim")
@@ -167,18 +169,23 @@ def _calls(view: SessionView, calls: list[CallItem]) -> Iterator[Line]:
     few = len(fine) <= CALLS_SHOWN
     for call in calls:
         if few or call.status != "ok":
-            line = Line("    ").extend(gist.intent(view.commit(f"@{call.seq}"))).add(" ")
-            line.status(call.status).add(f": {call.cause}" if call.cause else "")
-            yield line.add(f"  @{call.seq}", "id")
+            line = Line("    ").add(f"@{call.seq}", "id", width=5).add(" ")
+            line.status(call.status, width=9).add(" ")
+            line.extend(gist.intent(view.commit(f"@{call.seq}")))
+            yield line.add(f" — {call.cause}" if call.cause else "", "dim")
     if not few:
         tally = Counter(call.tool for call in fine).most_common()
         yield Line(f"    {len(fine)} ok: ").add(", ".join(f"{tool} ×{n}" for tool, n in tally))
 
 
 def _footnotes(found: Diff) -> Iterator[Line]:
+    passing, same = (
+        sum(count for name, count in counts.items() if name not in NOISE)
+        for counts in (found.transient, found.unchanged)
+    )
     parts = [
-        f"{sum(found.transient.values())} came and went" if found.transient else "",
-        f"{sum(found.unchanged.values())} ended as they began" if found.unchanged else "",
+        f"{passing} came and went" if passing else "",
+        f"{same} ended as they began" if same else "",
         f"{found.read} files only read" if found.read else "",
     ]
     text = ", ".join(part for part in parts if part)
@@ -197,13 +204,31 @@ def plain(view: SessionView, found: Diff) -> dict[str, Any]:
         "to": found.end,
     }
     for name in COLLECTIONS:
-        document[name] = [render_item(item) for item in found.of(name)]
+        document[name] = [_entry(item) for item in found.of(name)]
     document["calls"] = [_call(call) for call in found.calls]
     document["delta"] = [wire.operation(op) for op in found.delta]
     document["transient"] = found.transient
     document["unchanged"] = found.unchanged
     document["read"] = found.read
     return document
+
+
+def _entry(item: Item) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "key": item.key,
+        "change": item.change,
+        "before": wire.record(item.before),
+        "after": wire.record(item.after),
+        "why": item.why,
+        "seq": item.seq,
+        "turn": item.turn,
+    }
+    if item.via:
+        entry["via"] = [
+            {"record": wire.record(step.record), "seq": step.seq, "why": step.why}
+            for step in item.via
+        ]
+    return entry
 
 
 def _call(call: CallItem) -> dict[str, Any]:

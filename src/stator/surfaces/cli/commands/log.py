@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING
 
 from stator.errors import BadQuery
@@ -58,7 +58,8 @@ def log(
 ) -> int:
     """Show what happened, commit by commit, the newest turn first.
 
-    Within a turn, commits are in the order they happened, under what was asked. In JSON every line is a commit, newest first.
+    Within a turn, commits are in the order they happened, under what was asked. In JSON every line is
+    a commit, newest first.
 
     Parameters
     ----------
@@ -80,7 +81,9 @@ def log(
             for commit in found:
                 screen.item(wire.commit(commit))
             return 0
+        first = next(found, None)  # an error comes before any heading
         title(screen, view, ask.now, *([span] if span else []))
+        found = chain([first] if first is not None else [], found)
         if not _show(screen, found, full=full, reverse=reverse):
             return ask.nothing("no commits there")
     return 0
@@ -135,7 +138,7 @@ def _show(screen: Screen, commits: Iterable[Commit], *, full: bool, reverse: boo
         for commit in turn:
             screen.line(row(commit, screen.width))
             if full:
-                screen.lines(contents(commit), wrap=True)
+                screen.whole(contents(commit))
         any_shown = True
     return any_shown
 

@@ -11,6 +11,7 @@ from stator.model.ids import short
 from stator.model.query import SessionRow, check_limit
 from stator.model.session import Status
 from stator.surfaces.cli.asking import Asking, asking
+from stator.surfaces.cli.gist import count
 from stator.surfaces.cli.paint import Line, widest
 from stator.surfaces.cli.screen import Screen
 from stator.surfaces.cli.times import ago, parse_since
@@ -99,7 +100,7 @@ def _lines(rows: list[SessionRow], now: int, *, projects: bool) -> Iterator[Line
     for row in rows:
         line = Line().add(short(row.id), "id", width=11)
         line.add(row.record.name, "bold", width=names).add("  ")
-        line.status(row.shown, width=12).add(f"{row.turns} turns", width=11)
+        line.status(row.shown, width=12).add(count(row.turns, "turn"), width=11)
         line.add(ago(row.updated, now), "dim", width=14).add(row.record.agent, width=agents)
         yield line.add(f"  {row.record.project}" if projects else "", "dim")
 

@@ -75,13 +75,13 @@ def _commit(screen: Screen, view: SessionView, commit: Commit, ask: Asking) -> N
     screen.line()
     for name in _FIELDS:
         if found[name] not in (None, 0, []):
-            screen.line(Line(f"{name:12}", "dim").add(gist.brief(found[name])), wrap=True)
+            screen.line(Line(f"{name:12}", "dim").add(gist.brief(found[name])), hang=12)
     source = commit.provenance
     screen.line(Line(f"{'provenance':12}", "dim").add(f"{source.source}, {source.trust}"))
-    if commit.at != commit.when:
+    if stamp(commit.at) != stamp(commit.when):
         screen.line(Line(f"{'recorded at':12}", "dim").add(stamp(commit.at)))
     screen.line()
-    screen.lines(contents(commit), wrap=True)
+    screen.whole(contents(commit))
 
 
 # -- a session ------------------------------------------------------------------------------------
@@ -131,7 +131,8 @@ def _facts_of(view: SessionView, ask: Asking) -> Iterator[Line]:
         )
     yield _pair(
         "holds",
-        f"{counts.commits} commits, {counts.turns} turns, {counts.calls} calls "
+        f"{gist.count(counts.commits, 'commit')}, {gist.count(counts.turns, 'turn')}, "
+        f"{gist.count(counts.calls, 'call')} "
         f"({counts.failed} not ok), {gist.size(counts.content_bytes)}",
     )
     yield _pair("head", head.hash)

@@ -84,7 +84,7 @@ def why(
         ):
             if place:
                 screen.line()
-            screen.lines(_turn(ask, owner, turn, list(reasons), wide=wide))
+            screen.lines(_turn(ask, owner, turn, list(reasons), wide=wide), hang=19)
         if not found:
             return ask.nothing(f"nothing is recorded about {path}")
     return 0

@@ -1,0 +1,243 @@
+"""`stator doctor`: what is wrong with a store, why it matters, and what to do."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from stator.connect import Place, connect, known_stores, locate
+from stator.errors import StatorError, StoreError
+from stator.model.ids import short
+from stator.model.query import Finding
+from stator.runtime.reading import SessionView
+from stator.runtime.sessions import Store
+from stator.surfaces.cli.commands.verify import plain
+from stator.surfaces.cli.exits import FINDING, OK, code_of
+from stator.surfaces.cli.gist import size
+from stator.surfaces.cli.paint import Line
+from stator.surfaces.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption
+
+EXAMPLES = """
+stator doctor                      look at everything
+stator doctor --rebuild            make every index again from the log
+stator doctor --json | jq '.findings[].what'
+"""
+WAL_MAX = 64 * 2**20
+NETWORK = frozenset(
+    "nfs nfs4 cifs smb3 smbfs afs ceph glusterfs lustre beegfs fuse.sshfs fuse.s3fs fuse.rclone davfs".split()
+)
+"""Filesystems whose locks cannot be relied on."""
+LAYERED = frozenset({"overlay", "9p", "virtiofs", "aufs", "fuse.grpcfuse", "vboxsf"})
+"""Filesystems of containers and shared folders: they work, but look where the file really is."""
+LISTED = 10
+MARKS = {"error": ("✗", "bad"), "warning": ("!", "doubt"), "note": ("·", "dim")}
+
+
+def doctor(
+    *,
+    rebuild: bool = False,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Say what is wrong with the store, and what to do about it.
+
+    Looks at the file, its folder and filesystem, and at calls and sessions left behind. `stator verify`
+    reads every commit besides. Exits with 1 if there is something to do.
+
+    Parameters
+    ----------
+    rebuild
+        Make every index and projection again from the log. Nothing recorded changes.
+    """
+    place = locate(store)
+    findings = list(_file(place))
+    about: dict[str, Any] = {"store": place.url, "found": place.why}
+    broken = OK
+    try:
+        with connect(place.url, create=False, read_only=not rebuild) as opened:
+            if rebuild:
+                opened.port.rebuild()
+                findings.append(
+                    _finding("note", "every index was made again from the log", "rebuild")
+                )
+            info = opened.info()
+            about |= {"store_schema": info.schema, "sqlite": info.detail.get("sqlite", "")}
+            about |= {"bytes": info.detail.get("bytes", 0), "id": info.id}
+            findings += _sessions(opened)
+            findings += _calls(opened)
+    except StoreError as error:
+        broken = code_of(error)
+        findings.append(_finding("error", error.what, "open", error.hint))
+    about["others"] = [
+        {"store": seen.url, "found": seen.why}
+        for seen in known_stores()
+        if os.path.realpath(seen.url) != os.path.realpath(place.url)
+    ]
+    with Screen(json=json, pager=not no_pager) as screen:
+        if json:
+            found = [plain(finding) for finding in findings]
+            screen.document("stator.doctor/1", {**about, "findings": found})
+        else:
+            screen.lines(_screen(about, findings), hang=6)
+    serious = any(finding.severity != "note" for finding in findings)
+    return broken or (FINDING if serious else OK)
+
+
+def _screen(about: dict[str, Any], findings: list[Finding]) -> Iterator[Line]:
+    yield Line(about["store"], "title").add(f" (found: {about['found']})", "dim")
+    if "store_schema" in about:
+        parts = f"{size(about['bytes'])}, schema {about['store_schema']}, SQLite {about['sqlite']}"
+        yield Line(f"  {parts}, store {about['id'][:8]}", "dim")
+    for other in about["others"]:
+        yield Line(f"  another store: {other['store']} ({other['found']})", "dim")
+    yield Line()
+    for finding in findings:
+        mark, style = MARKS[finding.severity]
+        yield Line(f"{mark} ", style).add(finding.what)
+        if finding.hint:
+            yield Line(f"    → {finding.hint}", "dim")
+    if not any(finding.severity != "note" for finding in findings):
+        yield Line("✓ ", "ok").add("nothing to do").add("; stator verify reads every commit", "dim")
+
+
+def _finding(severity: str, what: str, check: str, hint: str = "", session: str = "") -> Finding:
+    return Finding(what=what, check=check, hint=hint, session=session, severity=severity)
+
+
+# -- the file -------------------------------------------------------------------------------------
+
+
+def _file(place: Place) -> Iterator[Finding]:
+    """What can be seen without opening it."""
+    path = place.url.removeprefix("sqlite:///") if place.url.startswith("sqlite:") else place.url
+    try:
+        found = os.stat(path)
+    except OSError:
+        return
+    real = os.path.realpath(path)
+    if os.path.islink(path):
+        yield _finding(
+            "note", f"a symbolic link to {real}", "link", "name the real path to be sure"
+        )
+    if not stat.S_ISREG(found.st_mode):
+        return
+    mode = stat.S_IMODE(found.st_mode)
+    if mode & 0o077:
+        what = f"others can read or write it (mode {mode:04o})"
+        yield _finding("warning", what, "mode", f"chmod 600 {real}")
+    if found.st_nlink > 1:
+        yield _finding(
+            "warning",
+            f"the file has {found.st_nlink} names (hard links)",
+            "links",
+            "opened under two names at once it would lose commits; remove the other name",
+        )
+    yield from _wal(real)
+    yield from _filesystem(real)
+
+
+def _wal(real: str) -> Iterator[Finding]:
+    try:
+        wal = os.stat(f"{real}-wal").st_size
+    except OSError:
+        return
+    if wal > WAL_MAX:
+        yield _finding(
+            "warning",
+            f"the write-ahead log is {size(wal)}",
+            "wal",
+            "a reader has held it open for long; end old readers, it shrinks by itself",
+        )
+
+
+def _filesystem(real: str) -> Iterator[Finding]:
+    kind = filesystem(real, _mounts())
+    if kind in NETWORK:
+        yield _finding(
+            "warning",
+            f"on a network filesystem ({kind}), where locks and shared memory do not hold",
+            "filesystem",
+            "move the store to a local disk",
+        )
+    elif kind in LAYERED:
+        hint = "keep it on a volume if it should outlive the container"
+        yield _finding("note", f"on a layered or shared filesystem ({kind})", "filesystem", hint)
+
+
+def _mounts() -> str:
+    try:
+        with open("/proc/mounts", encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def filesystem(path: str, mounts: str) -> str:
+    """The type of the filesystem a path is on, by the longest mount point above it."""
+    best, kind = "", ""
+    for line in mounts.splitlines():
+        fields = line.split(" ")
+        if len(fields) < 3:
+            continue
+        point = fields[1].replace("\\040", " ").rstrip("/")
+        if (path == point or path.startswith(point + "/")) and len(point) >= len(best):
+            best, kind = point, fields[2]
+    return kind
+
+
+# -- what was left behind -------------------------------------------------------------------------
+
+
+def _sessions(store: Store) -> Iterator[Finding]:
+    interrupted = [view for view in store.views() if view.row.shown == "interrupted"]
+    for view in interrupted[:LISTED]:
+        yield _finding(
+            "note",
+            f"session {view.name} was interrupted: its driver is gone",
+            "interrupted",
+            "open it again to go on; nothing is lost",
+            view.id,
+        )
+    if len(interrupted) > LISTED:
+        more = f"{len(interrupted) - LISTED} more interrupted sessions"
+        yield _finding("note", more, "interrupted", "stator ls --all --status interrupted")
+
+
+def _calls(store: Store) -> Iterator[Finding]:
+    """Calls nobody knows the outcome of, and calls that began and have no driver any more."""
+    try:
+        doubtful = store.calls(statuses=("in doubt",), limit=LISTED).rows
+        begun = store.calls(statuses=("started",), limit=1000).rows
+    except StatorError as error:
+        yield _finding("error", error.what, "calls", error.hint)
+        return
+    for row in doubtful:
+        yield _finding(
+            "warning",
+            f"in doubt: {row.tool}, call {short(row.call)}, t{row.turn} of {short(row.session)}. "
+            "It may or may not have happened",
+            "in doubt",
+            f"look whether it did: stator show {short(row.session)}:@{row.seq}",
+            row.session,
+        )
+    left = [row for row in begun if not _driven(store, row.session)]
+    for row in left[:LISTED]:
+        yield _finding(
+            "warning",
+            f"without an outcome: {row.tool}, call {short(row.call)}, t{row.turn} of "
+            f"{short(row.session)}, and its driver is gone",
+            "open call",
+            "open the session again: it will be said to be in doubt, or cancelled if it only read",
+            row.session,
+        )
+
+
+def _driven(store: Store, session: str) -> bool:
+    holder = SessionView(store.port, session).row.holder
+    return holder is not None and holder.live

@@ -1,0 +1,90 @@
+"""`stator sql`: read-only SQL over the store's documented views."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stator.errors import BadQuery
+from stator.model.query import check_limit
+from stator.surfaces.cli.asking import asking
+from stator.surfaces.cli.gist import brief
+from stator.surfaces.cli.paint import Line, widest
+from stator.surfaces.cli.screen import Screen, note
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import JsonFlag, LimitOption, NoPagerFlag, StoreOption
+
+EXAMPLES = """
+stator sql "SELECT tool, status, count(*) FROM calls GROUP BY 1, 2"
+stator sql "SELECT path, op, turn FROM files ORDER BY seq DESC" -n 20
+stator sql "SELECT topic, what, why FROM decisions" --json
+"""
+LIMIT = 1000
+SECONDS, SECONDS_MAX = 5.0, 600.0
+CELL_MAX = 60
+
+
+def sql(
+    query: str,
+    /,
+    *,
+    limit: LimitOption = None,
+    seconds: float = SECONDS,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Ask in SQL, read-only, over documented views.
+
+    The views are sessions, commits, turns, calls, records, files and decisions.
+
+    Parameters
+    ----------
+    query
+        One SELECT.
+    seconds
+        Stop after so long (default 5).
+    """
+    count = check_limit(LIMIT if limit is None else limit)
+    if not 0 < seconds <= SECONDS_MAX:
+        raise BadQuery(f"--seconds is from 0 to {SECONDS_MAX:g}")
+    if "\0" in query:
+        raise BadQuery("a query has no NUL")
+    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+        names, rows = ask.store.port.sql(_spelled(query), row_limit=count, seconds=seconds)
+        if json:
+            for row in rows:
+                screen.item(dict(zip(names, row, strict=True)))
+        else:
+            _table(screen, names, rows)
+        if not rows:
+            return ask.nothing("no rows")
+        if len(rows) == count:
+            note(f"stopped after {count:,} rows; -n N takes more or fewer")
+    return 0
+
+
+def _spelled(query: str) -> str:
+    """The query as SQLite can take it: an argument that is not UTF-8 has no meaning in SQL."""
+    try:
+        query.encode()
+    except UnicodeEncodeError:
+        raise BadQuery("a query is text in UTF-8") from None
+    return query
+
+
+def _table(screen: Screen, names: list[str], rows: list[tuple[Any, ...]]) -> None:
+    shown = [[brief(cell, CELL_MAX) if cell is not None else "" for cell in row] for row in rows]
+    widths = [
+        widest([name, *(row[place] for row in shown)], CELL_MAX) for place, name in enumerate(names)
+    ]
+    right = [all(isinstance(row[place], int) for row in rows) for place in range(len(names))]
+    header = Line()
+    for name, width, is_number in zip(names, widths, right, strict=True):
+        header.add(name, "title", width=width, right=is_number).add("  ")
+    screen.line(header)
+    for row in shown:
+        line = Line()
+        for cell, width, is_number in zip(row, widths, right, strict=True):
+            line.add(cell, width=width, right=is_number).add("  ")
+        screen.line(line)

@@ -1,0 +1,70 @@
+"""`stator tag`: a name for a position."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stator.connect import connect, locate
+from stator.errors import BadPosition
+from stator.model.ids import short
+from stator.model.position import AtName, parse_position
+from stator.surfaces.cli.asking import Asking
+from stator.surfaces.cli.paint import Line
+from stator.surfaces.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionOption, StoreOption
+
+EXAMPLES = """
+stator tag release                 the head of the last session
+stator tag before-refactor t3      the end of turn 3
+stator tag good fix-login:@42      then: stator diff good..head
+"""
+
+
+def tag(
+    name: str,
+    position: str | None = None,
+    /,
+    *,
+    session: SessionOption = None,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Name a position, to come back to it.
+
+    Parameters
+    ----------
+    name
+        Any word that is not itself a position, such as release.
+    position
+        What to name: t3, @42, SESSION:t3; default: the head.
+    """
+    _check(name)
+    place = locate(store)
+    with (
+        connect(place.url, create=False) as opened,
+        Screen(json=json, pager=not no_pager) as screen,
+    ):
+        view, ref = Asking(opened, place).aim(session, position)
+        point = view.at(ref or "head")
+        if point.session != view.id:
+            raise BadPosition("a tag names a position of its own session")
+        opened.contribute(view.id).tag(name, f"@{point.seq}")
+        if json:
+            found = {"name": name, "session": view.id, "seq": point.seq}
+            screen.document("stator.tag/1", found)
+        else:
+            line = Line(name, "bold").add(f" → @{point.seq} of {view.name} ")
+            screen.line(line.add(short(view.id), "id"))
+    return 0
+
+
+def _check(name: str) -> None:
+    """A tag that reads as something else could never be found again."""
+    usable = isinstance(parse_position(name), AtName) and ":" not in name
+    if not usable or name == "last" or not name.strip():
+        raise BadPosition(
+            f"{name!r:.60} cannot be a tag", hint="it reads as a position; take a word"
+        )

@@ -1,0 +1,151 @@
+"""`stator verify`: whether everything is as it was written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from stator.errors import BadQuery, StatorError
+from stator.model.ids import short
+from stator.model.query import Finding
+from stator.runtime.reading import SessionView
+from stator.runtime.verify import Progress, holds_head
+from stator.runtime.verify import verify as check
+from stator.surfaces.cli.asking import Asking, asking
+from stator.surfaces.cli.exits import FINDING, OK
+from stator.surfaces.cli.gist import count
+from stator.surfaces.cli.paint import Line
+from stator.surfaces.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionArgument, StoreOption
+
+EXAMPLES = """
+stator verify                      the store and every session in it
+stator verify fix-login            the store and one session's chain
+stator verify fix-login --head 3fa9…   also: is the head I noted still there?
+stator verify --json || echo "something is wrong"
+"""
+_HASH = re.compile(r"[0-9a-f]{64}\Z")
+
+
+def verify(
+    session: SessionArgument = None,
+    *,
+    head: str | None = None,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Check every page, every index and every commit's hash.
+
+    Names the first bad commit of each session, and exits with 1 if there is anything to find. Cutting off
+    the newest commits, or rewriting everything, leaves no trace inside the file: note the head it prints,
+    and give it back later with --head.
+
+    Parameters
+    ----------
+    head
+        A head's hash noted earlier: a finding if the session no longer holds it.
+    """
+    if head is not None and not _HASH.match(head):
+        raise BadQuery("a head is a hash of 64 hex digits", hint="stator show prints it")
+    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+        view = ask.session(session) if session is not None or head is not None else None
+        findings: list[Finding] = []
+        counted: dict[str, int] = {}
+        for finding in _check(ask, view, head, counted, screen):
+            findings.append(finding)
+            if not json:
+                screen.line(_line(finding), hang=2)
+        if json:
+            screen.document("stator.verify/1", _plain(ask, findings, counted))
+        else:
+            _conclude(screen, ask, findings, counted)
+    return FINDING if findings else OK
+
+
+def _check(
+    ask: Asking, view: SessionView | None, head: str | None, counted: dict[str, int], screen: Screen
+) -> Iterator[Finding]:
+    """Every finding; a store too damaged to go on with is one, too."""
+    port = ask.store.port
+    with _bar(screen) as moved:
+
+        def progress(session: str, commits: int) -> None:
+            counted[session] = commits
+            moved(session, commits)
+
+        try:
+            yield from check(port, view.id if view is not None else None, progress=progress)
+            if view is not None and head is not None and not holds_head(port, view.id, head):
+                yield Finding(
+                    what=f"the head {head[:12]}… is not in its log: cut off, rolled back or rewritten",
+                    check="head",
+                    session=view.id,
+                    hint="compare with a copy that still holds it",
+                )
+        except StatorError as error:
+            yield Finding(what=error.what, check="store", hint=error.hint or "restore a copy")
+
+
+@contextmanager
+def _bar(screen: Screen) -> Iterator[Progress]:
+    """A line that counts, on a terminal."""
+    if screen.json or not screen.colour or not screen.is_terminal:
+        yield lambda session, commits: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("checking pages and indexes")
+
+        def moved(session: str, commits: int) -> None:
+            bar.update(task, description=f"checking {short(session)}: {commits:,} commits")
+
+        yield moved
+
+
+def _line(finding: Finding) -> Line:
+    line = Line("✗ ", "bad").add(f"{finding.check}: ", "bold")
+    if finding.session:
+        line.add(f"session {short(finding.session)} ")
+    line.add(f"@{finding.seq} " if finding.seq else "", "id").add(finding.what)
+    return line.add(f" ({finding.hint})" if finding.hint else "", "dim")
+
+
+def _conclude(
+    screen: Screen, ask: Asking, findings: list[Finding], counted: dict[str, int]
+) -> None:
+    checked = f"{count(len(counted), 'session')}, {count(sum(counted.values()), 'commit')} in {ask.place.url}"
+    if findings:
+        screen.line(
+            Line(count(len(findings), "finding"), "bad").add(f" · {checked}", "dim"),
+            hang=2,
+        )
+        return
+    screen.line(
+        Line("✓ ", "ok").add("all is as it was written", "bold").add(f" · {checked}", "dim")
+    )
+    for session in list(counted)[:10]:
+        view = SessionView(ask.store.port, session)
+        screen.line(Line(f"  {view.head.hash} ", "id").add(f"head of {view.name}", "dim"))
+
+
+def _plain(ask: Asking, findings: list[Finding], counted: dict[str, int]) -> dict[str, Any]:
+    return {
+        "store": ask.place.url,
+        "ok": not findings,
+        "sessions": len(counted),
+        "commits": sum(counted.values()),
+        "findings": [plain(finding) for finding in findings],
+    }
+
+
+def plain(finding: Finding) -> dict[str, Any]:
+    return {name: getattr(finding, name) for name in finding.__struct_fields__}

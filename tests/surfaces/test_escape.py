@@ -1,0 +1,175 @@
+"""Recorded content is hostile: whatever it holds, a terminal only ever shows it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from surfaces.conftest import program
+
+import stator
+from stator.surfaces.cli.escape import bounded, lines, visible
+from stator.surfaces.cli.table import COMMANDS
+
+HOSTILE = {
+    "clear screen": "\x1b[2J\x1b[H",
+    "window title": "\x1b]0;owned\x07",
+    "hyperlink": "\x1b]8;;http://evil\x1b\\click\x1b]8;;\x1b\\",
+    "clipboard": "\x1b]52;c;cm0gLXJm\x07",
+    "one-byte csi": "\x9b2J",
+    "overwrite": "safe\rrm -rf /",
+    "backspaces": "ok\x08\x08no",
+    "delete": "\x7f",
+    "right to left": "\u202egnp.exe",
+    "isolates": "\u2066x\u2069",
+    "zero width": "a\u200bb\u200d\ufeffc",
+    "tag characters": "\U000e0041\U000e0042",
+    "line separators": "a\u2028b\u2029c",
+    "lone surrogate": "x\udc80y",
+    "markup": "[link=http://evil]click[/link] [bold red]x[/] :bomb:",
+    "nul": "a\x00b",
+    "fillers": "\u3164\u115f\u034f",
+    "selectors": "a\ufe00\U000e0100b",
+    "zalgo": "z" + "\u0301" * 50,
+}
+DANGEROUS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\u3164\u115f"
+    "\ud800-\udfff\ufe00-\ufe0d\U000e0000-\U000e01ef]"
+)
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_nothing_hostile_reaches_the_screen(name):
+    assert not DANGEROUS.search(visible(HOSTILE[name]))
+
+
+def test_what_is_escaped_can_still_be_read():
+    assert visible("\x1b[2J") == "\\x1b[2J"
+    assert visible("a\rb\tc\u202e") == "a\\rb\\tc\\u202e"
+    assert visible("größe 日本 ✓ 🚀") == "größe 日本 ✓ 🚀"
+
+
+def test_a_long_line_is_cut_and_what_was_cut_is_counted():
+    assert bounded("x" * 1_000_000) == "x" * 4000 + "… (+996,000 characters)"
+    assert lines("a\r\n\tb") == ["a", "    b"]
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """A store with every hostile string in every field that takes one."""
+    path = tmp_path_factory.mktemp("hostile") / "hostile.db"
+    everything = " ".join(
+        text for name, text in HOSTILE.items() if name not in ("lone surrogate", "nul")
+    )
+    values = list(HOSTILE.values())
+
+    def tool(**arguments):
+        return values
+
+    def failing(**arguments):
+        raise RuntimeError(everything)
+
+    with stator.connect(str(path), redact=False, project=everything[:200]) as store:
+        with store.open(everything[:300], agent=everything) as s:
+            with s.turn({"text": values}) as t:
+                t.call(stator.tool(effect="read", name=everything[:80])(tool), path=values)
+                t.try_call(stator.tool(effect="read", name="fail" + everything[:80])(failing))
+                t.decide(everything, topic=everything, why=everything, over=[everything])
+                t.decide("again", topic=everything, why=everything)
+                t.file(
+                    HOSTILE["clear screen"] + "f.py", "modified", why=everything, reason=everything
+                )
+                t.fact(everything, values)
+                t.plan(everything, detail=everything)
+                t.pend(everything, on=everything, why=everything)
+                t.prefer(everything, values)
+                t.dead_end(everything, why=everything)
+                t.artifact(everything, values)
+                t.use("app", everything, detail=everything)
+                t.set(**{"field": values})
+                t.note(everything, values)
+                t.say("\n".join(v for v in values))
+                t.say("x" * 1_000_000)
+            s.tag("bad" + HOSTILE["right to left"])
+            s.score(everything, 0.5, comment=everything, on=everything)
+            s.flag(everything, why=everything, on=everything)
+    return path
+
+
+RUNS = {
+    "ls": ["ls", "--all"],
+    "show": ["show"],
+    "log": ["log"],
+    "diff": ["diff"],
+    "state": ["state"],
+    "files": ["files", "--reads"],
+    "decisions": ["decisions", "--all"],
+    "calls": ["calls"],
+    "why": ["why", HOSTILE["clear screen"] + "f.py"],
+    "du": ["du"],
+    "sql": ["sql", "SELECT * FROM records"],
+    "tag": ["tag", "x" + HOSTILE["window title"]],
+    "verify": ["verify"],
+    "doctor": ["doctor"],
+    "init": ["init", "{tmp}/a" + HOSTILE["window title"].replace("/", "")],
+}
+
+
+def test_every_command_has_a_hostile_run():
+    assert set(RUNS) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("extra", [[], ["--json"]], ids=["people", "programs"])
+@pytest.mark.parametrize("command", RUNS)
+def test_no_command_lets_hostile_content_through(
+    command, extra, hostile, ask, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("STATOR_STORE", str(hostile))
+    words = [word.replace("{tmp}", str(tmp_path)) for word in RUNS[command]]
+    answer = ask(*words, *extra)
+    assert answer.code in (0, 1, 2), answer.err
+    assert not DANGEROUS.search(answer.out)
+    assert not DANGEROUS.search(answer.err)
+    assert "Traceback" not in answer.err
+
+
+@pytest.mark.parametrize("words", [["log", "--full"], ["show", "@3"], ["log", "--reverse"]])
+def test_content_in_full_is_escaped_too(words, hostile, ask, monkeypatch):
+    monkeypatch.setenv("STATOR_STORE", str(hostile))
+    answer = ask(*words)
+    assert answer.code == 0
+    assert not DANGEROUS.search(answer.out)
+
+
+def test_colour_adds_colour_and_nothing_else(hostile, ask, monkeypatch):
+    monkeypatch.setenv("STATOR_STORE", str(hostile))
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    for command in ("log", "diff", "state", "show", "decisions"):
+        answer = ask(*RUNS[command])
+        assert "\x1b[" in answer.out
+        assert not DANGEROUS.search(COLOUR.sub("", answer.out))
+
+
+def test_markup_is_text(hostile, ask, monkeypatch):
+    monkeypatch.setenv("STATOR_STORE", str(hostile))
+    monkeypatch.setenv("COLUMNS", "400")
+    assert "[link=http://evil]click[/link]" in ask("log", "--full").out
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    coloured = COLOUR.sub("", ask("log", "--full").out)
+    assert "[link=http://evil]click[/link] [bold red]x[/] :bomb:" in coloured
+
+
+def test_a_line_of_a_megabyte_is_truncated_with_a_count(hostile, monkeypatch):
+    answer = program("log", "--full", env={"STATOR_STORE": str(hostile), "COLUMNS": "80"})
+    assert answer.code == 0
+    assert max(map(len, answer.lines)) < 5000
+    assert "(+996,000 characters)" in answer.out
+    rows = program("log", env={"STATOR_STORE": str(hostile), "COLUMNS": "80"}).lines
+    assert any("x…(+" in row for row in rows)
+
+
+def test_an_error_escapes_what_was_typed(store, ask):
+    answer = ask("show", "--session", HOSTILE["clear screen"])
+    assert answer.code == 3
+    assert not DANGEROUS.search(answer.err)

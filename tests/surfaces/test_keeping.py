@@ -1,0 +1,183 @@
+"""Commands that look after a store: init, tag, verify, doctor, du, sql."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import apsw
+
+import stator
+from stator.surfaces.cli.commands.doctor import filesystem
+
+
+def damage(path, statement, *bindings):
+    """Change the file behind Stator's back."""
+    db = apsw.Connection(str(path))
+    db.execute(statement, bindings)
+    db.close()
+
+
+def test_init_makes_a_project_once(ask, tmp_path):
+    root = tmp_path / "new"
+    first = ask("init", str(root))
+    assert first.code == 0
+    assert first.out.count("created ") == 3
+    assert (root / ".stator" / "store.db").stat().st_mode & 0o777 == 0o600
+    assert (root / ".stator" / ".gitignore").read_text() == "*\n"
+    project = (root / ".stator" / "project").read_text()
+    again = ask("init", str(root))
+    assert again.code == 0
+    assert "nothing to do" in again.out
+    assert (root / ".stator" / "project").read_text() == project
+
+
+def test_what_init_made_is_found_from_below(ask, tmp_path, monkeypatch):
+    ask("init", str(tmp_path / "new"))
+    below = tmp_path / "new" / "src" / "deep"
+    below.mkdir(parents=True)
+    monkeypatch.chdir(below)
+    with stator.open("here") as s:
+        assert s.record.project.startswith("p_")
+    assert "here" in ask("ls").out
+
+
+def test_a_tag_is_a_position_from_then_on(store, ask):
+    assert ask("tag", "before", "t1").code == 0
+    assert ask("tag", "now").code == 0
+    assert ask("diff", "before..now").code == 0
+    assert "auth: use JWT" in ask("state", "before", "-c", "decisions").out
+    assert "before → @13" in ask("show").out
+    assert ask("log", "before", "--json").lines[0].startswith("{")
+
+
+def test_a_tag_on_a_closed_session_is_allowed(tmp_path, world, ask):
+    path = str(tmp_path / "closed.db")
+    with world.open(tmp_path / "closed.db") as opened:
+        opened.open("done").close()
+    assert ask("tag", "final", "--store", path).code == 0
+
+
+def test_verify_is_silent_about_a_good_store_but_for_its_heads(store, ask):
+    answer = ask("verify")
+    assert answer.code == 0
+    assert "all is as it was written · 1 session, 32 commits" in answer.out
+    head = json.loads(ask("show", "--json").out)["head"]["hash"]
+    assert head in answer.out
+    assert ask("verify", "fix-login", "--head", head).code == 0
+
+
+def test_verify_names_the_first_bad_commit(store, ask):
+    damage(store, "UPDATE log SET hash = zeroblob(32) WHERE k & 0xffffffffff = 7")
+    answer = ask("verify")
+    assert answer.code == 1
+    assert "@7" in answer.out
+    found = json.loads(ask("verify", "--json").out)
+    assert found["ok"] is False
+    assert 7 in {finding["seq"] for finding in found["findings"]}
+
+
+def test_verify_with_a_noted_head_sees_what_was_cut_off(store, ask):
+    head = json.loads(ask("show", "--json").out)["head"]["hash"]
+    damage(store, "DELETE FROM log WHERE k & 0xffffffffff > 30")
+    answer = ask("verify", "fix-login", "--head", head)
+    assert answer.code == 1
+    assert "cut off, rolled back or rewritten" in answer.out
+
+
+def test_verify_of_a_damaged_file_is_a_finding_or_a_refusal_never_a_traceback(store, ask):
+    size = store.stat().st_size
+    with open(store, "r+b") as file:
+        file.seek(size // 2)
+        file.write(os.urandom(size // 2))
+    answer = ask("verify")
+    assert answer.code in (1, 5)
+
+
+def test_doctor_finds_what_a_driver_left_behind(tmp_path, ask):
+    path = str(tmp_path / "left.db")
+    script = """
+import os, stator, sys
+@stator.tool(effect="write")
+def pay(amount): os._exit(9)
+with stator.connect(sys.argv[1], project="shop").open("left") as s, s.turn("go") as t:
+    t.call(pay, amount=5)
+"""
+    subprocess.run([sys.executable, "-c", script, path], check=False, timeout=60)
+    answer = ask("doctor", "--store", path)
+    assert answer.code == 1
+    assert "session left was interrupted: its driver is gone" in answer.out
+    assert "without an outcome: pay" in answer.out
+    assert "interrupted" in ask("ls", "--store", path).out
+    assert "left" in ask("ls", "--status", "interrupted", "--store", path).out
+
+
+def test_doctor_of_a_store_with_a_call_in_doubt_says_how_to_look(store, ask):
+    answer = ask("doctor")
+    assert answer.code == 1
+    assert "in doubt: pay" in answer.out
+    assert "stator show s_" in answer.out
+
+
+def test_doctor_sees_how_the_file_is_kept(tmp_path, world, ask):
+    path = tmp_path / "kept.db"
+    with world.open(path) as opened, opened.open("kept"):
+        pass
+    good = ask("doctor", "--store", str(path))
+    assert good.code == 0
+    assert "nothing to do" in good.out
+    path.chmod(0o644)
+    os.link(path, tmp_path / "other-name.db")
+    (tmp_path / "link.db").symlink_to(path)
+    answer = ask("doctor", "--store", str(tmp_path / "link.db"))
+    assert answer.code == 1
+    assert "mode 0644" in answer.out
+    assert "2 names (hard links)" in answer.out
+    assert "a symbolic link to" in answer.out
+
+
+def test_doctor_warns_of_a_large_write_ahead_log(store, ask):
+    with open(f"{store}-wal", "ab") as file:
+        file.truncate(65 * 2**20)
+    assert "write-ahead log is 68.2 MB" in ask("doctor").out
+
+
+def test_doctor_knows_the_filesystem_under_a_path():
+    mounts = (
+        "/dev/a / ext4 rw 0 0\nsrv:/x /mnt/share nfs4 rw 0 0\noverlay /mnt/c\\040d overlay rw 0 0\n"
+    )
+    assert filesystem("/home/a.db", mounts) == "ext4"
+    assert filesystem("/mnt/share/a.db", mounts) == "nfs4"
+    assert filesystem("/mnt/shared/a.db", mounts) == "ext4"
+    assert filesystem("/mnt/c d/a.db", mounts) == "overlay"
+
+
+def test_doctor_rebuilds_indexes_from_the_log(store, ask):
+    before = ask("state", "--json").out
+    damage(store, "DELETE FROM rec WHERE c = 7")
+    assert ask("verify").code == 1
+    assert "every index was made again" in ask("doctor", "--rebuild").out
+    assert ask("verify").code == 0
+    assert ask("state", "--json").out == before
+
+
+def test_du_accounts_for_the_file(store, ask):
+    found = json.loads(ask("du", "--json").out)
+    usage = found["usage"]
+    parts = ("log", "blobs", "indexes", "free")
+    assert sum(usage[name] for name in parts) == usage["file"]
+    assert found["sessions"][0]["name"] == "fix-login"
+    assert "fix-login" in ask("du").out
+
+
+def test_sql_is_a_table_with_limits(store, ask):
+    answer = ask("sql", "SELECT tool, status FROM calls ORDER BY seq", "-n", "2")
+    assert answer.lines[0].split() == ["tool", "status"]
+    assert len(answer.lines) == 3
+    assert "stopped after 2 rows" in answer.err
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n) SELECT max(i) FROM n"
+    slow = ask("sql", endless, "--seconds", "0.2")
+    assert slow.code == 2
+    assert "took too long" in slow.err

@@ -1,0 +1,244 @@
+"""What people see: screens of a small recorded session."""
+
+from __future__ import annotations
+
+from surfaces.conftest import normal
+
+
+def test_log_tells_the_story_turn_by_turn(store, ask):
+    answer = ask("log")
+    assert answer.code == 0
+    assert (
+        normal(answer.out)
+        == """\
+fix-login s_… · demo-agent · paused · 3 turns, 32 commits · <when>
+
+2026-11-15
+── t3 user: finish, and pay the invoice ────────────────────────────────── @23 hh:mm:ss ──
+@24  hh:mm:ss t3  agent  call     pay(amount=5)
+@25  hh:mm:ss t3  tool   outcome  pay in doubt: the tool does not know: connection lost
+@26  hh:mm:ss t3  agent  decision auth: use signed cookies — works without a store
+@27  hh:mm:ss t3  agent  file     deleted session.py
+@28  hh:mm:ss t3  agent  file     created cookies.py
+@29  hh:mm:ss t3  agent  fact     test command = pytest -q tests
+@30  hh:mm:ss t3  system turn_end ok
+@31  hh:mm:ss t3  system run_end  user
+@32  hh:mm:ss t3  system pause    user
+
+── t2 user: run the tests ──────────────────────────────────────────────── @14 hh:mm:ss ──
+@15  hh:mm:ss t2  agent  call     run_tests(command=pytest -q)
+@16  hh:mm:ss t2  tool   outcome  run_tests error: RuntimeError: 2 failed, 11 passed
+@17  hh:mm:ss t2  agent  decision auth: use server sessions — JWT cannot be revoked
+@18  hh:mm:ss t2  agent  file     created session.py
+@19  hh:mm:ss t2  agent  dead_end JWT with a blocklist — needs the store anyway
+@20  hh:mm:ss t2  agent  pending  rotate the keys (waits for ops)
+@21  hh:mm:ss t2  model  entry    Two tests fail. ⏎ Switching to sessions.
+@22  hh:mm:ss t2  system turn_end ok
+
+── t1 user: fix the login bug ───────────────────────────────────────────── @3 hh:mm:ss ──
+@4   hh:mm:ss t1  agent  call     read_file(path=auth.py)
+@5   hh:mm:ss t1  tool   outcome  read_file ok: def login(user): ⏎ return check(user)
+@6   hh:mm:ss t1  agent  decision auth: use JWT — no shared session store (over server se…
+@7   hh:mm:ss t1  agent  plan     write the fix: pending, run the tests: pending
+@8   hh:mm:ss t1  agent  call     edit_file(path=auth.py, text=return verify(user.token))
+@9   hh:mm:ss t1  tool   outcome  edit_file ok: {bytes: 25}
+@10  hh:mm:ss t1  agent  file     modified auth.py — verify the token before use
+@11  hh:mm:ss t1  agent  fact     test command = pytest -q
+@12  hh:mm:ss t1  model  entry    The login now verifies the token.
+@13  hh:mm:ss t1  system turn_end ok
+
+@1   hh:mm:ss     system open     session fix-login · agent demo-agent
+@2   hh:mm:ss     system run      demo.py on box, pid 42
+"""
+    )
+
+
+def test_log_in_reverse_is_the_order_of_writing(store, ask):
+    seqs = [line.split()[0] for line in ask("log", "--reverse").lines if line.startswith("@")]
+    assert seqs[:3] == ["@1", "@2", "@4"]
+    assert seqs[-1] == "@32"
+
+
+def test_log_of_a_turn_shows_that_turn_only(store, ask):
+    answer = ask("log", "t2")
+    assert "run the tests" in answer.out
+    assert "fix the login bug" not in answer.out
+    assert "finish, and pay" not in answer.out
+
+
+def test_log_takes_the_newest_that_match(store, ask):
+    answer = ask("log", "--kind", "decision", "-n", "2")
+    rows = [line for line in answer.lines if line.startswith("@")]
+    assert [row.split()[0] for row in rows] == ["@26", "@17"]
+
+
+def test_log_in_full_shows_what_was_recorded(store, ask):
+    answer = ask("log", "@5", "--full")
+    assert "    return check(user)" in answer.out
+    assert "output:" in answer.out
+
+
+def test_no_line_of_log_is_wider_than_the_screen(store, ask, monkeypatch):
+    for width in (20, 40, 80, 132):
+        monkeypatch.setenv("COLUMNS", str(width))
+        assert max(map(len, ask("log").lines)) <= width
+
+
+def test_diff_alone_is_what_the_last_turn_did(store, ask):
+    answer = ask("diff")
+    assert answer.code == 0
+    assert (
+        normal(answer.out)
+        == """\
+fix-login s_… · t2 → t3 · demo-agent · paused · 3 turns, 32 commits · <when>
+
+files
+  - @27   session.py deleted
+  + @28   cookies.py created
+decisions
+  ≈ @26   auth: use server sessions superseded by use signed cookies — because works
+          without a store
+facts
+  ~ @29   test command: pytest -q → pytest -q tests
+calls
+    @24   in doubt  pay(amount=5) — the tool does not know
+"""
+    )
+
+
+def test_diff_over_turns_folds_a_chain_of_decisions_into_one_line(store, ask, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "140")
+    answer = ask("diff", "t1..t3")
+    assert (
+        "  ≈ @26   auth: use JWT superseded by use signed cookies via use server sessions"
+        " — because works without a store"
+    ) in answer.lines
+    assert "session.py" not in answer.out
+    assert "(1 came and went)" in answer.out
+
+
+def test_diff_hides_bookkeeping_unless_asked(store, ask):
+    assert "spend" not in ask("diff", "t1").out
+    assert "1,200 tokens" in ask("diff", "t1", "--all").out
+
+
+def test_why_shows_decisions_calls_and_edits_of_each_turn(store, ask):
+    answer = ask("why", "auth.py")
+    assert answer.code == 0
+    assert (
+        normal(answer.out)
+        == """\
+fix-login s_… · why auth.py · demo-agent · paused · 3 turns, 32 commits · <when>
+
+t1 · 2026-11-15 hh:mm:ss · asked: fix the login bug
+  @4     called    read_file(auth.py)
+  @6     decided   auth: use JWT — no shared session store
+  @8     called    edit_file(auth.py)
+  @10    modified  by agent: verify the token before use
+"""
+    )
+
+
+def test_why_says_when_words_stand_in_for_a_decision(tmp_path, world, ask):
+    with world.open(tmp_path / "words.db") as opened, opened.open("words") as s:
+        with s.turn("make it faster") as t:
+            t.file("slow.py", "modified")
+            t.say("I cached the result.")
+    answer = ask("why", "slow.py", "--store", str(tmp_path / "words.db"))
+    assert "asked: make it faster" in answer.out
+    assert "said      I cached the result." in answer.out
+    assert "no decision was recorded in this turn; its words stand in" in answer.out
+
+
+def test_why_finds_a_file_from_the_folder_one_is_in(store, ask, monkeypatch, tmp_path):
+    (tmp_path / "work" / "deep").mkdir()
+    monkeypatch.chdir(tmp_path / "work" / "deep")
+    assert "verify the token" in ask("why", "../auth.py").out
+    assert "verify the token" in ask("why", "./auth.py").out
+    assert "verify the token" in ask("why", str(tmp_path / "work" / "auth.py")).out
+
+
+def test_show_puts_a_session_on_one_screen(store, ask):
+    answer = ask("show")
+    assert answer.code == 0
+    for text in (
+        "fix-login",
+        "In doubt: these may or may not have happened",
+        "pay in doubt (the tool does not know)",
+        "t3  ok          finish, and pay the invoice",
+        "auth: use signed cookies — works without a store",
+        "rotate the keys (waits for ops)",
+    ):
+        assert text in answer.out
+
+
+def test_show_of_a_position_is_that_commit_in_full(store, ask):
+    answer = ask("show", "@16")
+    assert answer.lines[0] == "@16 outcome run_tests error: RuntimeError: 2 failed, 11 passed"
+    assert '"message": "2 failed, 11 passed"' in answer.out
+    assert ask("show", "fix-login:@16").out == answer.out
+
+
+def test_files_are_net(store, ask):
+    rows = ask("files", "--last", "5").lines[2:]
+    assert [row.split()[:2] for row in rows] == [["created", "cookies.py"], ["modified", "auth.py"]]
+    assert ask("files", "--last", "1").lines[2:][0].startswith("created  cookies.py")
+
+
+def test_decisions_that_stand_and_those_that_do_not(store, ask, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "140")
+    standing = ask("decisions").lines[2:]
+    assert len(standing) == 1
+    assert "use signed cookies" in standing[0]
+    old = ask("decisions", "--superseded").lines[2:]
+    assert "use JWT" in old[0]
+    assert old[0].endswith("→ superseded by use server sessions")
+    assert len(ask("decisions", "--all").lines[2:]) == 3
+
+
+def test_calls_by_how_they_ended(store, ask):
+    assert len(ask("calls").lines[2:]) == 4
+    assert [row.split()[4] for row in ask("calls", "--failed").lines[2:]] == ["in", "error"]
+    assert "pay(amount=5)" in ask("calls", "--open").out
+    assert "run_tests" in ask("calls", "--status", "error", "--project").out
+    assert "read_file" in ask("calls", "--tool", "read_file").out
+
+
+def test_state_at_an_earlier_position_is_what_stood_then(store, ask):
+    assert "auth: use JWT" in ask("state", "t1", "-c", "decisions").out
+    assert "auth: use signed cookies" in ask("state", "-c", "decisions").out
+
+
+def test_ls_lists_this_project_and_all(store, ask, world):
+    assert "fix-login" in ask("ls").out
+    with world.open(store, project="elsewhere") as opened, opened.open("other"):
+        pass
+    assert "other" not in ask("ls").out
+    assert "elsewhere" in ask("ls", "--all").out
+
+
+def test_the_session_is_the_one_named_or_the_environments_or_the_last(
+    store, ask, world, monkeypatch
+):
+    with world.open(store) as opened, opened.open("second"):
+        pass
+    assert ask("log").lines[0].startswith("second ")
+    assert ask("log", "--session", "fix-login").lines[0].startswith("fix-login ")
+    assert ask("log", "fix-login").lines[0].startswith("fix-login ")
+    monkeypatch.setenv("STATOR_SESSION", "fix-login")
+    assert ask("log").lines[0].startswith("fix-login ")
+
+
+def test_the_last_session_of_the_store_is_used_where_the_project_has_none(store, ask, monkeypatch):
+    monkeypatch.chdir("/")
+    assert ask("log").lines[0].startswith("fix-login ")
+
+
+def test_diff_between_two_sessions(store, ask, world):
+    with world.open(store) as opened:
+        opened.fork("fix-login", "t1", as_name="other-way")
+        with opened.open("other-way") as s, s.turn("try again") as t:
+            t.decide("use OAuth", topic="auth", why="the company has it")
+    answer = ask("diff", "fix-login:t3", "other-way:head")
+    assert answer.code == 0
+    assert "auth: use signed cookies superseded by use OAuth" in answer.out

@@ -1,0 +1,108 @@
+"""On a terminal: colour, a pager when it is needed, and leaving at any time."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+
+def on_terminal(
+    *words: str, rows: int = 24, env: dict[str, str] | None = None, send: bytes = b""
+) -> str:
+    """Run the program on a pseudo-terminal of that height; what it showed."""
+    import fcntl
+    import struct
+    import termios
+
+    parent, child = pty.openpty()
+    fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 90, 0, 0))
+    environ = {**os.environ, "TERM": "xterm-256color", **(env or {})}
+    environ.pop("COLUMNS", None)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "stator.surfaces.cli.main", *words],
+        stdin=child, stdout=child, stderr=child, env=environ, close_fds=True,
+    )  # fmt: skip
+    os.close(child)
+    shown, deadline = b"", time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if select.select([parent], [], [], 0.1)[0]:
+            try:
+                data = os.read(parent, 65536)
+            except OSError:
+                break
+            if not data:
+                break
+            shown += data
+            if send:
+                os.write(parent, send)
+                send = b""
+    process.wait(timeout=30)
+    os.close(parent)
+    assert process.returncode == 0
+    return shown.decode()
+
+
+@pytest.fixture
+def pager(tmp_path):
+    """A pager that says it was there."""
+    path = tmp_path / "page me"
+    path.write_text("#!/bin/sh\necho '<paged>'\ncat\n")
+    path.chmod(0o755)
+    return f"'{path}'"
+
+
+def test_a_long_answer_is_paged(store, pager):
+    shown = on_terminal("log", rows=10, env={"PAGER": pager})
+    assert "<paged>" in shown
+    assert "session fix-login" in shown
+
+
+def test_an_answer_that_fits_is_not_paged(store, pager):
+    assert "<paged>" not in on_terminal("diff", rows=50, env={"PAGER": pager})
+
+
+@pytest.mark.parametrize(
+    "env", [{"PAGER": "cat"}, {"PAGER": ""}, {"PAGER": "'"}, {"PAGER": "/no/such"}]
+)
+def test_a_pager_that_is_none_is_left_out(store, env):
+    assert "session fix-login" in on_terminal("log", rows=10, env=env)
+
+
+def test_no_pager_when_told_so(store, pager):
+    assert "<paged>" not in on_terminal("log", "--no-pager", rows=10, env={"PAGER": pager})
+
+
+def test_leaving_the_pager_early_is_quiet(store):
+    shown = on_terminal("log", "--full", rows=10, env={"PAGER": "head -n 1"})
+    assert "Traceback" not in shown
+    assert "Broken" not in shown
+
+
+def test_a_terminal_gets_colour_unless_it_is_unwanted(store):
+    assert "\x1b[1m" in on_terminal("diff", rows=50)
+    assert "\x1b[" not in on_terminal("diff", rows=50, env={"NO_COLOR": "1"})
+    assert "\x1b[" not in on_terminal("diff", rows=50, env={"TERM": "dumb"})
+
+
+def test_help_and_verify_on_a_terminal(store):
+    assert "Examples:" in on_terminal("log", "--help", rows=50)
+    assert "all is as it was written" in on_terminal("verify", rows=50)
+
+
+def test_an_interrupt_ends_it_quietly(store):
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n) SELECT max(i) FROM n"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "stator.surfaces.cli.main", "sql", endless, "--seconds", "30"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (130, b"", b"")
