@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from stator.errors import InvalidInput, NotAStore
@@ -227,3 +228,17 @@ _new = _uuid7()
 def mint(kind: Kind) -> str:
     """A fresh id."""
     return PREFIXES[kind] + str(_new().hex)
+
+
+class _Callable(ModuleType):
+    """This module, called, is `connect`.
+
+    Importing a submodule binds it in its package: once anything had imported `stator.connect`, the public function of that
+    name would be hidden by its own module. Called through either, it is the same.
+    """
+
+    def __call__(self, *args: Any, **options: Any) -> Store:
+        return connect(*args, **options)
+
+
+sys.modules[__name__].__class__ = _Callable

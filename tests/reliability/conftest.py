@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from reliability.support import Zygote
 
@@ -30,3 +32,19 @@ def zygote(tmp_path_factory):
     zygote = Zygote(tmp_path_factory.mktemp("zygote"))
     yield zygote
     zygote.close()
+
+
+@pytest.fixture
+def uncompressed(monkeypatch):
+    """Write every frame as it is, so that looking for bytes in the file can find them."""
+    import stator.store.sqlite
+    from stator.store import compress
+
+    plain = compress.compress
+
+    def as_it_is(data):
+        return compress.RAW + data
+
+    for name, module in list(sys.modules.items()):
+        if name.startswith("stator.store") and getattr(module, "compress", None) is plain:
+            monkeypatch.setattr(module, "compress", as_it_is)

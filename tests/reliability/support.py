@@ -249,7 +249,7 @@ def answers(store: stator.Store) -> str:
     for row in all_sessions(store):
         port, session = store.port, row.id
         view = store.read(session)
-        told.append(("row", row))
+        told.append(("row", port.session(session)))
         told.append(("head", port.head(session)))
         told.append(("counts", port.counts(session)))
         told.append(("turns", port.turns(session)))

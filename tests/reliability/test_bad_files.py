@@ -59,34 +59,30 @@ def told(path: Path) -> str:
     try:
         with connect(path, create=False, project="test") as store:
             return answers(store)
-    except StatorError as error:
-        return f"error {error.code}"
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
 
 
 def flips(original: Path, folder: Path, count: int, seed: int) -> dict[str, int]:
-    """Flip one random bit at a time; what was changed, found, and changed without being found."""
+    """Flip one random bit at a time: how many verify finds, and how many change an answer unfound."""
     data = original.read_bytes()
     truth = told(copy_store(original, folder / "truth.db"))
     rng = random.Random(seed)
-    total = {"flips": count, "found": 0, "changed": 0, "changed and not found": 0}
-    missed: list[int] = []
-    for n in range(count):
+    found, missed = 0, []
+    path = folder / "flipped.db"
+    for _ in range(count):
         bit = rng.randrange(len(data) * 8)
         flipped = bytearray(data)
         flipped[bit // 8] ^= 1 << bit % 8
-        path = folder / f"{n}.db"
         path.write_bytes(flipped)
-        found = bool(findings(path))
-        changed = told(path) != truth
-        total["found"] += found
-        total["changed"] += changed
-        if changed and not found:
-            total["changed and not found"] += 1
+        if findings(path):
+            found += 1
+        elif told(path) != truth:
             missed.append(bit)
         for suffix in ("", "-wal", "-shm", "-lease"):
             Path(f"{path}{suffix}").unlink(missing_ok=True)
-    assert not missed, f"seed {seed}: bits {missed[:10]} of {len(data) * 8}: {total}"
-    return total
+    assert not missed, f"seed {seed}: bits {missed[:10]} of {len(data) * 8} change an answer unfound"
+    return {"flips": count, "bytes": len(data), "found": found, "changed and not found": 0}
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +95,7 @@ def small(tmp_path_factory):
 
 @pytest.mark.parametrize("part", range(2))
 def test_verify_finds_every_flipped_bit_that_changes_an_answer(small, tmp_path, part):
-    assert flips(small, tmp_path, 120, part)["found"] > 0
+    assert flips(small, tmp_path, 150, part)["found"] > 0
 
 
 @pytest.mark.slow

@@ -22,6 +22,11 @@ from stator.surfaces.cli.main import main
 START = 1_794_700_800_000_000  # 2026-11-15 00:00:00 UTC
 
 
+def spread(number: int) -> str:
+    """32 hex digits that differ at both ends, as those of real ids do."""
+    return f"{number * 0x9E3779B97F4A7C15 % 2**64:016x}{number * 0xD1342543DE82EF95 % 2**64:016x}"
+
+
 class World:
     """A clock that moves a second each time it is read, and ids that count."""
 
@@ -34,8 +39,7 @@ class World:
 
     def mint(self, kind: str) -> str:
         prefix = {"session": "s_", "turn": "t_", "call": "c_", "commit": "k_", "run": "r_"}[kind]
-        number = next(self.ids)
-        return f"{prefix}{number:016x}{number * 0x9E3779B97F4A7C15 % 2**64:016x}"
+        return f"{prefix}{spread(next(self.ids))}"
 
     def open(self, path: Path, *, project: str = "shop") -> Store:
         create(str(path))

@@ -35,7 +35,7 @@ def refused(answer: Answer, code: int) -> str:
 )
 @pytest.mark.parametrize("path", ["/nowhere/x.db", "/tmp", "/dev/null", "/proc/self/mem"])
 def test_what_is_no_store_is_refused_in_one_line(words, path, ask):
-    assert path in refused(ask(*words, "--store", path), 5)
+    assert os.path.basename(path) in refused(ask(*words, "--store", path), 5)
 
 
 def test_a_fifo_is_refused_without_waiting_for_a_writer(ask, tmp_path):
@@ -109,9 +109,8 @@ def test_turns_that_cannot_be_counted_are_usage(words, last, store, ask):
 
 
 def test_an_ambiguous_end_of_an_id_lists_the_candidates(tmp_path, ask, world):
-    world.mint = lambda kind, ids=iter(range(1, 1000)): {  # type: ignore[method-assign,misc]
-        "session": "s_", "commit": "k_", "run": "r_", "turn": "t_", "call": "c_",
-    }[kind] + f"{next(ids):024x}abcd1234"  # fmt: skip
+    mint = world.mint
+    world.mint = lambda kind: mint(kind)[:-8] + "abcd1234"
     with world.open(tmp_path / "two.db") as opened:
         for name in ("one", "two"):
             with opened.open(name):
@@ -152,7 +151,7 @@ def test_an_ambiguous_end_of_an_id_lists_the_candidates(tmp_path, ask, world):
         (["nosuch"], 2),
         (["--nosuch"], 2),
     ],
-    ids=" ".join,
+    ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
 )
 def test_what_cannot_be_answered_says_why(words, code, store, ask):
     refused(ask(*words), code)

@@ -78,7 +78,7 @@ LIGHT = {"apsw", "msgspec", "rich", "cyclopts", "attrs", "attr", "inspect", "dat
         ([], LIGHT),
         (["--help"], LIGHT),
         (["--version"], LIGHT),
-        (["log"], {"rich", "cyclopts", "attrs", "json"}),
+        (["log"], {"rich", "cyclopts", "attrs"}),
         (["log", "-n", "3"], {"rich"}),
     ],
     ids=["import", "help", "version", "log", "log with arguments"],

@@ -79,7 +79,8 @@ def test_verify_names_the_first_bad_commit(store, ask):
     assert 7 in {finding["seq"] for finding in found["findings"]}
 
 
-def test_verify_with_a_noted_head_sees_what_was_cut_off(store, ask):
+def test_verify_with_a_noted_head_sees_what_was_cut_off(store, ask, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     head = json.loads(ask("show", "--json").out)["head"]["hash"]
     damage(store, "DELETE FROM log WHERE k & 0xffffffffff > 30")
     answer = ask("verify", "fix-login", "--head", head)

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import structs
 
 from stator.errors import BrokenChain
-from stator.model.commit import CONTENT, Commit, Gone, Item, Large
+from stator.model.commit import Commit, Gone, Item, Large
 from stator.model.delta import Put
 
 TAG = b"stator.commit/1\n"
@@ -109,7 +109,8 @@ def put_item(n: int) -> str:
 def rehash(commit: Commit) -> str:
     """The hash a commit must have, recomputed from everything that is stored of it."""
     salts = salts_of(commit)
-    content = {name: _committed(commit, name, salts) for name in CONTENT if name in commit.content}
+    puts = {put_item(n) for n, op in enumerate(commit.delta) if isinstance(op, Put)}
+    content = {n: _committed(commit, n, salts) for n in commit.content if n not in puts}
     delta: list[list[Any]] = []
     for n, op in enumerate(commit.delta):
         if isinstance(op, Put):

@@ -94,9 +94,13 @@ def fold_range(
     *,
     start: str,
     end: str,
+    ends: tuple[Iterable[Entry], Iterable[Entry]] = ((), ()),
     calls: Sequence[CallItem] = (),
 ) -> Diff:
-    """The diff of a range of one log, from every version in it, in log order."""
+    """The diff of a range of one log, from every version in it, in log order.
+
+    `ends` are the records at both ends of collections whose steps in between nobody asks for.
+    """
     by_key: dict[tuple[str, str], list[Version]] = {}
     for version in versions:
         by_key.setdefault((version.op.collection, version.key), []).append(version)
@@ -104,7 +108,8 @@ def fold_range(
     for (collection, key), touched in by_key.items():
         old = before(touched[0])
         tally.add(_net(collection, key, old, touched, why), collection)
-    return tally.diff(net_delta(versions), start, end, calls)
+    delta = net_delta(versions) + _compare(*ends, why, tally)
+    return tally.diff(delta, start, end, calls)
 
 
 def between(
@@ -117,9 +122,15 @@ def between(
     calls: Sequence[CallItem] = (),
 ) -> Diff:
     """The diff of two states that share no range: records are matched by their natural key."""
+    tally = _Tally()
+    delta = _compare(left, right, why, tally)
+    return tally.diff(delta, start, end, calls)
+
+
+def _compare(left: Iterable[Entry], right: Iterable[Entry], why: Why, tally: _Tally) -> Delta:
+    """Count what differs between two sets of records; the delta from one to the other."""
     old = {(entry.collection, entry.key): entry for entry in left}
     new = {(entry.collection, entry.key): entry for entry in right}
-    tally = _Tally()
     delta: Delta = []
     for slot in [*old, *(slot for slot in new if slot not in old)]:
         a, b = old.get(slot), new.get(slot)
@@ -130,7 +141,7 @@ def between(
         if b is not None:
             delta.append(Put(b.collection, b.id, b.record, a.seq if a and a.id == b.id else 0))
         tally.add(_pair(slot, a, b, why), slot[0])
-    return tally.diff(delta, start, end, calls)
+    return delta
 
 
 def net_delta(versions: Sequence[Version]) -> Delta:

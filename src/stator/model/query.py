@@ -115,6 +115,8 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     failed: int = 0
     open: int = 0
     content_bytes: int = 0
+    live: dict[str, int] = {}
+    """Live records by collection, those of a fork's parent not among them."""
 
 
 class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):

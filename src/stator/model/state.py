@@ -296,6 +296,9 @@ COLLECTIONS: dict[str, Collection] = {
 }
 NUMBERED: dict[int, Collection] = {c.number: c for c in COLLECTIONS.values()}
 
+BOOKKEEPING = frozenset({"session", "runs", "calls", "tools", "spend"})
+"""Small collections that commits keep up to date by themselves."""
+
 COMPACTIBLE = frozenset({"scratch"})
 """Collections compaction may evict from; every other survives it verbatim."""
 

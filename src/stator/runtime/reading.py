@@ -16,6 +16,7 @@ from stator.model.diff import CallItem, Diff
 from stator.model.position import AtTurn, Range, parse_range, parse_ref
 from stator.model.query import CallQuery, CallRow, Counts, Head, SessionRow, TurnRow
 from stator.model.state import (
+    BOOKKEEPING,
     COLLECTIONS,
     HOT,
     HOT_LIMIT,
@@ -283,7 +284,8 @@ class SessionView:
         return min(shared, a.seq, b.seq)
 
     def _range(self, session: str, a: Point, b: Point) -> Diff:
-        versions = self._store.versions(session, after=a.seq, upto=b.seq)
+        steps = [name for name in COLLECTIONS if name not in BOOKKEEPING]
+        versions = self._store.versions(session, after=a.seq, upto=b.seq, collections=steps)
         whys = self._whys(session, a.seq, b.seq)
 
         def before(version: Version) -> Record | None:
@@ -298,8 +300,16 @@ class SessionView:
             whys,
             start=a.shown,
             end=b.shown,
+            ends=(self._bookkeeping(session, a.seq), self._bookkeeping(session, b.seq)),
             calls=self._calls_in(session, a.seq, b.seq),
         )
+
+    def _bookkeeping(self, session: str, at: int) -> list[Entry]:
+        return [
+            entry
+            for name in sorted(BOOKKEEPING)
+            for entry in self._store.entries(session, name, at=at)
+        ]
 
     def _states(self, a: Point, b: Point, trunk: int) -> Diff:
         """Both sides' records of every key that either touched since the trunk."""

@@ -248,7 +248,9 @@ class Turn(Recorder):
         why: str = "",
     ) -> str:
         """Record what the agent answered."""
-        return self._record("entry", output=said, actor=actor, why=why, usage=usage and mapping(usage, "usage"))
+        return self._record(
+            "entry", output=said, actor=actor, why=why, usage=usage and mapping(usage, "usage")
+        )
 
     def pend(self, what: str, *, on: str = "", why: str = "", done: bool = False) -> str:
         """Record something intended and not begun; `done=True` takes it off again."""

@@ -118,11 +118,22 @@ INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET valu
 -- name: next_epoch
 UPDATE meta SET value = value + 1 WHERE key = 'epoch' RETURNING value;
 
--- name: commit_find
-SELECT k FROM commit_ix WHERE id = ?;
+-- name: commit_slot
+-- A slot of the index of commit ids, and the id of the commit it points to.
+SELECT commit_ix.k, log.id FROM commit_ix LEFT JOIN log ON log.k = commit_ix.k WHERE slot = ?;
+
+-- name: commit_taken
+SELECT slot, k FROM commit_ix WHERE slot BETWEEN ? AND ?;
 
 -- name: commit_insert
-INSERT OR REPLACE INTO commit_ix (id, k) VALUES (?, ?);
+INSERT INTO commit_ix (slot, k) VALUES (?, ?);
+
+-- name: flush_insert
+INSERT OR IGNORE INTO flush_ix (s, seq) VALUES (?, ?);
+
+-- name: flush_before
+-- The last seq up to which the projections were made at or before a seq.
+SELECT max(seq) FROM flush_ix WHERE s = ? AND seq <= ?;
 
 -- name: origin_find
 SELECT seq FROM origin_ix WHERE s = ? AND kind = ? AND source = ? AND foreign_id = ? AND attempt = ?;
@@ -157,13 +168,14 @@ WHERE s = ? AND c = ? AND seq > ? AND seq <= ? ORDER BY seq, n;
 -- name: rec_one
 SELECT seq, n, op, was, turn, id, key, body FROM rec WHERE s = ? AND c = ? AND seq = ? AND n = ?;
 
--- name: rec_id
+-- name: rec_at
 -- The version of a record at the seq that touched it.
-SELECT key FROM rec WHERE s = ? AND c = ? AND seq = ? AND id = ? ORDER BY n DESC LIMIT 1;
+SELECT seq, n, op, was, turn, id, key, body FROM rec
+WHERE s = ? AND c = ? AND seq = ? AND id = ? ORDER BY n DESC LIMIT 1;
 
 -- name: rec_find
 SELECT seq, n, op, was, turn, id, key, body FROM rec INDEXED BY rec_key
-WHERE c = ? AND key = ? AND s = ? AND seq > ? AND seq <= ? ORDER BY seq DESC, n DESC LIMIT 1;
+WHERE c = ? AND key = ? AND s = ? AND seq > ? AND seq <= ? ORDER BY seq DESC, n DESC LIMIT 8;
 
 -- name: rec_touches
 SELECT s, seq, n, op, turn, id, key FROM rec INDEXED BY rec_key
@@ -209,6 +221,10 @@ WHERE s = ? AND call = ? AND seq > ? AND seq <= ? ORDER BY seq DESC LIMIT 1;
 -- name: call_one
 SELECT s, seq, call, tool, effect, status, cause, attempt, outcome, turn, at FROM call_ix
 WHERE s = ? AND seq = ?;
+
+-- name: call_standing
+-- Calls begun between two seqs and settled after the second.
+SELECT seq FROM call_ix WHERE s = ? AND seq > ? AND seq <= ? AND outcome > ? ORDER BY seq DESC;
 
 -- name: call_outcome
 UPDATE call_ix SET status = ?, cause = ?, outcome = ? WHERE s = ? AND seq = ?;

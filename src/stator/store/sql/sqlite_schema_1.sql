@@ -64,10 +64,11 @@ CREATE TABLE alias (
 ) STRICT, WITHOUT ROWID;
 
 -- Projections: commit ids, origins, turns, record versions, their snapshots, calls.
+-- A commit's place under 63 bits of its id; the log row tells whether it is the one (the next slot if not).
 CREATE TABLE commit_ix (
-  id BLOB PRIMARY KEY,
-  k  INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
+  slot INTEGER PRIMARY KEY,
+  k    INTEGER NOT NULL
+) STRICT;
 
 CREATE TABLE origin_ix (
   s          INTEGER NOT NULL,
@@ -89,7 +90,7 @@ CREATE TABLE turn_ix (
   PRIMARY KEY (s, turn)
 ) STRICT, WITHOUT ROWID;
 
--- Every put (op 1) and drop (op 0). body is NULL where the record is read from the log.
+-- Puts (op 1) and drops (op 0). key is a digest of the natural key; body is NULL where the record is read from the log.
 CREATE TABLE rec (
   s    INTEGER NOT NULL,
   c    INTEGER NOT NULL,
@@ -98,12 +99,19 @@ CREATE TABLE rec (
   op   INTEGER NOT NULL,
   was  INTEGER NOT NULL,
   turn INTEGER NOT NULL,
-  id   TEXT NOT NULL,
-  key  TEXT,
+  id   ANY NOT NULL,
+  key  INTEGER,
   body BLOB,
   PRIMARY KEY (s, c, seq, n)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX rec_key ON rec (c, key, s, seq) WHERE key IS NOT NULL;
+
+-- Up to which seqs tails were written here, one after the other.
+CREATE TABLE flush_ix (
+  s   INTEGER NOT NULL,
+  seq INTEGER NOT NULL,
+  PRIMARY KEY (s, seq)
+) STRICT, WITHOUT ROWID;
 
 -- Which versions were live at a seq, so that old state needs no walk to the beginning.
 CREATE TABLE snap (
@@ -129,35 +137,3 @@ CREATE TABLE call_ix (
   PRIMARY KEY (s, seq)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX call_failed ON call_ix (s, seq) WHERE status <> 'ok';
-
--- Documented views for `stator sql`.
-CREATE VIEW sessions AS
-  SELECT 's_' || lower(hex(id)) AS id, name, project, agent, mode, status, created, updated
-  FROM session;
-CREATE VIEW turns AS
-  SELECT 's_' || lower(hex(session.id)) AS session, turn, first, last, at, turn_ix.status
-  FROM turn_ix JOIN session USING (s);
-CREATE VIEW calls AS
-  SELECT 's_' || lower(hex(session.id)) AS session, seq, 'c_' || lower(hex(call)) AS call, tool,
-         effect, call_ix.status, cause, attempt, outcome, turn, at
-  FROM call_ix JOIN session USING (s);
-CREATE VIEW records AS
-  SELECT 's_' || lower(hex(session.id)) AS session,
-         CASE c WHEN 1 THEN 'session' WHEN 2 THEN 'tags' WHEN 3 THEN 'runs' WHEN 4 THEN 'children'
-                WHEN 5 THEN 'tools' WHEN 6 THEN 'files' WHEN 7 THEN 'decisions' WHEN 8 THEN 'pending'
-                WHEN 9 THEN 'calls' WHEN 10 THEN 'plan' WHEN 11 THEN 'facts' WHEN 12 THEN 'preferences'
-                WHEN 13 THEN 'dead_ends' WHEN 14 THEN 'artifacts' WHEN 15 THEN 'working_set'
-                WHEN 16 THEN 'approvals' WHEN 17 THEN 'spend' WHEN 18 THEN 'scores'
-                WHEN 19 THEN 'evicted' WHEN 20 THEN 'flags' WHEN 21 THEN 'scratch' WHEN 22 THEN 'app'
-         END AS collection,
-         seq, n, CASE op WHEN 1 THEN 'put' ELSE 'drop' END AS op, was, turn, rec.id, key,
-         CAST(body AS TEXT) AS record
-  FROM rec JOIN session USING (s);
-CREATE VIEW files AS
-  SELECT session, seq, turn, key AS path, record ->> 'op' AS op, record ->> 'before' AS before,
-         record ->> 'after' AS after
-  FROM records WHERE collection = 'files' AND op = 'put';
-CREATE VIEW decisions AS
-  SELECT session, seq, turn, id, record ->> 'topic' AS topic, record ->> 'what' AS what,
-         record ->> 'why' AS why, record ->> 'supersedes' AS supersedes
-  FROM records WHERE collection = 'decisions' AND op = 'put';

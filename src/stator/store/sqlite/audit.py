@@ -21,11 +21,13 @@ from stator.store.sqlite import reader
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import (
     SEQ_BITS,
+    SEQ_MASK,
     SQL,
     Ledger,
     Tail,
     counts,
     each_tail,
+    find_commit,
     flush,
     live_pointers,
     snapshot_before,
@@ -52,6 +54,7 @@ def audit(db: apsw.Connection, path: str) -> Iterator[Finding]:
             place = reader.load_place(db, from_bytes(identifier, "session"), with_tail=False)
             yield from _session(db, made, s, place)
         yield from _indexes(db, made)
+        yield from _slots(db)
     finally:
         made.close()
 
@@ -68,10 +71,19 @@ _STRAYS = (
         "commits of a session that has no row",
         "SELECT DISTINCT k >> 40 FROM log WHERE k >> 40 NOT IN (SELECT s FROM session)",
     ),
-    ("an alias of a session that has no row", "SELECT s FROM alias WHERE s NOT IN (SELECT s FROM session)"),
-    ("a blob that no commit needs", "SELECT k FROM blob WHERE k NOT IN (SELECT blob FROM blob_use)"),
+    (
+        "an alias of a session that has no row",
+        "SELECT s FROM alias WHERE s NOT IN (SELECT s FROM session)",
+    ),
+    (
+        "a blob that no commit needs",
+        "SELECT k FROM blob WHERE k NOT IN (SELECT blob FROM blob_use)",
+    ),
     ("a blob is missing", "SELECT blob FROM blob_use WHERE blob NOT IN (SELECT k FROM blob)"),
-    ("a blob of a commit that is not there", "SELECT blob FROM blob_use WHERE log NOT IN (SELECT k FROM log)"),
+    (
+        "a blob of a commit that is not there",
+        "SELECT blob FROM blob_use WHERE log NOT IN (SELECT k FROM log)",
+    ),
     (
         "an epoch beyond the store's counter",
         "SELECT epoch FROM session WHERE epoch > (SELECT value FROM meta WHERE key = 'epoch')",
@@ -95,9 +107,7 @@ class _Last:
             yield commit
 
 
-def _session(
-    db: apsw.Connection, made: apsw.Connection, s: int, place: Place
-) -> Iterator[Finding]:
+def _session(db: apsw.Connection, made: apsw.Connection, s: int, place: Place) -> Iterator[Finding]:
     """Make a session's indexes again, in `made`, and hold its row against its log."""
 
     def key_of_id(collection: str, identifier: str, was: int) -> str:
@@ -105,9 +115,14 @@ def _session(
 
     ledger, last = Ledger(), _Last()
     commits = last.watch(reader.read_stretch(db, place.stretches[-1]))
-    for tail in each_tail(commits, key_of_id):
+    cuts = frozenset(seq for (seq,) in many(db, "SELECT seq FROM flush_ix WHERE s = ?", (s,)))
+    for tail in each_tail(commits, key_of_id, cuts):
         done = _within(tail, place.flushed)
         if len(done):
+            made.executemany(
+                "INSERT INTO log VALUES (?, ?, x'', x'', x'')",
+                [(reader.key(s, item.seq), item.id) for item in done.commits],
+            )
             ledger = flush(made, s, s << SEQ_BITS, done, ledger, place.low)
     session = place.record.id
     if counts(ledger) != counts(place.ledger) or ledger.erased != place.ledger.erased:
@@ -135,7 +150,9 @@ def _row(db: apsw.Connection, s: int, place: Place, last: _Last) -> Iterator[str
         yield "its row does not say what its log says of it"
     parent = to_bytes(record.parent.session) if record.parent else None
     told = (to_bytes(record.id), record.tenant, record.project, record.name, record.agent)
-    columns = "SELECT id, tenant, project, name, agent, mode, status, parent FROM session WHERE s = ?"
+    columns = (
+        "SELECT id, tenant, project, name, agent, mode, status, parent FROM session WHERE s = ?"
+    )
     if one(db, columns, (s,)) != (*told, record.mode, record.status, parent):
         yield "a column of its row is not what its log says"
     aliases = many(db, "SELECT tenant, source, foreign_id FROM alias WHERE s = ?", (s,))
@@ -152,10 +169,9 @@ def _within(tail: Tail, flushed: int) -> Tail:
 
 
 _ROWS = {
-    "state": (
-        "SELECT s, seq, c, n, op, was, turn, id, key, body FROM rec ORDER BY s, c, seq, n"
-    ),
-    "ids": "SELECT k >> 40, k & 1099511627775, id FROM commit_ix ORDER BY id",
+    "state": ("SELECT s, seq, c, n, op, was, turn, id, key, body FROM rec ORDER BY s, c, seq, n"),
+    "ids": "SELECT k >> 40, k & 1099511627775 FROM commit_ix ORDER BY k",
+    "flushes": "SELECT s, seq FROM flush_ix ORDER BY s, seq",
     "origins": (
         "SELECT s, seq, kind, source, foreign_id, attempt FROM origin_ix "
         "ORDER BY s, kind, source, foreign_id, attempt"
@@ -184,6 +200,21 @@ def _indexes(db: apsw.Connection, made: apsw.Connection) -> Iterator[Finding]:
                     hint=REBUILD,
                 )
                 break
+
+
+def _slots(db: apsw.Connection) -> Iterator[Finding]:
+    """Every commit must be found by its id."""
+    for k, identifier in db.execute("SELECT k, log.id FROM commit_ix JOIN log USING (k)"):
+        if find_commit(db, identifier) != k:
+            found = one(db, SQL["session_id"], (k >> SEQ_BITS,))
+            yield Finding(
+                what="a commit is not found by its id",
+                check="ids",
+                session=from_bytes(found[0], "session") if found else "",
+                seq=k & SEQ_MASK,
+                hint=REBUILD,
+            )
+            return
 
 
 def _snapshots(db: apsw.Connection, s: int, place: Place) -> Iterator[Finding]:

@@ -63,7 +63,10 @@ def translated(path: str) -> Iterator[None]:
         yield
     except apsw.Error as error:
         raise translate(error, path) from error
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:  # what is stored is not what was written
+    except (
+        msgspec.MsgspecError,
+        UnicodeDecodeError,
+    ) as error:  # what is stored is not what was written
         raise StoreCorrupt(f"{path}: {error}", hint="run: stator doctor", store=path) from error
 
 

@@ -7,7 +7,7 @@ store truncates the WAL afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import apsw
 import msgspec
@@ -22,6 +22,7 @@ from stator.store.sqlite import reader
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import SQL, pack_ledger
 from stator.store.sqlite.reader import Place
+from stator.store.sqlite.versions import CALLS, TOOLS, pack_id
 
 
 def erase(
@@ -44,15 +45,28 @@ def _targets(db: apsw.Connection, place: Place, change: Erase) -> dict[int, set[
             f"nothing to erase: no seq, and no collection {change.collection!r:.40}",
             path="$.changes",
         )
-    number = COLLECTIONS[change.collection].number
     targets: dict[int, set[str]] = {}
-    for stretch in place.stretches:
-        for seq, n in db.execute(SQL["rec_of"], (stretch.s, number, change.id)):
-            if stretch.after < seq <= stretch.upto:
-                targets.setdefault(seq, set()).add(chain.put_item(n))
+    for seq, n in _puts(db, place, change):
+        targets.setdefault(seq, set()).add(chain.put_item(n))
     if not targets:
         raise NotFound(f"no record {change.id} in {change.collection}", session=place.record.id)
     return targets
+
+
+def _puts(db: apsw.Connection, place: Place, change: Erase) -> Iterator[tuple[int, int]]:
+    """(seq, n) of every put of a record, from its rows, or from the log where rows do not tell all."""
+    number = COLLECTIONS[change.collection].number
+    if number in (CALLS, TOOLS):
+        for version in reader.read_versions(
+            db, place, after=0, upto=reader.MAX_SEQ, collections=(change.collection,)
+        ):
+            if isinstance(version.op, Put) and version.op.id == change.id:
+                yield version.seq, version.n
+        return
+    for stretch in place.stretches:
+        for seq, n in many(db, SQL["rec_of"], (stretch.s, number, pack_id(change.id))):
+            if stretch.after < seq <= stretch.upto:
+                yield seq, n
 
 
 def _fields(db: apsw.Connection, place: Place, change: Erase) -> set[str]:
@@ -114,7 +128,7 @@ def _erase_version(db: apsw.Connection, place: Place, op: Put, seq: int, n: int,
     db.execute(SQL["rec_erase"], (body, place.s, number, seq, n))
     place.ledger.erased = sorted({*place.ledger.erased, number})
     for s in (place.s, *_heirs(db, place, seq)):
-        db.execute(SQL["rec_drop_keys"], {"s": s, "c": number, "id": op.id, "seq": seq})
+        db.execute(SQL["rec_drop_keys"], {"s": s, "c": number, "id": pack_id(op.id), "seq": seq})
 
 
 def _heirs(db: apsw.Connection, place: Place, seq: int) -> list[int]:

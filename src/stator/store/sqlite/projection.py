@@ -7,6 +7,7 @@ write and rebuilding gives the same answers.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -18,10 +19,11 @@ from stator.model.commit import Commit, size_of
 from stator.model.delta import Put
 from stator.model.ids import to_bytes
 from stator.model.query import Counts
-from stator.model.state import COLLECTIONS, KEYLESS, ErasedRecord, key_of
+from stator.model.state import BOOKKEEPING, COLLECTIONS, KEYLESS, NUMBERED, ErasedRecord, key_of
 from stator.store.compress import compress, decompress
 from stator.store.sql import statements
-from stator.store.sqlite.connection import one
+from stator.store.sqlite.connection import many, one
+from stator.store.sqlite.versions import CALLS, Version, kept, to_sql
 
 SQL = statements("sqlite.sql")
 
@@ -30,14 +32,11 @@ TAIL_MAX = 500
 SNAP_MIN = 64
 """Versions since the last snapshot before another is worth writing."""
 
-READ_FROM_LOG = frozenset({"session", "runs", "calls", "tools", "spend"})
+READ_FROM_LOG = BOOKKEEPING
 """Small collections that change often: their rows carry no key and no copy of the record."""
 
-Version = tuple[int, int, int, int, int, str, str | None, bytes | None]
-"""(seq, n, op, was, turn, id, key, body): a row of `rec` without its session and collection."""
 SILENT = "-"
 """The status of a turn in a stretch of log that neither begins nor ends it."""
-CALLS = COLLECTIONS["calls"].number
 ERASED = b'{"type":"erased"'
 """How the body of an erased record begins."""
 KeyOf = Callable[[str, str, int], str]
@@ -57,6 +56,8 @@ class Ledger(msgspec.Struct, array_like=True):
     """Collection number → (seq of the last snapshot, versions since, live records in it)."""
     erased: list[int] = []
     """Collections with an erased record: a key there may still name an older version of it."""
+    live: dict[int, int] = {}
+    """Collection number → how many more records the session's own log has put than dropped."""
 
 
 _pack = msgspec.msgpack.Encoder().encode
@@ -245,7 +246,19 @@ class Tail:
             open=ledger.open + self.opened(),
             content_bytes=ledger.content_bytes + sum(item.size for item in self.commits),
             erased=sorted({*ledger.erased, *self.erased()}),
+            live=self.lived(ledger.live),
         )
+
+    def lived(self, before: dict[int, int]) -> dict[int, int]:
+        """Live records by collection, counting new ones in and dropped ones out."""
+        live = dict(before)
+        for item in self.commits:
+            for number, version in item.versions:
+                if not version[2]:
+                    live[number] = live.get(number, 0) - 1
+                elif not version[3]:
+                    live[number] = live.get(number, 0) + 1
+        return live
 
 
 def counts(ledger: Ledger) -> Counts:
@@ -256,6 +269,7 @@ def counts(ledger: Ledger) -> Counts:
         failed=ledger.failed,
         open=ledger.open,
         content_bytes=ledger.content_bytes,
+        live={NUMBERED[number].name: n for number, n in sorted(ledger.live.items()) if n},
     )
 
 
@@ -266,10 +280,10 @@ def flush(
 
     `base` is `s << 40`; `low` the seq at which the session's own log begins (its fork point, or 0).
     """
-    many = connection.executemany
+    write = connection.executemany
     items = tail.commits
-    many(SQL["commit_insert"], [(item.id, base | item.seq) for item in items])
-    many(
+    _flush_ids(connection, base, tail)
+    write(
         SQL["origin_insert"],
         [
             (s, item.kind, item.origin[0], item.origin[1], item.attempt, item.seq)
@@ -277,18 +291,48 @@ def flush(
             if item.origin is not None
         ],
     )
-    many(SQL["turn_put"], [(s, *turn) for turn in tail.turns()])
-    many(
-        SQL["rec_insert"],
-        [(s, number, *version) for item in items for number, version in item.versions],
-    )
+    write(SQL["turn_put"], [(s, *turn) for turn in tail.turns()])
+    versions = kept(each for item in items for each in item.versions)
+    write(SQL["rec_insert"], [to_sql(s, number, version) for number, version in versions])
     _flush_calls(connection, s, low, tail)
     ledger = tail.counted(ledger)
-    snaps = _flush_snaps(connection, s, low, tail, dict(ledger.snaps))
+    snaps = _flush_snaps(connection, s, low, items[-1].seq, versions, dict(ledger.snaps))
     ledger = msgspec.structs.replace(ledger, snaps=snaps)
     last = items[-1]
+    connection.execute(SQL["flush_insert"], (s, last.seq))
     connection.execute(SQL["session_flushed"], (last.seq, last.at, _pack(ledger), s))
     return ledger
+
+
+def commit_slot(identifier: bytes) -> int:
+    """Where a commit's id is looked for first."""
+    return int.from_bytes(identifier[:8], "big") >> 1
+
+
+def find_commit(connection: apsw.Connection, identifier: bytes) -> int | None:
+    """The key of the commit with that id, among those flushed."""
+    slot = commit_slot(identifier)
+    while (row := one(connection, SQL["commit_slot"], (slot,))) is not None:
+        if row[1] == identifier:
+            return int(row[0])
+        slot += 1
+    return None
+
+
+def _flush_ids(connection: apsw.Connection, base: int, tail: Tail) -> None:
+    """Index the ids of a tail's commits, each in the first free slot from its own on."""
+    wanted = [(commit_slot(item.id), base | item.seq) for item in tail.commits]
+    low, high = min(wanted)[0], max(wanted)[0] + len(wanted)
+    taken = dict(many(connection, SQL["commit_taken"], (low, high)))
+    rows = []
+    for first, key in wanted:
+        slot = first
+        while slot in taken and taken[slot] != key:
+            slot += 1
+        if slot not in taken:
+            taken[slot] = key
+            rows.append((slot, key))
+    connection.executemany(SQL["commit_insert"], rows)
 
 
 def _flush_calls(connection: apsw.Connection, s: int, low: int, tail: Tail) -> None:
@@ -298,8 +342,7 @@ def _flush_calls(connection: apsw.Connection, s: int, low: int, tail: Tail) -> N
     lies at or below the fork point: the parent's row stays as it is.
     """
     intents, outcomes = tail.calls()
-    many = connection.executemany
-    many(
+    connection.executemany(
         SQL["call_insert"],
         [
             (
@@ -319,7 +362,7 @@ def _flush_calls(connection: apsw.Connection, s: int, low: int, tail: Tail) -> N
         ],
     )
     for call, item in outcomes.items():
-        intent = _intent(connection, s, low, call)
+        intent = _intent(connection, s, low, call, item.seq)
         if intent is not None:
             connection.execute(SQL["call_insert"], (s, *intent))
             connection.execute(
@@ -327,12 +370,12 @@ def _flush_calls(connection: apsw.Connection, s: int, low: int, tail: Tail) -> N
             )
 
 
-def _intent(connection: apsw.Connection, s: int, low: int, call: str) -> Any:
-    """The row, without its session, of a call's latest attempt in this session or its lineage."""
+def _intent(connection: apsw.Connection, s: int, low: int, call: str, before: int) -> Any:
+    """The row, without its session, of a call's latest attempt before a seq, here or in the lineage."""
     digits = to_bytes(call)
-    first = one(connection, SQL["commit_find"], (digits,))
-    owner, seq = (first[0] >> SEQ_BITS, first[0] & SEQ_MASK) if first else (s, low + 1)
-    mine = one(connection, SQL["call_latest"], (s, digits, min(seq, low), SEQ_MASK))
+    first = find_commit(connection, digits)
+    owner, seq = (first >> SEQ_BITS, first & SEQ_MASK) if first else (s, low + 1)
+    mine = one(connection, SQL["call_latest"], (s, digits, min(seq, low), before))
     if mine is not None or owner == s:
         return mine
     return one(connection, SQL["call_latest"], (owner, digits, seq - 1, low))
@@ -346,7 +389,8 @@ def _flush_snaps(
     connection: apsw.Connection,
     s: int,
     low: int,
-    tail: Tail,
+    upto: int,
+    versions: Sequence[tuple[int, Version]],
     snaps: dict[int, tuple[int, int, int]],
 ) -> dict[int, tuple[int, int, int]]:
     """Snapshot each collection whose versions since the last one outnumber what was live in it.
@@ -354,11 +398,7 @@ def _flush_snaps(
     So that the cost of all snapshots is at most one pointer a version, and reading back at most one
     version a live record.
     """
-    touched: dict[int, int] = {}
-    for item in tail.commits:
-        for number, _ in item.versions:
-            touched[number] = touched.get(number, 0) + 1
-    upto = tail.commits[-1].seq
+    touched = Counter(number for number, _ in versions)
     for number, more in touched.items():
         seq, since, live = snaps.get(number, (low, 0, 0))
         since += more
@@ -381,7 +421,7 @@ def live_pointers(
     up to `upto`, or below `before` if that is given.
     """
     start, known = snapshot_before(connection, s, number, low, (before or upto + 1) - 1)
-    live: dict[str, tuple[int, int]] = {}
+    live: dict[Any, tuple[int, int]] = {}
     for seq, n in known:
         row = one(connection, SQL["rec_one"], (s, number, seq, abs(n) - 1))
         if row is not None:
@@ -397,7 +437,7 @@ def live_pointers(
 
 
 def _born_before(
-    connection: apsw.Connection, s: int, number: int, low: int, was: int, identifier: str
+    connection: apsw.Connection, s: int, number: int, low: int, was: int, identifier: Any
 ) -> bool:
     """Whether a dropped record came from the lineage: follow `was` back to the first version."""
     while was > low:
@@ -424,7 +464,7 @@ def snapshot_before(
 
 def wipe(connection: apsw.Connection) -> None:
     """Delete every projection row. Inside the caller's transaction."""
-    for table in ("commit_ix", "origin_ix", "turn_ix", "rec", "snap", "call_ix"):
+    for table in ("commit_ix", "origin_ix", "turn_ix", "rec", "snap", "call_ix", "flush_ix"):
         connection.execute(f"DELETE FROM {table}")  # noqa: S608 - a fixed list of our own tables
 
 
@@ -444,12 +484,14 @@ def replayed(commits: Iterable[Commit], key_of_id: KeyOf) -> Tail:
     return tail
 
 
-def each_tail(commits: Iterable[Commit], key_of_id: KeyOf) -> Iterator[Tail]:
-    """Commits as tails of a bounded size, for rebuilding and checking."""
+def each_tail(
+    commits: Iterable[Commit], key_of_id: KeyOf, cuts: frozenset[int] = frozenset()
+) -> Iterator[Tail]:
+    """Commits as the tails they were flushed in (`cuts`: where), or of a bounded size."""
     batch: list[Commit] = []
     for commit in commits:
         batch.append(commit)
-        if len(batch) >= TAIL_MAX:
+        if commit.seq in cuts or (not cuts and len(batch) >= TAIL_MAX):
             yield replayed(batch, key_of_id)
             batch = []
     if batch:

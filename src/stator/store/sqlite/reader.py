@@ -47,12 +47,20 @@ from stator.store.sqlite.projection import (
     Ledger,
     Tail,
     Tailed,
-    Version,
     each_tail,
     keys_of,
     replayed,
     snapshot_before,
     unpack_ledger,
+)
+from stator.store.sqlite.versions import (
+    CALLS,
+    TOOLS,
+    Version,
+    from_sql,
+    key_hash,
+    pack_id,
+    unpack_id,
 )
 
 MAX_SEQ = SEQ_MASK
@@ -188,9 +196,9 @@ def flushed_key(
     number = COLLECTIONS[collection].number
     for stretch in place.stretches:
         if stretch.after < was <= stretch.upto:
-            row = one(connection, SQL["rec_id"], (stretch.s, number, was, identifier))
-            if row is not None and row[0] is not None:
-                return str(row[0])
+            row = one(connection, SQL["rec_at"], (stretch.s, number, was, pack_id(identifier)))
+            if row is not None and row[2]:
+                return _entry(connection, stretch, collection, from_sql(row)).key
             return _key_in_log(connection, stretch, collection, identifier, was)
     return KEYLESS + identifier
 
@@ -522,9 +530,34 @@ def read_entries(
         if take(own, version):
             return found
     for stretch in reversed(place.upto(at)):
+        for version in _between_flushes(connection, place, stretch, number):
+            if take(stretch, version):
+                return found
         if _take_stretch(connection, stretch, number, take, limit):
             return found
     return found
+
+
+def _between_flushes(
+    connection: apsw.Connection, place: Place, stretch: Stretch, number: int
+) -> list[Version]:
+    """Versions a flush left no row of that count at the end of a stretch, newest first."""
+    if number not in (CALLS, TOOLS) or (stretch.s == place.s and stretch.upto >= place.flushed):
+        return []
+    found = one(connection, SQL["flush_before"], (stretch.s, stretch.upto))
+    start = max(found[0] or 0, stretch.after)
+    if start >= stretch.upto:
+        return []
+    if number == TOOLS:
+        window = msgspec.structs.replace(stretch, after=start)
+        tail = replayed(read_stretch(connection, window, load=False), lambda *_: KEYLESS)
+        return tail.versions(number, start, stretch.upto)[::-1]
+    rows = many(connection, SQL["call_standing"], (stretch.s, start, stretch.upto, stretch.upto))
+    versions: list[Version] = []
+    for (seq,) in rows:
+        commit = read_one(connection, stretch, seq, load=False)
+        versions.append((seq, 0, 1, 0, commit.turn, commit.delta[0].id, None, None))
+    return versions
 
 
 def _take_stretch(
@@ -537,19 +570,19 @@ def _take_stretch(
     """Offer a stretch's versions newest first: back to its last snapshot, then what was live in that."""
     s = stretch.s
     start, pointers = snapshot_before(connection, s, number, stretch.after, stretch.upto)
-    for version in connection.execute(SQL["rec_back"], (s, number, start, stretch.upto)):
-        if take(stretch, version):
+    for row in connection.execute(SQL["rec_back"], (s, number, start, stretch.upto)):
+        if take(stretch, from_sql(row)):
             return True
     dense = limit is None and len(pointers) * 4 > start - stretch.after
     if dense or (limit is None and len(pointers) > BATCH):
         wanted = {(seq, abs(n) - 1) for seq, n in pointers}
-        for version in connection.execute(SQL["rec_back"], (s, number, stretch.after, start)):
-            if (version[0], version[1]) in wanted:
-                take(stretch, version)
+        for row in connection.execute(SQL["rec_back"], (s, number, stretch.after, start)):
+            if (row[0], row[1]) in wanted:
+                take(stretch, from_sql(row))
         return False
     for seq, n in reversed(pointers):
         row = one(connection, SQL["rec_one"], (s, number, seq, abs(n) - 1))
-        if row is not None and take(stretch, row):
+        if row is not None and take(stretch, from_sql(row)):
             return True
     return False
 
@@ -606,12 +639,16 @@ def find_entry(
         version = next((v for v in reversed(earlier) if v[6] == wanted), None)
     if version is not None:
         return _entry(connection, own, collection, version) if version[2] else None
+    hashed = key_hash(number, wanted)
     for stretch in reversed(place.upto(at)):
-        row = one(
-            connection, SQL["rec_find"], (number, wanted, stretch.s, stretch.after, stretch.upto)
-        )
-        if row is not None:
-            return _entry(connection, stretch, collection, row) if row[2] else None
+        values = (number, hashed, stretch.s, stretch.after, stretch.upto)
+        for row in connection.execute(SQL["rec_find"], values):
+            found = _log_version(connection, place, stretch, collection, from_sql(row))
+            if found.key != wanted:
+                continue  # another key with the same digest
+            if not isinstance(found.op, Put):
+                return None
+            return Entry(collection, found.op.id, wanted, found.seq, found.turn, found.op.record)
     return None
 
 
@@ -631,8 +668,10 @@ def read_versions(
             low = max(stretch.after, after)
             if low >= stretch.upto:
                 continue
-            rows = many(connection, SQL["rec_forward"], (stretch.s, number, low, stretch.upto))
-            found += (_log_version(connection, place, stretch, name, row) for row in rows)
+            found += (
+                _log_version(connection, place, stretch, name, version)
+                for version in _stretch_versions(connection, place, stretch, number, low)
+            )
         own = place.stretches[-1]
         found += (
             _log_version(connection, place, own, name, version)
@@ -640,6 +679,19 @@ def read_versions(
         )
     found.sort(key=lambda version: (version.seq, version.n))
     return found
+
+
+def _stretch_versions(
+    connection: apsw.Connection, place: Place, stretch: Stretch, number: int, low: int
+) -> list[Version]:
+    """Every flushed version of a collection in a stretch after `low`, from its rows or from the log."""
+    if number not in (CALLS, TOOLS):
+        rows = many(connection, SQL["rec_forward"], (stretch.s, number, low, stretch.upto))
+        return [from_sql(row) for row in rows]
+    upto = min(stretch.upto, place.flushed) if stretch.s == place.s else stretch.upto
+    window = msgspec.structs.replace(stretch, after=low, upto=upto)
+    tail = replayed(read_stretch(connection, window, load=False), lambda *_: KEYLESS)
+    return tail.versions(number, low, upto)
 
 
 def _log_version(
@@ -673,7 +725,7 @@ def _touch(connection: apsw.Connection, s: int, collection: str, row: Sequence[A
         session=from_bytes(found[0], "session"),
         seq=seq,
         turn=turn,
-        id=identifier,
+        id=unpack_id(identifier),
         key=known,
         collection=collection,
         dropped=not op,
@@ -685,8 +737,8 @@ def store_touches(
 ) -> list[Touch]:
     """Touches of a key anywhere, or anywhere in a project: newest session first, newest seq first."""
     number = check_collection(collection)
-    values = (number, wanted, project, project, limit)
-    found = [tuple(row) for row in many(connection, SQL["rec_touches"], values)]
+    values = (number, key_hash(number, wanted), project, project, limit)
+    found = [(*row[:6], wanted) for row in many(connection, SQL["rec_touches"], values)]
     for (identifier,) in many(connection, "SELECT id FROM session WHERE dirty = 1"):
         place = load_place(connection, from_bytes(identifier, "session"))
         if project in (None, place.record.project):
@@ -719,13 +771,14 @@ def place_touches(
         for version in reversed(place.tail.versions(number, place.flushed, MAX_SEQ))
         if version[6] == wanted
     ]
+    hashed = key_hash(number, wanted)
     for stretch in reversed(place.stretches):
         rows = many(
             connection,
             SQL["rec_touches_in"],
-            (number, wanted, stretch.s, stretch.after, stretch.upto, limit),
+            (number, hashed, stretch.s, stretch.after, stretch.upto, limit),
         )
-        found += (_touch(connection, s, collection, row) for s, *row in rows)
+        found += (_touch(connection, s, collection, (*row[:5], wanted)) for s, *row in rows)
     return found[:limit]
 
 

@@ -14,26 +14,16 @@ from typing import Any
 import apsw
 
 from stator.errors import BadQuery
+from stator.model.state import NUMBERED
 from stator.store.rows import envelope_of
-from stator.store.sqlite.projection import SEQ_BITS, SEQ_MASK
+from stator.store.sql import script
+from stator.store.sqlite.versions import unpack_id
 
 VIEWS = ("sessions", "commits", "turns", "calls", "records", "files", "decisions")
 """What a query may name; docs/reference/sql.md says what their columns mean."""
 _FORBIDDEN = frozenset({"load_extension", "readfile", "writefile", "edit", "fts3_tokenizer"})
 _STEPS = 1000
 LENGTH_MAX = 16 * 1024 * 1024
-
-
-_COMMITS = f"""
-CREATE TEMP VIEW commits AS
-  SELECT 's_' || lower(hex(session.id)) AS session, k & {SEQ_MASK} AS seq,
-         'k_' || lower(hex(log.id)) AS id, lower(hex(hash)) AS hash,
-         commit_field(body, 'kind') AS kind, commit_field(body, 'turn') AS turn,
-         commit_field(body, 'at') AS at, commit_field(body, 'actor') AS actor,
-         commit_field(body, 'tool') AS tool, commit_field(body, 'status') AS status,
-         commit_field(body, 'effect') AS effect, commit_field(body, 'cause') AS cause
-  FROM log JOIN session ON session.s = k >> {SEQ_BITS}
-"""  # noqa: S608
 _FIELDS = frozenset({"kind", "turn", "at", "actor", "tool", "status", "effect", "cause"})
 
 
@@ -66,13 +56,24 @@ def _prepare(db: apsw.Connection, seconds: float) -> None:
     def commit_field(body: Any, name: Any) -> Any:
         if name not in _FIELDS or not isinstance(body, bytes):
             return None
-        if last[0] is not body and last[0] != body:
+        if last[0] != body:
             last[:] = [body, envelope_of(body)]
         return getattr(last[1], name)
 
-    function: Any = commit_field
-    db.create_scalar_function("commit_field", function, 2, deterministic=True)
-    db.execute(_COMMITS)
+    def collection_name(number: Any) -> Any:
+        return NUMBERED[number].name if number in NUMBERED else None
+
+    def record_id(data: Any) -> Any:
+        return unpack_id(data) if isinstance(data, (bytes, str)) else None
+
+    functions: tuple[tuple[str, int, Any], ...] = (
+        ("commit_field", 2, commit_field),
+        ("collection_name", 1, collection_name),
+        ("record_id", 1, record_id),
+    )
+    for name, arguments, function in functions:
+        db.create_scalar_function(name, function, arguments, deterministic=True)
+    db.execute(script("sqlite_views.sql"))
     db.limit(apsw.SQLITE_LIMIT_LENGTH, LENGTH_MAX)
     db.limit(apsw.SQLITE_LIMIT_SQL_LENGTH, 100_000)
     db.limit(apsw.SQLITE_LIMIT_EXPR_DEPTH, 100)
@@ -107,6 +108,7 @@ _BASE = frozenset(
         "origin_ix",
         "turn_ix",
         "rec",
+        "flush_ix",
         "snap",
         "call_ix",
         "sqlite_schema",

@@ -468,9 +468,9 @@ class SqliteStore:
         identifier = to_bytes(check_id(draft.id, "commit"))
         seq = live.place.tail.ids.get(identifier)
         if seq is None:
-            row = one(db, SQL["commit_find"], (identifier,))
-            if row is not None:
-                owner, seq = row[0] >> projection.SEQ_BITS, row[0] & SEQ_MASK
+            key = projection.find_commit(db, identifier)
+            if key is not None:
+                owner, seq = key >> projection.SEQ_BITS, key & SEQ_MASK
                 if owner not in {stretch.s for stretch in live.place.stretches}:
                     raise IdReused(f"commit {draft.id} is in another session", commit=draft.id)
         if seq is not None:

@@ -69,12 +69,18 @@ def _run(words: list[str]) -> int:
 def _command(words: list[str]) -> int:
     from stator.surfaces.cli.commands import load
 
-    if len(words) == 1:
-        return load(words[0])()
+    function = load(words[0])
+    if len(words) == 1 and _needs_nothing(function):
+        return function()
     from stator.surfaces.cli.parser import parse
 
     ready: Callable[[], int] | None = parse(words)
     return ready() if ready is not None else 0
+
+
+def _needs_nothing(function: Callable[..., int]) -> bool:
+    """Whether a command can be called as it is."""
+    return function.__code__.co_argcount == len(function.__defaults__ or ())
 
 
 def _unknown(word: str) -> int:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
-from cyclopts import Parameter
+from cyclopts import Parameter, Token
+
+
+def _whole(_: Any, tokens: Sequence[Token]) -> int:
+    """A whole number; the parser's own reading would round 1.5."""
+    return int(tokens[0].value)
+
 
 JsonFlag = Annotated[
     bool, Parameter(name="--json", help="For programs: JSON, one line per item of a list.")
@@ -24,9 +31,12 @@ SessionArgument = Annotated[
     Parameter(name=["SESSION", "--session", "-s"], help="Name, id or end of one, or last."),
 ]
 LimitOption = Annotated[
-    int | None, Parameter(name=["--limit", "-n"], help="At most so many, the newest.")
+    int | None,
+    Parameter(name=["--limit", "-n"], converter=_whole, help="At most so many, the newest."),
 ]
-LastOption = Annotated[int | None, Parameter(name="--last", help="Only the last so many turns.")]
+LastOption = Annotated[
+    int | None, Parameter(name="--last", converter=_whole, help="Only the last so many turns.")
+]
 SinceOption = Annotated[
     str | None, Parameter(name="--since", help="Not older than: 2h, 3d, 2026-11-15.")
 ]

@@ -91,7 +91,7 @@ class Screen:
         console = self._rich()
         text = Text.assemble(*((part, STYLES[style]) for part, style in line.pieces), end="")
         with console.capture() as captured:
-            console.print(text, soft_wrap=True, markup=False, highlight=False, emoji=False)
+            console.print(text, end="", soft_wrap=True, markup=False, highlight=False, emoji=False)
         return captured.get()
 
     def _rich(self) -> Console:

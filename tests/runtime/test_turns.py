@@ -1,0 +1,318 @@
+"""Turns: how they end, what can be recorded in them, and batches."""
+
+from __future__ import annotations
+
+import subprocess
+from shutil import which
+
+import pytest
+
+from stator.errors import BadDelta, BadNumber, BadTurn, BadType, InvalidInput
+
+
+@pytest.fixture
+def session(memory):
+    with memory.open("a") as opened:
+        yield opened
+
+
+def ended(session):
+    return [(commit.status, commit.cause) for commit in session.log() if commit.kind == "turn_end"]
+
+
+def live(session, collection):
+    return [entry.record for entry in session.entries(collection)]
+
+
+# -- ending -------------------------------------------------------------------------------------------
+
+
+def test_turns_are_numbered_from_one(session):
+    numbers = []
+    for prompt in ("one", "two"):
+        with session.turn(prompt) as t:
+            numbers.append(t.number)
+    assert numbers == [1, 2]
+    assert [row.turn for row in session.turns()] == [1, 2]
+
+
+def test_leaving_the_block_ends_the_turn_ok(session):
+    with session.turn("one"):
+        pass
+    assert ended(session) == [("ok", "")]
+
+
+def test_an_exception_leaves_the_turn_interrupted_with_its_reason(session):
+    with pytest.raises(ValueError, match="bad luck"), session.turn("one"):
+        raise ValueError("bad luck")
+    assert ended(session) == [("interrupted", "ValueError: bad luck")]
+
+
+def test_abort_gives_the_turn_up_and_says_why(session):
+    with session.turn("one") as t:
+        t.abort("wrong branch")
+    assert ended(session) == [("aborted", "wrong branch")]
+
+
+def test_end_ends_once(session):
+    with session.turn("one") as t:
+        t.end()
+        t.end()
+    assert ended(session) == [("ok", "")]
+
+
+def test_a_turn_that_ended_takes_nothing_more(session):
+    with session.turn("one") as t:
+        t.end()
+        with pytest.raises(BadTurn, match="turn 1"):
+            t.say("too late")
+        with pytest.raises(BadTurn):
+            t.abort("too late")
+
+
+def test_a_turn_inside_a_turn_is_refused(session):
+    with session.turn("one"), pytest.raises(BadTurn):
+        session.turn("two")
+
+
+def test_what_was_asked_is_the_turns_input(session):
+    with session.turn({"text": "hi", "images": [b"\x00"]}):
+        pass
+    assert session.beginning(1).value("input") == {"text": "hi", "images": [b"\x00"]}
+    assert session.beginning(2) is None
+
+
+def test_turns_can_be_had_from_the_end(session):
+    for n in range(5):
+        session.turn(f"turn {n}").end()
+    assert [row.turn for row in session.turns(last=2)] == [4, 5]
+
+
+@pytest.mark.skipif(which("git") is None, reason="needs git")
+def test_the_end_of_a_turn_records_what_git_says_of_the_folder(store, tmp_path):
+    subprocess.run(["git", "init", "-q", "-b", "main", str(tmp_path)], check=True)
+    (tmp_path / "new.txt").write_text("x")
+    with store.open("a") as s:
+        s.turn("one").end()
+    (last,) = [commit for commit in s.log() if commit.kind == "turn_end"]
+    git = last.value("input")["git"]
+    assert git["branch"] == "main"
+    assert git["dirty"]
+
+
+# -- recording ----------------------------------------------------------------------------------------
+
+
+def test_a_decision_keeps_its_reason_its_rivals_and_its_confidence(session):
+    with session.turn("one") as t:
+        t.decide(
+            "JWT", topic="auth", why="stateless", over=["cookies"], confidence=0.85, factors={"n": 2}
+        )
+    (record,) = live(session, "decisions")
+    assert (record.what, record.topic, record.why) == ("JWT", "auth", "stateless")
+    assert (record.over, record.confidence, record.factors) == (["cookies"], 850, {"n": 2})
+
+
+def test_a_decision_on_the_same_topic_supersedes_the_one_that_stands(session):
+    with session.turn("one") as t:
+        t.decide("JWT", topic="auth")
+        t.decide("sessions", topic="auth")
+    first, second = session.decisions()
+    assert (first.stands, first.by) == (False, second.id)
+    assert second.record.supersedes == first.id
+    assert [line.record.what for line in session.decisions(standing=True)] == ["sessions"]
+
+
+def test_a_decision_without_a_topic_is_superseded_by_its_id(session):
+    with session.turn("one") as t:
+        t.decide("JWT")
+        old = session.decisions()[0].id
+        t.decide("sessions", supersedes=old)
+        t.decide("unrelated")
+    assert [line.stands for line in session.decisions()] == [False, True, True]
+
+
+@pytest.mark.parametrize("confidence", [-0.1, 1.1, float("nan"), float("inf")])
+def test_confidence_is_from_zero_to_one(session, confidence):
+    with session.turn("one") as t, pytest.raises((InvalidInput, BadNumber)):
+        t.decide("x", confidence=confidence)
+
+
+def test_files_are_known_by_their_path_under_the_root(session):
+    with session.turn("one") as t:
+        t.file("/project/src/a.py", "created", after="1")
+        t.file("src/../src/a.py", "modified", after="2")
+        t.file("/elsewhere/b.py", "read")
+    assert [(r.root, r.path, r.op) for r in live(session, "files")] == [
+        ("/", "/elsewhere/b.py", "read"),
+        (".", "src/a.py", "modified"),
+    ]
+
+
+def test_a_files_digest_before_is_the_one_it_had(session):
+    with session.turn("one") as t:
+        t.file("a.py", "created", after="1")
+        t.file("a.py", "modified", after="2")
+    (record,) = live(session, "files")
+    assert (record.before, record.after) == ("1", "2")
+
+
+def test_a_renamed_file_leaves_its_old_path_deleted(session):
+    with session.turn("one") as t:
+        t.file("a.py", "created", after="1")
+        t.file("b.py", "renamed", from_path="a.py", after="1")
+    assert {(r.path, r.op) for r in live(session, "files")} == {
+        ("a.py", "deleted"),
+        ("b.py", "renamed"),
+    }
+
+
+def test_facts_and_preferences_hold_any_recordable_value(session):
+    value = {"floats": 1.5, "bytes": b"\x00", "tuple": (1, 2), "big": 2**70}
+    with session.turn("one") as t:
+        t.fact("f", value, verified=True)
+        t.prefer("p", ["short", "answers"])
+    assert session.facts() == {"f": value}
+    assert [r.value for r in live(session, "preferences")] == [["short", "answers"]]
+
+
+def test_a_plan_is_made_of_steps_with_a_status(session):
+    with session.turn("one") as t:
+        t.plan(["read", "write", "test"])
+        t.plan("read", "done", evidence="read it")
+        t.plan("ask", "blocked", order=9)
+    steps = {r.step: (r.status, r.order) for r in live(session, "plan")}
+    assert steps == {
+        "read": ("done", 0),
+        "write": ("pending", 2),
+        "test": ("pending", 3),
+        "ask": ("blocked", 9),
+    }
+
+
+def test_pending_items_are_put_on_and_taken_off(session):
+    with session.turn("one") as t:
+        t.pend("ask Ann", on="reply", why="she knows")
+        t.pend("call Bob")
+        t.pend("ask Ann", done=True)
+        with pytest.raises(BadDelta, match="never recorded, or is gone"):
+            t.pend("ask Ann", done=True)
+    assert [r.what for r in live(session, "pending")] == ["call Bob"]
+
+
+def test_an_artifact_has_versions_and_its_content_is_in_the_log(session):
+    with session.turn("one") as t:
+        t.artifact("plan.md", "v1")
+        second = t.artifact("plan.md", "v2", media_type="text/markdown")
+    (record,) = live(session, "artifacts")
+    assert (record.version, record.media_type, record.commit) == (2, "text/markdown", second)
+    assert session.commit(second).value("input") == "v2"
+
+
+def test_dead_ends_notes_and_the_working_set(session):
+    with session.turn("one") as t:
+        t.dead_end("regex", why="nested")
+        t.note("scratch", [1])
+        t.use("app", "Safari")
+        t.use("app", "Safari", detail="17")
+    assert [r.why for r in live(session, "dead_ends")] == ["nested"]
+    assert [r.value for r in live(session, "scratch")] == [[1]]
+    (used,) = live(session, "working_set")
+    assert (used.name, used.uses, used.detail) == ("Safari", 2, "17")
+
+
+def test_usage_adds_up_in_spend(session):
+    with session.turn("one") as t:
+        t.say("a", usage={"tokens": 10})
+        t.say("b", usage={"tokens": 5, "money:usd": 200})
+    assert {r.unit: r.amount for r in live(session, "spend")} == {"tokens": 15, "money:usd": 200}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        lambda t: t.decide(7),
+        lambda t: t.decide("x", over="y"),
+        lambda t: t.file("a.py", "touched"),
+        lambda t: t.file("", "read"),
+        lambda t: t.fact("x", object()),
+        lambda t: t.fact("x", float("nan")),
+        lambda t: t.plan("x", "started"),
+        lambda t: t.use("person", "Ann"),
+        lambda t: t.set(),
+        lambda t: t.say({1: 2}),
+        lambda t: t.say("x", usage={"tokens": -1}),
+    ],
+)
+def test_what_cannot_be_recorded_is_refused_and_nothing_is_written(session, record):
+    with session.turn("one") as t:
+        before = session.head
+        with pytest.raises(InvalidInput):
+            record(t)
+        assert session.head == before
+
+
+def test_every_record_returns_the_id_of_its_commit(session):
+    with session.turn("one") as t:
+        made = t.fact("n", 1)
+    assert session.commit("head~1").id == made
+
+
+# -- batches ------------------------------------------------------------------------------------------
+
+
+def test_a_batch_is_appended_when_its_block_ends(session):
+    with session.turn("one") as t:
+        before = session.head.seq
+        with t.batch():
+            t.fact("a", 1)
+            t.fact("b", 2)
+            assert session.head.seq == before
+        assert session.head.seq == before + 2
+
+
+def test_a_batch_whose_block_raises_records_nothing(session):
+    with session.turn("one") as t:
+        before = session.head
+        with pytest.raises(RuntimeError), t.batch():
+            t.fact("a", 1)
+            raise RuntimeError
+        assert session.head == before
+        t.fact("b", 2)
+    assert session.facts() == {"b": 2}
+
+
+def test_a_batch_with_one_bad_record_records_none(session):
+    with session.turn("one") as t:
+        before = session.head
+        with pytest.raises(BadDelta), t.batch():
+            t.fact("a", 1)
+            t.pend("never pended", done=True)
+        assert session.head == before
+
+
+def test_a_call_in_a_batch_is_refused_and_does_not_run(session):
+    ran = []
+    with session.turn("one") as t:
+        with pytest.raises(InvalidInput, match="batch"), t.batch():
+            t.call(ran.append, 1)
+        assert ran == []
+
+
+def test_batches_do_not_nest(session):
+    with session.turn("one") as t, pytest.raises(BadTurn, match="nest"), t.batch(), t.batch():
+        pass
+
+
+def test_later_records_of_a_batch_see_earlier_ones(session):
+    with session.turn("one") as t, t.batch():
+        t.decide("x", topic="auth")
+        t.decide("y", topic="auth")
+    assert [line.stands for line in session.decisions()] == [False, True]
+
+
+def test_a_prompt_that_cannot_be_recorded_begins_no_turn(session):
+    before = session.head
+    with pytest.raises(BadType):
+        session.turn(object())
+    assert session.head == before
