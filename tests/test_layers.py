@@ -214,7 +214,16 @@ def test_only_surfaces_and_connect_read_the_environment():
 
 
 def test_only_surfaces_print_or_exit():
-    ways = ("print", "exit", "quit", "SystemExit", "sys.exit", "sys.stdout", "sys.stderr", "os._exit")
+    ways = (
+        "print",
+        "exit",
+        "quit",
+        "SystemExit",
+        "sys.exit",
+        "sys.stdout",
+        "sys.stderr",
+        "os._exit",
+    )
     wrong = [
         f"{where(path, line)}: {name}"
         for path in FILES

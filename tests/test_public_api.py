@@ -78,7 +78,9 @@ def test_an_unknown_name_is_an_attribute_error():
 
 
 def test_importing_stator_loads_nothing_else():
-    code = "import sys; old = set(sys.modules); import stator; print(*sorted(set(sys.modules) - old))"
+    code = (
+        "import sys; old = set(sys.modules); import stator; print(*sorted(set(sys.modules) - old))"
+    )
     loaded = fresh(code).split()
     assert {name for name in loaded if name.split(".")[0] == "stator"} == LOADED_BY_IMPORT
     assert not [name for name in loaded if name.split(".")[0] in HEAVY]
@@ -110,7 +112,7 @@ def test_every_public_function_and_class_has_a_docstring(module):
 def _documented(value):
     """An error whose line stands in the drawn tree need not repeat it."""
     if inspect.isclass(value) and issubclass(value, BaseException):
-        tree = importlib.import_module("stator.errors").__doc__
+        tree = importlib.import_module("stator.errors").__doc__ or ""
         return bool(value.__dict__.get("__doc__")) or f"── {value.__name__} " in tree
     return bool(value.__doc__)
 

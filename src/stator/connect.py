@@ -233,8 +233,8 @@ def mint(kind: Kind) -> str:
 class _Callable(ModuleType):
     """This module, called, is `connect`.
 
-    Importing a submodule binds it in its package: once anything had imported `stator.connect`, the public function of that
-    name would be hidden by its own module. Called through either, it is the same.
+    Importing a submodule binds it in its package: once anything had imported `stator.connect` (`stator.open`
+    does), the public function of that name would be hidden by its own module.
     """
 
     def __call__(self, *args: Any, **options: Any) -> Store:

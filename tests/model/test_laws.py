@@ -353,7 +353,10 @@ def test_decisions_without_a_topic_all_stand(choices: list[str]) -> None:
 
 @laws
 @given(
-    st.sampled_from(["facts", "scratch", "plan", "preferences", "app"]), names, st.booleans(), values
+    st.sampled_from(["facts", "scratch", "plan", "preferences", "app"]),
+    names,
+    st.booleans(),
+    values,
 )
 def test_put_then_drop_leaves_nothing(
     collection: str, key: str, together: bool, value: Any

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 import pytest
-from reliability.support import Zygote
 
+from reliability.support import Zygote
 from stator.connect import connect
 
 
@@ -37,7 +37,6 @@ def zygote(tmp_path_factory):
 @pytest.fixture
 def uncompressed(monkeypatch):
     """Write every frame as it is, so that looking for bytes in the file can find them."""
-    import stator.store.sqlite
     from stator.store import compress
 
     plain = compress.compress

@@ -185,7 +185,10 @@ def fail(path: str) -> str:
 def populate(store: stator.Store, *, turns: int = 3, big: bool = True) -> str:
     """A session with something in every collection a program can fill; its id."""
     with store.open(
-        "main", agent="tester", labels={"team": "core"}, aliases=[("hook", "foreign-1")],
+        "main",
+        agent="tester",
+        labels={"team": "core"},
+        aliases=[("hook", "foreign-1")],
         budget={"tokens": 10**9},
     ) as s:
         for number in range(1, turns + 1):
@@ -266,7 +269,8 @@ def answers(store: stator.Store) -> str:
                 told.append((name, at, port.entries(session, name, at=at)))
     told.append(("all calls", store.calls().rows))
     told.append(("touches", store.port.touches("files", "src/all.py")))
-    told.append(("alias", store.port.sessions(SessionQuery(alias=("hook", "foreign-1"))).rows))
+    aliased = store.port.sessions(SessionQuery(alias=("hook", "foreign-1"))).rows
+    told.append(("alias", [row.id for row in aliased]))
     return "\n".join(repr(item) for item in told)
 
 
@@ -306,7 +310,9 @@ def recorded_session(store: stator.Store, name: str) -> str:
     return store.port.create([opening])[0].id
 
 
-def fact_draft(store: stator.Store, session: str, name: str, value: Any = 0, **fields: Any) -> Draft:
+def fact_draft(
+    store: stator.Store, session: str, name: str, value: Any = 0, **fields: Any
+) -> Draft:
     return Draft(
         id=fields.pop("id", "") or store.context.mint("commit"),
         session=session,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from reliability.support import answers, findings, incompressible, recorded_session
 
+from reliability.support import answers, findings, incompressible, recorded_session
 from stator.connect import connect
 from stator.errors import Erased
 from stator.model.commit import Draft, Erase
@@ -179,7 +179,10 @@ def test_a_blob_that_another_field_of_the_commit_needs_stays(store):
     both = Draft(id=mint("commit"), session=session, kind="raw", input=big("x"), output=big("x"))
     seq = store.port.append(session, [both])[0].seq
     erasure = Draft(
-        id=mint("commit"), session=session, kind="erasure", changes=(Erase(seq=seq, fields=("input",)),)
+        id=mint("commit"),
+        session=session,
+        kind="erasure",
+        changes=(Erase(seq=seq, fields=("input",)),),
     )
     store.port.append(session, [erasure])
     assert store.read(session).commit(f"@{seq}").value("output") == big("x")

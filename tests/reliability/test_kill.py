@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
-from reliability.support import findings, recorded_session
 
+from reliability.support import Worker, findings, recorded_session
 from stator.connect import connect
 
 CYCLES_A_STORE = 10
@@ -35,7 +35,7 @@ def kill_cycles(zygote, folder, cycles: int, durability: str, seed: int) -> dict
 def a_kill(zygote, path, shared: str, durability: str, rng: random.Random) -> dict[str, list[str]]:
     """Start writers, kill each after it was heard so many times; session → what was acknowledged there."""
     driver = zygote.start("write_until_killed", path, "driven", durability)
-    heard = {driver: []}
+    heard: dict[Worker, list[str]] = {driver: []}
     if rng.random() < 0.7:  # else it may be killed while it opens the store
         heard[driver] += [driver.hear() for _ in range(rng.randint(1, 20))]
     if rng.random() < 0.7:

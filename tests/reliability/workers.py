@@ -208,7 +208,7 @@ def look(talk: Any, path: str) -> int:
 
 def exercise(talk: Any, path: str) -> int:
     """Everything a program does with a store, under the audit hook; how many findings there are."""
-    import conftest  # type: ignore[import-not-found]  # noqa: F401 - installs the hook
+    import conftest  # noqa: F401 - installs the hook
 
     with connect(path, project="test") as store:
         session = populate(store)
@@ -340,6 +340,41 @@ def threads(talk: Any, path: str, session: str, count: int, each: int) -> list[s
             worker.join()
     assert not errors, errors
     return ids
+
+
+def without_descriptors(talk: Any, path: str, session: str) -> dict[str, Any]:
+    """Run out of file descriptors, before a store is opened and while one is."""
+    import resource
+
+    told: dict[str, Any] = {}
+    with connect(path, project="test") as store:
+        store.port.append(session, [fact_draft(store, session, "before")])
+        spare = os.dup(0)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (spare, spare))
+        os.close(spare)
+        try:
+            with connect(path, project="test") as other:
+                other.read(session)
+        except StatorError as error:
+            told["opening"] = error.code
+        try:
+            told["appended"] = store.port.append(session, [fact_draft(store, session, "x")])[0].seq
+        except StatorError as error:
+            told["appending"] = error.code
+        told["head"] = store.port.head(session).seq
+    return told
+
+
+def barriers_until_killed(talk: Any, path: str, session: str, durability: str) -> None:
+    """Append, every tenth time with a barrier; say each acknowledged id and whether it was one."""
+    store = connect(path, project="test", durability=durability)  # type: ignore[arg-type]
+    count = 0
+    while True:
+        count += 1
+        barrier = count % 10 == 0
+        draft = fact_draft(store, session, f"fact {count % 50}", count)
+        commit = store.port.append(session, [draft], barrier=barrier)[0]
+        talk.say([commit.id, barrier])
 
 
 def main() -> None:

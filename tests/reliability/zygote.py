@@ -1,7 +1,8 @@
 """A clean process that forks workers: a warm interpreter that never opened a store.
 
-Run as `python -m reliability.zygote FD`. Over the socket FD it is sent one JSON line per worker, `[task, arguments]`, with a
-socket of the worker's own beside it; it answers the pid. Tasks are the functions of `reliability.workers`.
+Run as `python -m reliability.zygote FD`. Over the socket FD it is sent one JSON line per worker,
+`[task, arguments]`, with a socket of the worker's own beside it; it answers the pid. Tasks are the
+functions of `reliability.workers`.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def boom():
 
 
 def last(turn):
-    return list(turn.session.log(newest_first=True, limit=1))[0]
+    return next(turn.session.log(newest_first=True, limit=1))
 
 
 def test_a_call_gives_back_what_the_tool_returned(turn):
@@ -73,7 +73,7 @@ def test_a_tool_can_have_another_name(turn):
 
 def test_an_unknown_effect_is_refused_where_it_is_declared():
     with pytest.raises(stator.StatorError, match="read, idempotent or write"):
-        stator.tool(effect="maybe")
+        stator.tool(effect="maybe")  # type: ignore[arg-type]
 
 
 # -- not ok -------------------------------------------------------------------------------------------

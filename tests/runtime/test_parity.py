@@ -29,7 +29,11 @@ GAPS = {
     (Store, "decisions"),
     (Store, "files"),
     (Store, "why"),
-    *((kind, name) for kind in (SessionView, Session) for name in ("beginning", "name", "record", "why")),
+    *(
+        (kind, name)
+        for kind in (SessionView, Session)
+        for name in ("beginning", "name", "record", "why")
+    ),
 }
 """Not there yet, or without all arguments. Each must leave this list when it is filled."""
 

@@ -22,7 +22,15 @@ def test_opening_a_name_twice_is_the_same_session(store):
         pass
     with store.open("a") as second:
         assert second.id == first.id
-    assert kinds(store.read("a")) == ["open", "run", "run_end", "pause", "resume", "run_end", "pause"]
+    assert kinds(store.read("a")) == [
+        "open",
+        "run",
+        "run_end",
+        "pause",
+        "resume",
+        "run_end",
+        "pause",
+    ]
 
 
 def test_the_same_name_in_another_project_is_another_session(store):
@@ -188,7 +196,9 @@ def test_scores_flags_and_tags_of_a_session(store):
     (score,) = state["scores"].values()
     assert (score.value, score.on, score.comment) == (750, "t1", "fine")
     assert [flag.why for flag in state["flags"].values()] == ["looks odd"]
-    assert s.at("good").seq == 4  # where turn 1 ended when it was tagged
+    assert (
+        s.at("good").seq == 6
+    )  # what follows a turn belongs to it: it stood here when it was tagged
 
 
 def test_a_closed_session_can_still_be_tagged_but_takes_no_fact(store):
@@ -289,7 +299,7 @@ def test_open_on_a_new_machine_makes_the_users_own_store(tmp_path, monkeypatch):
 
 def test_an_unknown_durability_is_refused(tmp_path):
     with pytest.raises(InvalidInput, match="durability"):
-        stator.connect(tmp_path / "a.db", durability="eventual")
+        stator.connect(tmp_path / "a.db", durability="eventual")  # type: ignore[arg-type]
     assert not (tmp_path / "a.db").exists()
 
 

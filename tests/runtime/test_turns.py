@@ -106,7 +106,12 @@ def test_the_end_of_a_turn_records_what_git_says_of_the_folder(store, tmp_path):
 def test_a_decision_keeps_its_reason_its_rivals_and_its_confidence(session):
     with session.turn("one") as t:
         t.decide(
-            "JWT", topic="auth", why="stateless", over=["cookies"], confidence=0.85, factors={"n": 2}
+            "JWT",
+            topic="auth",
+            why="stateless",
+            over=["cookies"],
+            confidence=0.85,
+            factors={"n": 2},
         )
     (record,) = live(session, "decisions")
     assert (record.what, record.topic, record.why) == ("JWT", "auth", "stateless")
@@ -274,9 +279,14 @@ def test_a_batch_is_appended_when_its_block_ends(session):
 def test_a_batch_whose_block_raises_records_nothing(session):
     with session.turn("one") as t:
         before = session.head
-        with pytest.raises(RuntimeError), t.batch():
-            t.fact("a", 1)
-            raise RuntimeError
+
+        def fail():
+            with t.batch():
+                t.fact("a", 1)
+                raise RuntimeError
+
+        with pytest.raises(RuntimeError):
+            fail()
         assert session.head == before
         t.fact("b", 2)
     assert session.facts() == {"b": 2}
@@ -285,14 +295,19 @@ def test_a_batch_whose_block_raises_records_nothing(session):
 def test_a_batch_with_one_bad_record_records_none(session):
     with session.turn("one") as t:
         before = session.head
-        with pytest.raises(BadDelta), t.batch():
-            t.fact("a", 1)
-            t.pend("never pended", done=True)
+
+        def fail():
+            with t.batch():
+                t.fact("a", 1)
+                t.pend("never pended", done=True)
+
+        with pytest.raises(BadDelta):
+            fail()
         assert session.head == before
 
 
 def test_a_call_in_a_batch_is_refused_and_does_not_run(session):
-    ran = []
+    ran: list[int] = []
     with session.turn("one") as t:
         with pytest.raises(InvalidInput, match="batch"), t.batch():
             t.call(ran.append, 1)

@@ -7,10 +7,10 @@ import subprocess
 import sys
 
 import pytest
-from surfaces.conftest import Answer, program
 
 import stator
 from stator.surfaces.cli.table import COMMANDS
+from surfaces.recorded import Answer, program
 
 READING = [
     ["ls"], ["show"], ["log"], ["diff"], ["state"], ["files"], ["decisions"], ["calls"],
@@ -199,9 +199,7 @@ def test_a_full_disk_under_the_output_is_said(store):
     ],
     ids=lambda env: " ".join(env),
 )
-@pytest.mark.parametrize(
-    "words", [["log"], ["show"], ["log", "--help"], ["ls", "--json"]], ids=" ".join
-)
+@pytest.mark.parametrize("words", [["log"], ["log", "--help"]], ids=" ".join)
 def test_a_poor_environment_is_enough(words, env, store):
     answer = program(*words, env=env)
     assert answer.code == 0, answer.err
@@ -220,7 +218,7 @@ def test_no_home_and_no_store_is_explained(tmp_path):
 
 
 def test_a_read_only_store_in_a_read_only_folder_is_read(tmp_path, world, ask):
-    from surfaces.conftest import record
+    from surfaces.recorded import record
 
     folder = tmp_path / "frozen"
     folder.mkdir()
@@ -312,7 +310,6 @@ def test_an_empty_answer_says_where_it_looked_and_what_else_there_is(ask, tmp_pa
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_no_arguments_never_end_in_a_traceback(name, store):
-    answer = program(name)
-    assert answer.code in (0, 1, 2)
-    assert "Traceback" not in answer.err
+def test_every_command_can_be_called_without_arguments(name, store, ask):
+    answer = ask(name)
+    assert answer.code == (2 if name in ("why", "sql", "tag") else 1 if name == "doctor" else 0)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
-from surfaces.conftest import program
 
 import stator
 from stator.surfaces.cli.escape import bounded, lines, visible
 from stator.surfaces.cli.table import COMMANDS
+from surfaces.recorded import program
 
 HOSTILE = {
     "clear screen": "\x1b[2J\x1b[H",
@@ -70,30 +70,28 @@ def hostile(tmp_path_factory):
     def failing(**arguments):
         raise RuntimeError(everything)
 
-    with stator.connect(str(path), redact=False, project=everything[:200]) as store:
-        with store.open(everything[:300], agent=everything) as s:
-            with s.turn({"text": values}) as t:
-                t.call(stator.tool(effect="read", name=everything[:80])(tool), path=values)
-                t.try_call(stator.tool(effect="read", name="fail" + everything[:80])(failing))
-                t.decide(everything, topic=everything, why=everything, over=[everything])
-                t.decide("again", topic=everything, why=everything)
-                t.file(
-                    HOSTILE["clear screen"] + "f.py", "modified", why=everything, reason=everything
-                )
-                t.fact(everything, values)
-                t.plan(everything, detail=everything)
-                t.pend(everything, on=everything, why=everything)
-                t.prefer(everything, values)
-                t.dead_end(everything, why=everything)
-                t.artifact(everything, values)
-                t.use("app", everything, detail=everything)
-                t.set(**{"field": values})
-                t.note(everything, values)
-                t.say("\n".join(v for v in values))
-                t.say("x" * 1_000_000)
-            s.tag("bad" + HOSTILE["right to left"])
-            s.score(everything, 0.5, comment=everything, on=everything)
-            s.flag(everything, why=everything, on=everything)
+    store = stator.connect(str(path), redact=False, project=everything[:200])
+    with store, store.open(everything[:300], agent=everything) as s:
+        with s.turn({"text": values}) as t:
+            t.call(stator.tool(effect="read", name=everything[:80])(tool), path=values)
+            t.try_call(stator.tool(effect="read", name="fail" + everything[:80])(failing))
+            t.decide(everything, topic=everything, why=everything, over=[everything])
+            t.decide("again", topic=everything, why=everything)
+            t.file(HOSTILE["clear screen"] + "f.py", "modified", why=everything, reason=everything)
+            t.fact(everything, values)
+            t.plan(everything, detail=everything)
+            t.pend(everything, on=everything, why=everything)
+            t.prefer(everything, values)
+            t.dead_end(everything, why=everything)
+            t.artifact(everything, values)
+            t.use("app", everything, detail=everything)
+            t.set(**{"field": values})
+            t.note(everything, values)
+            t.say("\n".join(v for v in values))
+            t.say("x" * 1_000_000)
+        s.tag("bad" + HOSTILE["right to left"])
+        s.score(everything, 0.5, comment=everything, on=everything)
+        s.flag(everything, why=everything, on=everything)
     return path
 
 

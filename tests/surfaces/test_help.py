@@ -8,13 +8,13 @@ import subprocess
 import sys
 
 import pytest
-from surfaces.conftest import program
 
 import stator
 from stator.surfaces.cli import commands
 from stator.surfaces.cli.commands import examples, load
 from stator.surfaces.cli.parser import app, parse
 from stator.surfaces.cli.table import COMMANDS, GROUPS, help_text
+from surfaces.recorded import program
 
 
 def test_the_help_lists_exactly_the_commands_there_are():
@@ -114,3 +114,8 @@ def test_the_installed_program_runs(store):
     answer = program("log", "-n", "1")
     assert answer.code == 0
     assert "pause" in answer.out
+
+
+def test_the_front_door_is_not_hidden_by_the_module_behind_it():
+    code = "import stator; stator.open; from stator.connect import Place; stator.connect('memory:')"
+    subprocess.run([sys.executable, "-c", code], check=True)

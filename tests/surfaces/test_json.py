@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from stator.model.state import COLLECTIONS
 from stator.surfaces.cli.wire import FIELDS
+from surfaces.recorded import Answer
 
 
-def items(answer):
+def items(answer: Answer) -> list[Any]:
     assert answer.code == 0, answer.err
     return [json.loads(line) for line in answer.lines]
 
 
-def document(answer, schema):
-    found = json.loads(answer.out)
+def document(answer: Answer, schema: str) -> Any:
+    found: Any = json.loads(answer.out)
     assert found["schema"] == schema
     return found
 
@@ -26,7 +29,7 @@ def test_every_line_of_log_is_a_commit_with_exactly_its_fields(store, ask):
     assert len(commits) == 32
     assert all(tuple(commit) == FIELDS for commit in commits)
     assert [commit["seq"] for commit in commits] == list(range(1, 33))
-    assert all(a["hash"] == b["prev"] for a, b in zip(commits, commits[1:], strict=False))
+    assert all(a["hash"] == b["prev"] for a, b in pairwise(commits))
 
 
 def test_log_is_newest_first_like_the_screen(store, ask):
@@ -67,10 +70,9 @@ def test_large_content_is_a_digest_unless_asked_in_full(tmp_path, world, ask):
 
     text = "".join(random.Random(1).choices("abcdefghijklmnopqrstuvwxyz0123456789", k=60_000))
     path = str(tmp_path / "large.db")
-    with world.open(tmp_path / "large.db") as opened, opened.open("large") as s:
-        with s.turn("go") as t:
-            t.say(text)
-            t.fact("big", text)
+    with world.open(tmp_path / "large.db") as opened, opened.open("large") as s, s.turn("go") as t:
+        t.say(text)
+        t.fact("big", text)
     said = items(ask("log", "--kind", "entry", "--json", "--store", path))[0]
     assert said["output"].keys() == {"digest", "size"}
     assert said["output"]["size"] > 60_000

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import apsw
 
@@ -13,10 +14,10 @@ import stator
 from stator.surfaces.cli.commands.doctor import filesystem
 
 
-def damage(path, statement, *bindings):
+def damage(path: Path, statement: str) -> None:
     """Change the file behind Stator's back."""
     db = apsw.Connection(str(path))
-    db.execute(statement, bindings)
+    db.execute(statement)
     db.close()
 
 

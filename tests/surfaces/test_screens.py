@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from surfaces.conftest import normal
+from surfaces.recorded import normal
 
 
 def test_log_tells_the_story_turn_by_turn(store, ask):
@@ -140,10 +140,10 @@ t1 · 2026-11-15 hh:mm:ss · asked: fix the login bug
 
 
 def test_why_says_when_words_stand_in_for_a_decision(tmp_path, world, ask):
-    with world.open(tmp_path / "words.db") as opened, opened.open("words") as s:
-        with s.turn("make it faster") as t:
-            t.file("slow.py", "modified")
-            t.say("I cached the result.")
+    opened = world.open(tmp_path / "words.db")
+    with opened, opened.open("words") as s, s.turn("make it faster") as t:
+        t.file("slow.py", "modified")
+        t.say("I cached the result.")
     answer = ask("why", "slow.py", "--store", str(tmp_path / "words.db"))
     assert "asked: make it faster" in answer.out
     assert "said      I cached the result." in answer.out

@@ -38,9 +38,10 @@ def check_draft(draft: Draft) -> None:
     """`InvalidInput` with the path of a field that is not what its name promises."""
     if not _is_plain(draft):
         _check_fields(draft)
-    if type(draft.actor) is not str or draft.actor not in _ACTORS:
+    actor: object = draft.actor
+    if type(actor) is not str or actor not in _ACTORS:
         raise InvalidInput(
-            f"unknown actor {draft.actor!r:.40}",
+            f"unknown actor {actor!r:.40}",
             path="$.actor",
             hint=", ".join(sorted(_ACTORS)),
         )
@@ -90,8 +91,9 @@ def _check_fields(draft: Draft) -> None:
     for name in _STRUCTURE:
         check_text(getattr(draft, name), f"$.{name}")
     for name in _CONTENT:
-        if type(getattr(draft, name)) is not str:
-            raise _expected("text", getattr(draft, name), f"$.{name}")
+        value: object = getattr(draft, name)
+        if type(value) is not str:
+            raise _expected("text", value, f"$.{name}")
     for name in _NUMBERS:
         check_number(getattr(draft, name), f"$.{name}")
 

@@ -27,6 +27,7 @@ from stator.model.state import (
     Effect,
     Entry,
     FileRecord,
+    PlanRecord,
     Record,
     SessionRecord,
     SpendRecord,
@@ -241,6 +242,20 @@ def _artifact(record: Record, made: Made) -> None:
     made.put("artifacts", msgspec.structs.replace(artifact, version=version, commit=made.commit))
 
 
+def _plan(record: Record, made: Made) -> None:
+    """A step whose status moves keeps its place, detail and evidence."""
+    step = cast("PlanRecord", record)
+    standing = made.find("plan", step.step)
+    if standing is not None and isinstance(known := standing[2], PlanRecord):
+        step = msgspec.structs.replace(
+            step,
+            order=step.order or known.order,
+            detail=step.detail or known.detail,
+            evidence=step.evidence or known.evidence,
+        )
+    made.put("plan", step)
+
+
 def _use(record: Record, made: Made) -> None:
     use = cast("WorkingRecord", record)
     standing = made.find("working_set", f"{use.kind}\n{use.name}")
@@ -256,8 +271,9 @@ def _fork(draft: Draft, made: Made) -> None:
         for entry in made.view.all(collection):
             made.drop(collection, entry.key)
     for entry in made.view.all("calls"):
-        call = cast("CallRecord", entry.record)
-        made.put("calls", msgspec.structs.replace(call, elsewhere=True), entry.key)
+        if isinstance(entry.record, CallRecord):  # else it was erased
+            call = msgspec.structs.replace(entry.record, elsewhere=True)
+            made.put("calls", call, entry.key)
 
 
 def _lifecycle(draft: Draft, made: Made) -> None:
@@ -297,5 +313,6 @@ _MERGE: dict[str, Callable[[Record, Made], None]] = {
     "decisions": _decision,
     "files": _file,
     "artifacts": _artifact,
+    "plan": _plan,
     "working_set": _use,
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET
@@ -21,7 +21,6 @@ from stator.model.check import check_draft, encode_checked, encode_record
 from stator.model.commit import Change, Commit, Draft, Item, Upsert
 from stator.model.delta import Delta, Put
 from stator.model.ids import check_id
-from stator.model.redact import Redactor
 from stator.model.reduce import View, reduce
 from stator.model.state import COLLECTIONS, Record
 
@@ -33,6 +32,9 @@ SUMMARISED = 200
 """Outputs shorter than this many bytes are their own summary."""
 SHORT = 12
 """Structural text below this length cannot hold a secret worth a scan."""
+
+if TYPE_CHECKING:  # its patterns take a while to compile, and only writing needs them
+    from stator.model.redact import Redactor
 
 Salts = Callable[[int], bytes]
 """Gives that many random bytes. Passed in, so that tests are repeatable."""
@@ -152,7 +154,8 @@ def encode_content(draft: Draft, redactor: Redactor | None) -> dict[str, bytes]:
     if draft.principal:
         content["principal"] = canon.dumps(draft.principal, scrub=scrubbed)
     if draft.key:
-        content["key"] = canon.dumps(draft.key)
+        # An opening's key is what everything else is redacted with.
+        content["key"] = canon.dumps(draft.key, scrub=None if draft.kind == "open" else scrubbed)
     if draft.input is not UNSET:
         data = content["input"] = canon.dumps(draft.input, path="$.input", scrub=scrubbed)
         if draft.kind == "call":
@@ -204,8 +207,14 @@ def scrub(
             text = getattr(draft, name)
             if len(text) >= SHORT and (clean := redactor.scrub(text)) is not text:
                 found[name] = clean
-        if draft.origin and (clean := redactor.scrub(draft.origin[1])) is not draft.origin[1]:
-            found["origin"] = (draft.origin[0], clean)
+        if draft.origin:
+            found["origin"] = (redactor.scrub(draft.origin[0]), redactor.scrub(draft.origin[1]))
+        if draft.inputs:
+            found["inputs"] = tuple(
+                redactor.scrub(item) if isinstance(item, str) else item for item in draft.inputs
+            )
+        if draft.usage:
+            found["usage"] = {redactor.scrub(unit): n for unit, n in draft.usage.items()}
     if draft.changes:
         changes = tuple(_scrub_change(change, redactor, encoded) for change in draft.changes)
         if any(new is not old for new, old in zip(changes, draft.changes, strict=True)):
@@ -237,7 +246,7 @@ def _with_plain_value(record: Record, redactor: Redactor | None) -> Record:
     if type(value) is int and abs(value) < 2**53:
         return record
     scrub = redactor.scrub if redactor else None
-    wrapped = canon.to_plain([value], path=f"$.{name}", scrub=scrub and _named(scrub, name))
+    wrapped = canon.to_plain([value], path="$.value", scrub=scrub and _named(scrub, name))
     return msgspec.structs.replace(record, value=wrapped[0])
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from stator.errors import BadBudget, InvalidInput, LeaseLost, WrongState
+from stator.errors import BadBudget, BadText, InvalidInput, LeaseLost, WrongState
 
 Mode = Literal["driven", "recorded", "project"]
 Status = Literal["open", "active", "paused", "closed", "archived"]
@@ -118,7 +118,7 @@ def check_lease(*, mode: Mode, kind: str, epoch: int, current: int, session: str
     )
 
 
-def check_budget(budget: dict[str, Any]) -> dict[str, int]:
+def check_budget(budget: dict[Any, Any]) -> dict[str, int]:
     """A budget with known units and positive whole limits, else `BadBudget`."""
     for unit, limit in budget.items():
         known = isinstance(unit, str) and (unit in BUDGET_UNITS or unit.startswith("money:"))
@@ -146,4 +146,8 @@ def check_name(name: object) -> str:
         raise InvalidInput(
             f"a session name has at most {NAME_MAX} characters and no NUL", path="$.name"
         )
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise BadText("a session name cannot hold a lone surrogate", path="$.name") from None
     return str.__str__(name)

@@ -10,7 +10,7 @@ import msgspec
 from stator.errors import Erased
 from stator.model import app, canon
 from stator.model import diff as diffs
-from stator.model.commit import Commit
+from stator.model.commit import Commit, Large
 from stator.model.delta import Put, Version
 from stator.model.diff import CallItem, Diff
 from stator.model.position import AtTurn, Range, parse_range, parse_ref
@@ -338,7 +338,12 @@ class SessionView:
         if upto - after > SMALL_RANGE:
             return lambda seq: _why_of(self._store, session, seq)
         commits = self._store.commits(session, after=after, upto=upto, load=False)
-        whys = {commit.seq: _why(commit) for commit in commits}
+        whys = {
+            commit.seq: _why_of(self._store, session, commit.seq)
+            if isinstance(commit.content.get("why"), Large)
+            else _why(commit)
+            for commit in commits
+        }
         return lambda seq: whys.get(seq, "")
 
     def _calls_in(self, session: str, after: int, upto: int) -> list[CallItem]:
@@ -435,7 +440,7 @@ def _why(commit: Commit) -> str:
 
 
 def _why_of(store: Store, session: str, seq: int) -> str:
-    found = store.commits(session, after=seq - 1, upto=seq, limit=1, load=False)
+    found = store.commits(session, after=seq - 1, upto=seq, limit=1)
     return _why(found[0]) if found else ""
 
 

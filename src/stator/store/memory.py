@@ -49,8 +49,8 @@ from stator.model.query import (
     check_limit,
 )
 from stator.model.redact import Redactor
-from stator.model.seal import Place, Salts, same_part, seal
-from stator.model.session import Segment, check_lease, check_transition
+from stator.model.seal import Place, Salts, same_part, scrub, seal
+from stator.model.session import check_lease, check_transition
 from stator.model.state import COLLECTIONS, KEYLESS, Entry, ErasedRecord, SessionRecord, key_of
 
 LOCATED_MAX = 10
@@ -135,6 +135,8 @@ class MemoryStore:
         with self._lock:
             self._check()
             record = _opening_record(drafts)
+            if self._redact and drafts[0].key:
+                record = _opening_record([scrub(drafts[0], self._redactor(drafts))])
             for kept in self._sessions.values():
                 if _name(kept.record) == _name(record):
                     return self._row(kept), False
@@ -159,14 +161,16 @@ class MemoryStore:
         return kept
 
     def _check_lineage(self, record: SessionRecord) -> None:
-        if record.parent is None:
-            raise InvalidInput("a session with a lineage has a parent", path="$.parent")
-        parent, seq = self._find(record.parent.session), record.parent.seq
-        if record.lineage != _lineage(parent.record, seq):
-            raise InvalidInput("the lineage is not that of the parent", path="$.lineage")
-        log = self._log(parent, seq)
-        if not log or log[-1].seq != seq or log[-1].hash != record.parent.hash:
-            raise BrokenChain(f"@{seq} of the parent is not {record.parent.hash[:12]}")
+        """A fork must follow a commit that is there, over stretches without a hole."""
+        edge, last = 0, ""
+        for part in record.lineage:
+            kept = self._find(part.session)
+            found = [commit.hash for commit in kept.commits if commit.seq == part.upto]
+            if part.after != edge or not found:
+                raise InvalidInput("the lineage is not here as it says", path="$.lineage")
+            edge, last = part.upto, found[0]
+        if record.parent is None or record.parent.hash != last:
+            raise BrokenChain(f"@{edge} of the parent is {last[:12]}", session=record.id)
 
     def session(self, session: str) -> SessionRow:
         with self._lock:
@@ -293,11 +297,11 @@ class MemoryStore:
         for other in self._sessions.values():
             if any(commit.id == draft.id for commit in other.commits):
                 raise IdReused(f"commit {draft.id} is in another session", commit=draft.id)
-        if draft.origin is not None:
-            for commit in log:
-                slot = commit.kind, commit.origin, commit.attempt
-                if slot == (draft.kind, draft.origin, draft.attempt):
-                    return commit
+        origin = scrub(draft, self._redactor(log or [draft])).origin
+        for commit in log if origin else ():
+            slot = commit.kind, commit.origin, commit.attempt
+            if slot == (draft.kind, origin, draft.attempt):
+                return commit
         return None
 
     def _redactor(self, log: Sequence[Commit | Draft]) -> Redactor | None:
@@ -529,13 +533,21 @@ class MemoryStore:
         with self._lock:
             kept = self._find(session)
             own = kept.commits
+            log = self._log(kept)
+            view = _View(log)
+            inherited = {(op.collection, op.id) for c in log[: kept.low] for op in c.delta}
+            live = {
+                name: sum((name, entry.id) not in inherited for entry in view.all(name))
+                for name in COLLECTIONS
+            }
             return Counts(
                 commits=len(own),
                 turns=sum(commit.kind == "turn" for commit in own),
                 calls=sum(commit.kind == "call" for commit in own),
                 failed=sum(c.kind == "outcome" and c.status != "ok" for c in own),
-                open=len(_View(self._log(kept)).all("calls")),
+                open=len(view.all("calls")),
                 content_bytes=sum(size_of(item) for c in own for item in c.content.values()),
+                live={name: size for name, size in live.items() if size},
             )
 
     # -- keeping ----------------------------------------------------------------------------------
@@ -661,17 +673,6 @@ def _true_delta(commit: Commit) -> Delta:
         else:
             delta.append(op)
     return delta
-
-
-def _lineage(parent: SessionRecord, seq: int) -> list[Segment]:
-    """The segments of a session that is forked from `parent` at a seq."""
-    low = parent.lineage[-1].upto if parent.lineage else 0
-    whole = [*parent.lineage, Segment(session=parent.id, after=low, upto=seq)]
-    return [
-        msgspec.structs.replace(part, upto=min(part.upto, seq))
-        for part in whole
-        if part.after < seq
-    ]
 
 
 def _opening_record(drafts: Sequence[Draft]) -> SessionRecord:

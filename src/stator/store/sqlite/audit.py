@@ -190,13 +190,13 @@ def _indexes(db: apsw.Connection, made: apsw.Connection) -> Iterator[Finding]:
     for check, sql in _ROWS.items():
         for mine, right in zip_longest(db.execute(sql), made.execute(sql)):
             if mine != right:
-                s, seq = min(row[:2] for row in (mine, right) if row is not None)
+                s, seq = (right or mine)[:2]  # of a damaged row, anything may be missing
                 found = one(db, SQL["session_id"], (s,))
                 yield Finding(
                     what=f"the index of {check} does not match the log",
                     check=check,
                     session=from_bytes(found[0], "session") if found else "",
-                    seq=seq,
+                    seq=seq if isinstance(seq, int) else 0,
                     hint=REBUILD,
                 )
                 break

@@ -150,6 +150,8 @@ def _connect(path: str, access: Access) -> apsw.Connection:
         connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
         return connection
     except (apsw.CantOpenError, apsw.ReadOnlyError):
+        if os.access(os.path.dirname(path) or ".", os.W_OK):
+            raise  # not for want of rights to the folder: out of descriptors, for example
         if os.path.exists(path + "-wal") and os.path.getsize(path + "-wal"):
             raise StoreReadOnly(
                 f"{path}: its folder cannot be written and the newest commits are in {path}-wal",

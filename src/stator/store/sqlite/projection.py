@@ -327,12 +327,21 @@ def _flush_ids(connection: apsw.Connection, base: int, tail: Tail) -> None:
     rows = []
     for first, key in wanted:
         slot = first
-        while slot in taken and taken[slot] != key:
+        while (found := _slot(connection, taken, slot, high)) is not None and found != key:
             slot += 1
         if slot not in taken:
             taken[slot] = key
             rows.append((slot, key))
     connection.executemany(SQL["commit_insert"], rows)
+
+
+def _slot(connection: apsw.Connection, taken: dict[int, int], slot: int, high: int) -> int | None:
+    """What a slot holds: known up to `high`, looked up beyond it."""
+    if slot > high and slot not in taken:
+        row = one(connection, SQL["commit_slot"], (slot,))
+        if row is not None:
+            taken[slot] = row[0]
+    return taken.get(slot)
 
 
 def _flush_calls(connection: apsw.Connection, s: int, low: int, tail: Tail) -> None:

@@ -13,7 +13,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import apsw
 import msgspec
@@ -48,7 +48,6 @@ from stator.model.query import (
     TurnRow,
     check_limit,
 )
-from stator.model.redact import Redactor
 from stator.model.seal import Place as Spot
 from stator.model.seal import same_part, seal
 from stator.model.session import check_lease, check_transition
@@ -61,6 +60,9 @@ from stator.store.sqlite.live import Live
 from stator.store.sqlite.projection import SEQ_MASK, SQL, Ledger
 from stator.store.sqlite.reader import Place
 from stator.store.sqlite.writer import Request, Writer
+
+if TYPE_CHECKING:  # loaded by whoever writes first: reading does without its patterns
+    from stator.model.redact import Redactor
 
 T = TypeVar("T")
 TAILS_MAX = 1000
@@ -217,8 +219,8 @@ class SqliteStore:
     def _create(
         self, db: apsw.Connection, record: SessionRecord, drafts: Sequence[Draft]
     ) -> str | None:
-        if self._redact and drafts[0].key:
-            record = _scrubbed(record, Redactor(bytes.fromhex(drafts[0].key)))
+        if self._redact:
+            record, drafts = self._scrub_names(record, drafts)
         taken = (record.tenant, record.project, record.name)
         if one(db, SQL["session_by_name"], taken):
             return None
@@ -232,6 +234,25 @@ class SqliteStore:
             self._append_one(db, live, draft)
         self._flush(db, live)
         return record.id
+
+    def _scrub_names(
+        self, record: SessionRecord, drafts: Sequence[Draft]
+    ) -> tuple[SessionRecord, Sequence[Draft]]:
+        """What a session is found by, redacted under the store's key: the same name, the same session."""
+        scrub = _redactor(self._blob_key.hex()).scrub
+        clean = msgspec.structs.replace(
+            record,
+            name=scrub(record.name),
+            agent=scrub(record.agent),
+            project=scrub(record.project),
+            tenant=scrub(record.tenant),
+            aliases=[[scrub(part) for part in alias] for alias in record.aliases],
+        )
+        changes = tuple(
+            Upsert("session", clean) if getattr(change, "record", None) is record else change
+            for change in drafts[0].changes
+        )
+        return clean, [msgspec.structs.replace(drafts[0], changes=changes), *drafts[1:]]
 
     def _insert_session(self, db: apsw.Connection, record: SessionRecord) -> int:
         now = self._clock()
@@ -539,10 +560,11 @@ class SqliteStore:
         if not self._redact:
             return None
         if first is not None and first.kind == "open":
-            return Redactor(bytes.fromhex(first.key))
+            return _redactor(first.key)
         oldest = reader.read_one(db, place.stretches[0], 1)
-        key = oldest.value("key") if isinstance(oldest.content.get("key"), bytes) else "00"
-        return Redactor(bytes.fromhex(key))
+        return _redactor(
+            oldest.value("key") if isinstance(oldest.content.get("key"), bytes) else "00"
+        )
 
     def _digest(self, place: Place) -> Callable[[bytes], bytes]:
         """Blobs are addressed by a digest keyed per store and tenant: equality across tenants does not show."""
@@ -820,11 +842,7 @@ def _opening_draft(commit: Commit) -> Draft:
     )
 
 
-def _scrubbed(record: SessionRecord, redactor: Redactor) -> SessionRecord:
-    """The session's row shows what its record will say: no secrets there either."""
-    return msgspec.structs.replace(
-        record,
-        name=redactor.scrub(record.name),
-        agent=redactor.scrub(record.agent),
-        project=redactor.scrub(record.project),
-    )
+def _redactor(key: str) -> Redactor:
+    from stator.model.redact import Redactor
+
+    return Redactor(bytes.fromhex(key))

@@ -18,6 +18,8 @@ Version = tuple[int, int, int, int, int, str, str | None, bytes | None]
 
 CALLS = COLLECTIONS["calls"].number
 TOOLS = COLLECTIONS["tools"].number
+ERASED = b'{"type":"erased"'
+"""How the body of an erased record begins; it stays in its row, however old the version."""
 _HEX = frozenset("0123456789abcdef")
 
 
@@ -77,7 +79,9 @@ def kept(versions: Iterable[tuple[int, Version]]) -> list[tuple[int, Version]]:
             out[places[-1]] = (number, (*last[:3], first[3], *last[4:]))
             continue
         for place in places[:-1]:
-            out[place] = (number, (*found[place][1][:7], None))
+            version = found[place][1]
+            if version[7] is None or not version[7].startswith(ERASED):
+                out[place] = (number, (*version[:7], None))
     return [item for item in out if item is not None]
 
 

@@ -101,6 +101,8 @@ class Writer:
         self._guard: Guard | None = None
         self._synchronous = ""
         self._data_version = -1
+        self._began = False
+        """Whether the transaction that runs, or ran last, has begun."""
 
     def open(self) -> apsw.Connection:
         if self._db is None:
@@ -157,8 +159,10 @@ class Writer:
         if self._synchronous != level:
             db.execute(f"PRAGMA synchronous={level}")
             self._synchronous = level
+        self._began = False
         try:
             db.execute("BEGIN IMMEDIATE")
+            self._began = True
             if db.data_version() != self._data_version:
                 self.generation += 1
             result = work(db)
@@ -175,6 +179,8 @@ class Writer:
 
     def _abandon(self, db: apsw.Connection, error: BaseException) -> None:
         """Roll back; after an I/O error, believe nothing that went through this connection."""
+        if db.in_transaction or isinstance(error, apsw.Error):
+            self._began = False
         if db.in_transaction:
             with contextlib.suppress(apsw.Error):
                 db.execute("ROLLBACK")
@@ -194,34 +200,55 @@ class Writer:
 
     def append(self, request: Request) -> list[Commit]:
         """Append through the queue: whoever has the lock writes for everyone who waits."""
-        self._queue.append(request)
         try:
+            self._queue.append(request)
             with self.lock:
                 if not request.done:
-                    self._run_queue()
+                    self._run_queue(request)
+            if request.error is None:
+                return request.result
         except BaseException as error:
-            known = "was committed" if request.done and not request.error else "was not committed"
+            known = "was committed" if self._settle(request) else "was not committed"
             error.add_note(f"commit {request.drafts[-1].id} {known}")
             raise
-        if request.error is not None:
-            raise request.error
-        return request.result
+        raise request.error
 
-    def _run_queue(self) -> None:
-        group: list[Request] = []
-        while self._queue and len(group) < GROUP_MAX:
-            group.append(self._queue.popleft())
-        barrier = any(request.barrier for request in group)
+    def _settle(self, request: Request) -> bool:
+        """Whether an append that was interrupted is in the log; it is not tried again."""
+        with self.lock:
+            if request in self._queue:
+                self._queue.remove(request)
+            return request.done and request.error is None
+
+    def _run_queue(self, mine: Request) -> None:
+        """Append `mine` and what others brought: one transaction, answered after its COMMIT.
+
+        An interrupt can come at any line. After COMMIT everybody's append is done; before it, what
+        others brought goes back to the queue: it was not theirs.
+        """
+        group = [mine]
+        self._began = False
         try:
+            while self._queue and len(group) < GROUP_MAX:
+                other = self._queue.popleft()
+                if other is not mine:
+                    group.append(other)
+            barrier = any(request.barrier for request in group)
             self.transaction(lambda db: self._append_group(db, group), barrier=barrier)
-        except BaseException as error:
-            for request in group:
-                request.error = error
-            if not isinstance(error, StatorError):
-                raise
-        finally:
             for request in group:
                 request.done = True
+        except StatorError as error:
+            for request in group:
+                request.error, request.done = error, True
+        except BaseException as error:
+            committed = self._began and self._db is not None and not self._db.in_transaction
+            for request in group:
+                request.done = committed or request is mine
+                if not request.done:
+                    self._queue.appendleft(request)
+            if not committed:
+                mine.error = error
+            raise
 
     def _append_group(self, db: apsw.Connection, group: list[Request]) -> None:
         if len(group) == 1:

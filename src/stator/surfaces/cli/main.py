@@ -54,7 +54,7 @@ def _main(words: list[str]) -> int:
 
 
 def _run(words: list[str]) -> int:
-    from stator.errors import StatorError
+    from stator.errors import NotFound, StatorError
     from stator.surfaces.cli import exits
     from stator.surfaces.cli.screen import Left
 
@@ -64,6 +64,9 @@ def _run(words: list[str]) -> int:
         return exits.OK
     except StatorError as error:
         return exits.report(error, json="--json" in words)
+    except UnicodeEncodeError:
+        what = "an argument is not text in UTF-8, and nothing recorded has such a name"
+        return exits.report(NotFound(what), json="--json" in words)
 
 
 def _command(words: list[str]) -> int:

@@ -28,7 +28,7 @@ SessionOption = Annotated[
 ]
 SessionArgument = Annotated[
     str | None,
-    Parameter(name=["SESSION", "--session", "-s"], help="Name, id or end of one, or last."),
+    Parameter(name=["--session", "-s"], help="Name, id or end of one, or last."),
 ]
 LimitOption = Annotated[
     int | None,

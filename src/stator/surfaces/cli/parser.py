@@ -54,9 +54,10 @@ def _epilogue(name: str) -> str:
 def parse(words: Sequence[str]) -> Callable[[], int] | None:
     """The command with its arguments, ready to run; None if it was only asked for help."""
     made = app(words[:1])
-    asked = _asked_for_help(words)
-    if asked:
-        made.help_print([words[0]])
+    if _asked_for_help(words):
+        from stator.surfaces.cli.help import print_help
+
+        print_help(made, words[0])
         return None
     try:
         command, bound, _ = made.parse_args(list(words), exit_on_error=False, print_error=False)

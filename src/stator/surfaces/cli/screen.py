@@ -57,7 +57,7 @@ class Screen:
         self.json = json
         self.out: TextIO = sys.stdout
         self.is_terminal = self.out.isatty()
-        self.width, self.cut = _widths(self.is_terminal)
+        self.width, self.cut = widths(self.is_terminal)
         self.height = shutil.get_terminal_size().lines
         self.colour = _colour(self.is_terminal)
         self._pager = _pager_command() if self.is_terminal and pager else []
@@ -187,7 +187,7 @@ def note(text: str) -> None:
     say(text)
 
 
-def _widths(is_terminal: bool) -> tuple[int, int]:
+def widths(is_terminal: bool) -> tuple[int, int]:
     """How wide the layout is, and where lines are cut."""
     given = os.environ.get("COLUMNS", "")
     if given.isdecimal() and len(given) < 6 and int(given):

@@ -1,0 +1,197 @@
+"""Runs a page of documentation: its Python blocks in order, its console blocks line by line.
+
+A page runs in an empty folder with an empty home. Python blocks share one namespace. A console block
+is commands after `$ ` and what they print; a command without output under it only has to succeed.
+`…` alone on a line stands for any lines. What differs on every run (ids, hashes, times, sizes,
+folders) is not compared, nor are spaces and rules. A block whose info string has `no-run` is shown
+only (`console no-run`); `exit=N` says which exit code is right.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for path in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"))
+)
+_FENCE = re.compile(r"^```(\w*)[ \t]*([^\n]*)\n(.*?)^```$", re.M | re.S)
+_VARYING = [
+    (re.compile(pattern), sign)
+    for pattern, sign in (
+        (r"\b[stckr]_[0-9a-f]{8,32}\b", "ID"),
+        (r"\bp_[0-9a-f]{32}\b", "PROJECT"),
+        (r"\b[0-9a-f]{12,64}\b", "HASH"),
+        (r"\b\d{4}-\d\d-\d\d\b", "DATE"),
+        (r"\b\d\d:\d\d:\d\d\b", "TIME"),
+        (r"\b\d{16}\b", "MICROS"),
+        (r"\b\d+ (s|min|h|d) ago\b|\bjust now\b", "AGO"),
+        (r"\b[\d.]+ [KM]?B\b", "SIZE"),
+        (r"(/[\w.~-]+)+/(?=\.stator|agent\.db|[\w-]+\.db)", "FOLDER/"),
+        (r"\bpid \d+|\bstore [0-9a-f]{8}\b|SQLite [\d.]+", "ABOUT"),
+        (r"\w[\w.<>-]* on [\w.-]+, ABOUT", "PROGRAM"),
+        (r"[─\s]+", " "),
+    )
+]
+
+
+@dataclass
+class Block:
+    """A fenced block of a page."""
+
+    language: str
+    info: str
+    text: str
+    start: int
+    """Where its text starts in the page."""
+    line: int
+
+
+@dataclass
+class Shown:
+    """A command in a console block, and what the page says it prints."""
+
+    command: str
+    output: list[str] = field(default_factory=list)
+
+
+def blocks(page: str) -> Iterator[Block]:
+    for match in _FENCE.finditer(page):
+        line = page.count("\n", 0, match.start(3)) + 1
+        yield Block(match[1], match[2], match[3], match.start(3), line)
+
+
+def runs(block: Block) -> bool:
+    return block.language in ("python", "console") and "no-run" not in block.info
+
+
+def shown(text: str) -> list[Shown]:
+    found: list[Shown] = []
+    for line in text.splitlines():
+        if line.startswith("$ "):
+            found.append(Shown(line[2:]))
+        elif found:
+            found[-1].output.append(line)
+    return found
+
+
+def loose(text: str) -> str:
+    """A line without what differs from run to run."""
+    for pattern, sign in _VARYING:
+        text = pattern.sub(sign, text)
+    return text.strip()
+
+
+def matches(expected: list[str], actual: list[str]) -> bool:
+    """Whether the lines are those the page shows; `…` is any lines."""
+    pattern = "".join(
+        r"(?:.*\n)*?" if line.strip() == "…" else re.escape(loose(line)) + r"\n"
+        for line in expected
+        if line.strip()
+    )
+    text = "".join(loose(line) + "\n" for line in actual if line.strip())
+    return re.fullmatch(pattern, text) is not None
+
+
+class Page:
+    """One page, run in a folder of its own."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.text = (ROOT / name).read_text(encoding="utf-8")
+        self.name = name
+        self.folder = folder
+        self.namespace: dict[str, Any] = {"__name__": "__main__"}
+        home = folder / "home"
+        work = folder / "project"
+        home.mkdir()
+        work.mkdir()
+        self.work = work
+        self.env = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("STATOR")},
+            "HOME": str(home),
+            "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}",
+            "COLUMNS": "100",
+            "NO_COLOR": "1",
+        }
+        self.env.pop("XDG_DATA_HOME", None)
+
+    def run(self) -> Iterator[tuple[Block, str]]:
+        """Run every block; what the page would say if it were written now, block by block."""
+        for block in blocks(self.text):
+            if not runs(block):
+                continue
+            if block.language == "python":
+                self._python(block)
+                yield block, block.text
+            else:
+                yield block, self._console(block)
+
+    def _python(self, block: Block) -> None:
+        code = compile("\n" * (block.line - 1) + block.text, self.name, "exec")
+        with self._inside(), contextlib.redirect_stdout(io.StringIO()):
+            exec(code, self.namespace)  # noqa: S102
+
+    @contextlib.contextmanager
+    def _inside(self) -> Iterator[None]:
+        """The page's own folder, home and arguments, for code that runs in this process."""
+        kept, here, argv = dict(os.environ), Path.cwd(), sys.argv
+        os.environ.clear()
+        os.environ.update(self.env)
+        os.chdir(self.work)
+        sys.argv = ["agent.py"]
+        try:
+            yield
+        finally:
+            os.chdir(here)
+            os.environ.clear()
+            os.environ.update(kept)
+            sys.argv = argv
+
+    def _console(self, block: Block) -> str:
+        allowed = re.search(r"exit=(\d+)", block.info)
+        wanted = int(allowed[1]) if allowed else 0
+        lines: list[str] = []
+        for item in shown(block.text):
+            code, output = self.command(item.command)
+            assert code == wanted, f"{self.name}:{block.line}: $ {item.command} → {code}\n{output}"
+            said = output.splitlines()
+            lines.append(f"$ {item.command}")
+            if item.output and matches(item.output, said):
+                lines += item.output
+            elif item.output:
+                lines += [*said, *([""] if item.output[-1] == "" else [])]
+        return "\n".join(lines) + "\n"
+
+    def command(self, command: str) -> tuple[int, str]:
+        """Exit code and everything that was printed."""
+        words = shlex.split(command, comments=True)
+        env = dict(self.env)
+        while words and re.match(r"[A-Z_]+=", words[0]):
+            name, _, value = words.pop(0).partition("=")
+            env[name] = value
+        done = subprocess.run(
+            words, cwd=self.work, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60
+        )
+        return done.returncode, done.stdout.decode()
+
+
+def rewritten(name: str, folder: Path) -> str:
+    """The page with the output its commands print now."""
+    page = Page(name, folder)
+    text, shift = page.text, 0
+    for block, now in page.run():
+        start = block.start + shift
+        text = text[:start] + now + text[start + len(block.text) :]
+        shift += len(now) - len(block.text)
+    return text

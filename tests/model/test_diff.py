@@ -1,0 +1,246 @@
+"""Diff: net folding, row by row of the table and for any sequence of edits."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stator.model.delta import Drop, Put, Version
+from stator.model.diff import fold_range, net_delta, render_item
+from stator.model.state import DecisionRecord, FactRecord, FileRecord
+
+
+def nothing(version):
+    return None
+
+
+def fold(versions, before=None):
+    records = before or {}
+    return fold_range(
+        versions,
+        lambda version: records.get(version.key),
+        lambda seq: f"why @{seq}",
+        start="t1",
+        end="t2",
+    )
+
+
+def files(*ops, path="a.py", digests=None):
+    """Versions of one file, one per op; `digests` are what it is after each."""
+    after = digests or ["" if op == "deleted" else str(n) for n, op in enumerate(ops, 1)]
+    return [
+        Version(
+            n,
+            0,
+            2,
+            path,
+            Put("files", path, FileRecord(path=path, op=op, after=after[n - 1]), n - 1),
+        )
+        for n, op in enumerate(ops, 1)
+    ]
+
+
+# -- the table, row by row ----------------------------------------------------------------------------
+
+TABLE = {
+    ("created",): "added",
+    ("created", "modified"): "added",
+    ("created", "modified", "modified"): "added",
+    ("modified",): "changed",
+    ("modified", "modified"): "changed",
+    ("modified", "deleted"): "removed",
+    ("deleted",): "removed",
+    ("created", "deleted"): "transient",
+    ("created", "modified", "deleted"): "transient",
+    ("deleted", "created"): "changed",
+    ("created", "deleted", "created"): "added",
+    ("read",): "read",
+    ("read", "modified"): "changed",
+    ("created", "read"): "added",
+    ("skipped",): "read",
+    ("renamed",): "added",
+    ("renamed", "deleted"): "transient",
+}
+
+
+@pytest.mark.parametrize(("ops", "net"), TABLE.items(), ids=lambda value: str(value))
+def test_edits_of_a_file_fold_to_their_net_change(ops, net):
+    assert net_of(fold(files(*ops))) == net
+
+
+def net_of(diff):
+    """What one file's edits folded to."""
+    if diff.items:
+        return diff.items[0].change
+    if diff.transient:
+        return "transient"
+    return "unchanged" if diff.unchanged else "read"
+
+
+def test_equal_digests_at_both_ends_are_no_change():
+    before = {"a.py": FileRecord(path="a.py", op="modified", after="same")}
+    diff = fold(files("modified", "modified", digests=["other", "same"]), before)
+    assert (diff.items, diff.unchanged) == ([], {"files": 1})
+
+
+def test_without_digests_an_edit_is_a_change():
+    diff = fold(files("modified", digests=[""]))
+    assert net_of(diff) == "changed"
+
+
+def test_the_commit_of_a_file_is_the_last_that_changed_it_not_the_last_that_read_it():
+    (item,) = fold(files("modified", "read")).items
+    assert (item.seq, item.why, item.after.op) == (1, "why @1", "modified")
+
+
+def decisions(*whats, start=1):
+    """X → Y → Z on one topic, as the log has it: a drop and a put each."""
+    found = []
+    for n, what in enumerate(whats, start):
+        if n > 1:
+            found.append(Version(n, 0, 2, "db", Drop("decisions", f"d{n - 1}", n - 1)))
+        record = DecisionRecord(what=what, topic="db", why=f"for {what}", supersedes=f"d{n - 1}")
+        found.append(Version(n, 1, 2, "db", Put("decisions", f"d{n}", record)))
+    return found
+
+
+def test_a_chain_of_decisions_is_one_change_from_the_first_to_the_last_via_the_others():
+    before = {"db": DecisionRecord(what="X", topic="db")}
+    (item,) = fold(decisions("Y", "Z", start=2), before).items
+    assert (item.change, item.before.what, item.after.what) == ("superseded", "X", "Z")
+    assert [step.record.what for step in item.via] == ["Y"]
+    assert item.why == "for Z"
+    assert [step["why"] for step in render_item(item)["via"]] == ["for Y"]
+
+
+def test_a_decision_made_and_revised_within_the_range_is_added():
+    (item,) = fold(decisions("X", "Y")).items
+    assert (item.change, item.before, item.after.what) == ("added", None, "Y")
+
+
+def test_a_decision_that_came_back_to_what_it_was_is_unchanged():
+    before = {"db": DecisionRecord(what="X", topic="db", why="for X")}
+    diff = fold(decisions("Y", "X", start=2), before)
+    assert (diff.items, diff.unchanged) == ([], {"decisions": 1})
+
+
+def fact(seq, value, was):
+    return Version(seq, 0, 2, "n", Put("facts", "f", FactRecord(name="n", value=value), was))
+
+
+def test_a_record_put_and_dropped_within_the_range_is_transient():
+    diff = fold([fact(1, 1, 0), Version(2, 0, 2, "n", Drop("facts", "f", 1))])
+    assert (diff.items, diff.delta, diff.transient) == ([], [], {"facts": 1})
+    assert not diff
+
+
+def test_a_record_that_ends_as_it_began_is_unchanged():
+    diff = fold([fact(5, 2, 1), fact(6, 1, 5)], {"n": FactRecord(name="n", value=1)})
+    assert (diff.items, diff.unchanged) == ([], {"facts": 1})
+
+
+def test_a_dropped_record_is_removed():
+    (item,) = fold(
+        [Version(5, 0, 2, "n", Drop("facts", "f", 1))], {"n": FactRecord(name="n", value=1)}
+    ).items
+    assert (item.change, item.after) == ("removed", None)
+
+
+def test_a_net_delta_has_one_op_per_record():
+    versions = [fact(5, 2, 1), fact(6, 3, 5)]
+    (op,) = net_delta(versions)
+    assert isinstance(op, Put)
+    assert (op.record, op.was) == (FactRecord(name="n", value=3), 1)
+
+
+# -- any sequence of edits ----------------------------------------------------------------------------
+
+DIGESTS = st.sampled_from("abc")
+
+
+@st.composite
+def histories(draw):
+    """A file's life before and in a range: (digest before or None, ops with the digest after each).
+
+    Only lives a file can have: it is created when it is not there, and edited or deleted when it is.
+    """
+    start = draw(st.none() | DIGESTS)
+    now, ops = start, []
+    for _ in range(draw(st.integers(1, 8))):
+        if now is None:
+            op, now = "created", draw(DIGESTS)
+        else:
+            op = draw(st.sampled_from(["modified", "deleted", "read"]))
+            now = {"modified": draw(DIGESTS), "deleted": None, "read": now}[op]
+        ops.append((op, now))
+    return start, ops
+
+
+def by_the_table(start, ops):
+    """The table, said another way: only the two ends and whether anything was done count."""
+    end = ops[-1][1]
+    if all(op == "read" for op, _ in ops):
+        return "read"
+    if start is None:
+        return "transient" if end is None else "added"
+    if end is None:
+        return "removed"
+    return "unchanged" if start == end else "changed"
+
+
+@given(histories())
+def test_net_folding_of_any_edits_is_what_the_two_ends_say(history):
+    start, ops = history
+    before = {}
+    if start is not None:
+        before["a.py"] = FileRecord(path="a.py", op="modified", after=start)
+    versions = files(*(op for op, _ in ops), digests=[after or "" for _, after in ops])
+    assert net_of(fold(versions, before)) == by_the_table(start, ops)
+
+
+@given(st.dictionaries(st.sampled_from(["a.py", "b.py", "c.py"]), histories(), min_size=1))
+def test_files_fold_independently_of_each_other(lives):
+    versions, before, expected = [], {}, {}
+    for path, (start, ops) in lives.items():
+        if start is not None:
+            before[path] = FileRecord(path=path, op="modified", after=start)
+        versions += files(*(op for op, _ in ops), path=path, digests=[a or "" for _, a in ops])
+        expected[path] = by_the_table(start, ops)
+    diff = fold(sorted(versions, key=lambda version: version.seq), before)
+    assert {item.key: item.change for item in diff.items} == {
+        path: net for path, net in expected.items() if net in ("added", "changed", "removed")
+    }
+    nets = list(expected.values())
+    assert diff.transient.get("files", 0) == nets.count("transient")
+    assert diff.unchanged.get("files", 0) == nets.count("unchanged")
+    assert diff.read == nets.count("read")
+
+
+@given(
+    st.lists(st.integers(0, 2) | st.none(), min_size=1, max_size=8), st.none() | st.integers(0, 2)
+)
+def test_net_folding_of_any_record_is_what_the_two_ends_say(values, start):
+    versions, was = [], 1 if start is not None else 0
+    there = start is not None
+    for seq, value in enumerate(values, 2):
+        if value is None and not there:
+            continue
+        if value is None:
+            versions.append(Version(seq, 0, 2, "n", Drop("facts", "f", was)))
+            there, was = False, 0
+        else:
+            versions.append(fact(seq, value, was))
+            there, was = True, seq
+    if not versions:
+        return
+    before = {} if start is None else {"n": FactRecord(name="n", value=start)}
+    diff = fold(versions, before)
+    last = versions[-1].op
+    end = getattr(last, "record").value if isinstance(last, Put) else None  # noqa: B009
+    if start == end:
+        assert diff.items == []
+    else:
+        (item,) = diff.items
+        expected = "added" if start is None else "removed" if end is None else "changed"
+        assert item.change == expected
