@@ -5,11 +5,13 @@ python scripts/gen_cli_docs.py [--check]
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
-import subprocess
 import sys
 from pathlib import Path
 
+from stator.surfaces.cli.main import main as program
 from stator.surfaces.cli.table import COMMANDS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/reference/cli.md"
@@ -37,14 +39,18 @@ a terminal it is coloured and paged (`$STATOR_PAGER`, `$PAGER`, `less`; `$NO_COL
 
 def ask(*words: str) -> str:
     """What the program prints, laid out for 100 columns."""
-    done = subprocess.run(
-        [sys.executable, "-m", "stator.surfaces.cli.main", *words],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1"},
-    )
-    return "\n".join(line.rstrip() for line in done.stdout.strip().splitlines())
+    kept, os.environ["COLUMNS"] = os.environ.get("COLUMNS"), "100"
+    printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+    try:
+        with contextlib.redirect_stdout(printed):
+            program(words)
+    finally:
+        del os.environ["COLUMNS"]
+        if kept is not None:
+            os.environ["COLUMNS"] = kept
+    buffer = printed.detach()
+    assert isinstance(buffer, io.BytesIO)
+    return "\n".join(line.rstrip() for line in buffer.getvalue().decode().strip().splitlines())
 
 
 def generate() -> str:

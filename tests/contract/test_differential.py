@@ -481,19 +481,13 @@ class Stores(RuleBasedStateMachine):
             assert chain.check(commit, prev, n + 1) is None
             prev = commit.hash
         self.both(lambda store: store.session(session))
-        self.both(lambda store: self.counted(store, session))
+        self.both(lambda store: store.counts(session))
         self.both(lambda store: store.turns(session))
         self.both(lambda store: store.calls(CallQuery(session=session)).rows)
         self.both(lambda store: store.versions(session, after=0, upto=len(log)))
         for name in COLLECTIONS:
             for at in {None, len(log) // 3, 2 * len(log) // 3}:
                 self.both(lambda s, name=name, at=at: s.entries(session, name, at=at))
-
-    def counted(self, store: Store, session: str) -> Any:
-        """A fork's count of live records has a test of its own in the contract."""
-        counts = store.counts(session)
-        fork = bool(self.memory.session(session).record.lineage)
-        return msgspec.structs.replace(counts, live={}) if fork else counts
 
 
 def difference(right: Any, found: Any) -> str:

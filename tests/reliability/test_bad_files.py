@@ -97,7 +97,7 @@ def small(tmp_path_factory):
 
 @pytest.mark.parametrize("part", range(2))
 def test_verify_finds_every_flipped_bit_that_changes_an_answer(small, tmp_path, part):
-    assert flips(small, tmp_path, 150, part)["found"] > 0
+    assert flips(small, tmp_path, 100, part)["found"] > 0
 
 
 @pytest.mark.slow
@@ -105,6 +105,18 @@ def test_verify_finds_ten_thousand_flipped_bits(small, tmp_path, capsys):
     total = flips(small, tmp_path, 10_000, 88)
     with capsys.disabled():
         print(f"\nbit flips: {total}")
+
+
+@pytest.mark.xfail(reason="store.py reads meta outside `translated`: apsw.CorruptError gets out")
+def test_a_damaged_meta_table_is_an_error_of_ours(copy):
+    db = bare(copy)
+    ((page,),) = db.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'meta'").fetchall()
+    db.close()
+    with copy.open("r+b") as file:
+        file.seek((int(str(page)) - 1) * 4096)
+        file.write(b"\xff" * 16)
+    with pytest.raises(StoreError):
+        connect(copy, project="test")
 
 
 # -- 89: -wal and -shm ----------------------------------------------------------------------------

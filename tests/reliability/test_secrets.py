@@ -228,12 +228,7 @@ def test_no_planted_secret_is_found(planted, place):
     assert not found, f"leaked: {found}"
 
 
-def unscrubbed(place: str):
-    reason = "store.py `_scrubbed` leaves tenant and aliases of the session's row as they came"
-    return pytest.param(place, marks=() if place == "dump" else pytest.mark.xfail(reason=reason))
-
-
-@pytest.mark.parametrize("place", map(unscrubbed, PLACES))
+@pytest.mark.parametrize("place", PLACES)
 def test_no_secret_is_found_in_the_sessions_row(planted, place):
     found = leaks(planted, place, ROW)
     assert not found, f"leaked: {found}"

@@ -203,6 +203,16 @@ def look(talk: Any, path: str) -> int:
     return found
 
 
+def lock(talk: Any, path: str) -> None:
+    """Hold the whole file, as the recovery of a WAL does, until told to let go."""
+    db = apsw.Connection(path)
+    db.pragma("locking_mode", "exclusive")
+    db.execute("BEGIN EXCLUSIVE")
+    talk.say("locked")
+    talk.hear()
+    db.close()
+
+
 # -- others ---------------------------------------------------------------------------------------
 
 

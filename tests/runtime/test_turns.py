@@ -100,6 +100,16 @@ def test_the_end_of_a_turn_records_what_git_says_of_the_folder(store, tmp_path):
     assert git["dirty"]
 
 
+@pytest.mark.xfail(
+    strict=True, reason="the turn stays open, and the next driver says its process died"
+)
+def test_leaving_the_session_with_a_turn_open_says_so_at_once(memory):
+    session = memory.open("b")
+    session.turn("one")
+    session.pause()
+    assert [row.status for row in session.turns()] == ["interrupted"]
+
+
 # -- recording ----------------------------------------------------------------------------------------
 
 
@@ -188,7 +198,7 @@ def test_a_plan_is_made_of_steps_with_a_status(session):
         t.plan("ask", "blocked", order=9)
     steps = {r.step: (r.status, r.order) for r in live(session, "plan")}
     assert steps == {
-        "read": ("done", 0),
+        "read": ("done", 1),
         "write": ("pending", 2),
         "test": ("pending", 3),
         "ask": ("blocked", 9),
@@ -255,6 +265,13 @@ def test_what_cannot_be_recorded_is_refused_and_nothing_is_written(session, reco
         with pytest.raises(InvalidInput):
             record(t)
         assert session.head == before
+
+
+@pytest.mark.xfail(strict=True, reason="the path names the list the value was wrapped in")
+def test_a_refusal_names_the_path_of_the_offending_field(session):
+    with session.turn("one") as t, pytest.raises(BadType) as caught:
+        t.fact("tags", {"all": {"a"}})
+    assert caught.value.path == "$.value.all"
 
 
 def test_every_record_returns_the_id_of_its_commit(session):

@@ -116,7 +116,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     open: int = 0
     content_bytes: int = 0
     live: dict[str, int] = {}
-    """Live records by collection, those of a fork's parent not among them."""
+    """Live records by collection; of a fork, those it put itself, not those it only inherited."""
 
 
 class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):

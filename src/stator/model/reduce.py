@@ -145,6 +145,8 @@ def _change(change: Upsert | Remove | Erase, made: Made) -> None:
             merge(change.record, made)
     elif isinstance(change, Remove):
         made.drop(change.collection, change.key)
+    else:
+        raise InvalidInput("only an erasure erases", path="$.changes")
 
 
 def _call(draft: Draft, made: Made) -> None:
@@ -161,6 +163,8 @@ def _call(draft: Draft, made: Made) -> None:
         draft.call,
         fresh=draft.call == retype(draft.id, "call"),
     )
+    for change in draft.changes:
+        _change(change, made)
 
 
 def _outcome(draft: Draft, made: Made) -> None:
@@ -271,9 +275,11 @@ def _fork(draft: Draft, made: Made) -> None:
         for entry in made.view.all(collection):
             made.drop(collection, entry.key)
     for entry in made.view.all("calls"):
-        if isinstance(entry.record, CallRecord):  # else it was erased
+        if isinstance(entry.record, CallRecord):
             call = msgspec.structs.replace(entry.record, elsewhere=True)
             made.put("calls", call, entry.key)
+        else:  # erased: nobody can answer for it any more
+            made.drop("calls", entry.key)
 
 
 def _lifecycle(draft: Draft, made: Made) -> None:
@@ -298,6 +304,12 @@ def _spend(usage: dict[str, int], made: Made) -> None:
         made.put("spend", SpendRecord(unit=unit, amount=spent + amount), unit)
 
 
+def _erasure(draft: Draft, made: Made) -> None:
+    """The store carries an erasure out; it changes no state by itself."""
+    if not draft.changes or not all(isinstance(change, Erase) for change in draft.changes):
+        raise InvalidInput("an erasure says what to erase, and nothing else", path="$.changes")
+
+
 def _nothing(draft: Draft, made: Made) -> None:
     """Lifecycle kinds apply their changes after the transition, in `_lifecycle`."""
 
@@ -307,6 +319,7 @@ _SPECIAL: dict[str, Callable[[Draft, Made], None]] = {
     "outcome": _outcome,
     "settlement": _settlement,
     "fork": _fork,
+    "erasure": _erasure,
     **dict.fromkeys(TRANSITIONS, _nothing),
 }
 _MERGE: dict[str, Callable[[Record, Made], None]] = {

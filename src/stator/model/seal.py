@@ -265,6 +265,8 @@ def same_part(draft: Draft, commit: Commit, view: View, redactor: Redactor | Non
     """Whether appending the draft again is the commit that is there, given the state it met then."""
     draft = scrub(draft, redactor)
     shape = ("kind", "actor", "tool", "call", "parent", "attempt", "effect", "status", "cause")
+    if draft.provenance != commit.provenance or (draft.happened or commit.at) != commit.happened:
+        return False
     if any(getattr(draft, name) != getattr(commit, name) for name in (*shape, "run", "trace")):
         return False
     if draft.origin != commit.origin or list(draft.inputs) != commit.inputs:

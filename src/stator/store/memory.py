@@ -533,12 +533,9 @@ class MemoryStore:
         with self._lock:
             kept = self._find(session)
             own = kept.commits
-            log = self._log(kept)
-            view = _View(log)
-            inherited = {(op.collection, op.id) for c in log[: kept.low] for op in c.delta}
+            view = _View(self._log(kept))
             live = {
-                name: sum((name, entry.id) not in inherited for entry in view.all(name))
-                for name in COLLECTIONS
+                name: sum(entry.seq > kept.low for entry in view.all(name)) for name in COLLECTIONS
             }
             return Counts(
                 commits=len(own),

@@ -159,17 +159,18 @@ class TestCalls:
         assert (counts.failed, counts.open) == (2, 2)
         assert counts.content_bytes > 0
 
-    def test_live_records_of_a_fork_are_those_born_in_it(self, story: Story) -> None:
-        """What it changes or drops of its parent's is not counted, and nothing is ever below zero."""
-        for name in "abc":
+    def test_live_records_of_a_fork_are_those_it_put_itself(self, story: Story) -> None:
+        """What it only inherited or dropped is not counted, and nothing is ever below zero."""
+        for name in "abcx":
             story.fact(name)
         fork = story.fork("fork")
         fork.fact("a", 2)
         fork.add(fork.drafts.forget("a"))
         fork.add(fork.drafts.forget("b"))
-        fork.fact("d")
-        assert story.store.counts(story.session).live["facts"] == 3
-        assert story.store.counts(fork.session).live["facts"] == 1
+        fork.fact("c")
+        fork.add(fork.drafts.fact("d"), fork.drafts.fact("d"))
+        assert story.store.counts(story.session).live["facts"] == 4
+        assert story.store.counts(fork.session).live["facts"] == 2
 
     def test_an_inherited_call_is_open_in_the_fork_too(self, story: Story) -> None:
         """Until the fork settles it; then none is, and never less than none."""

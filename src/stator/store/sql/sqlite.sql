@@ -74,7 +74,7 @@ UPDATE session SET epoch = ?, holder = ? WHERE s = ?;
 
 -- name: session_page
 SELECT s, record, epoch, holder, updated, flushed, dirty, counts FROM session
-WHERE (updated, s) < (:updated, :s)
+WHERE dirty = :dirty AND (updated, s) < (:updated, :s)
   AND (:name IS NULL OR name = :name)
   AND (:project IS NULL OR project = :project)
   AND (:tenant IS NULL OR tenant = :tenant)
@@ -87,15 +87,8 @@ WHERE (updated, s) < (:updated, :s)
                                 AND foreign_id = :foreign_id))
 ORDER BY updated DESC, s DESC LIMIT :limit;
 
--- name: session_dirty_updates
--- Sessions whose flushed time of last change may be behind their log.
-SELECT s, flushed FROM session WHERE dirty = 1;
-
 -- name: session_counts
 UPDATE session SET counts = ? WHERE s = ?;
-
--- name: session_touch
-UPDATE session SET updated = ? WHERE s = ?;
 
 -- name: session_ids
 SELECT s, id FROM session ORDER BY s;
@@ -173,6 +166,11 @@ SELECT seq, n, op, was, turn, id, key, body FROM rec WHERE s = ? AND c = ? AND s
 SELECT seq, n, op, was, turn, id, key, body FROM rec
 WHERE s = ? AND c = ? AND seq = ? AND id = ? ORDER BY n DESC LIMIT 1;
 
+-- name: rec_put_with
+-- The last put of a record in the commit that also drops it.
+SELECT seq, n, op, was, turn, id, key, body FROM rec
+WHERE s = ? AND c = ? AND seq = ? AND id = ? AND n < ? AND op = 1 ORDER BY n DESC LIMIT 1;
+
 -- name: rec_find
 SELECT seq, n, op, was, turn, id, key, body FROM rec INDEXED BY rec_key
 WHERE c = ? AND key = ? AND s = ? AND seq > ? AND seq <= ? ORDER BY seq DESC, n DESC LIMIT 8;
@@ -199,9 +197,6 @@ UPDATE rec SET key = NULL WHERE s = :s AND c = :c AND id = :id AND op = 0
   AND (seq = :seq OR (was = :seq AND NOT EXISTS (
     SELECT 1 FROM rec AS put WHERE put.s = rec.s AND put.c = rec.c AND put.seq = rec.seq
       AND put.id = rec.id AND put.op = 1 AND put.n < rec.n)));
-
--- name: rec_count
-SELECT count(*) FROM rec WHERE s = ? AND c = ? AND seq > ? AND seq <= ?;
 
 -- name: snap_last
 SELECT seq, live FROM snap WHERE s = ? AND c = ? AND seq > ? AND seq <= ? ORDER BY seq DESC LIMIT 1;

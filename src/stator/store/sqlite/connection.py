@@ -63,10 +63,8 @@ def translated(path: str) -> Iterator[None]:
         yield
     except apsw.Error as error:
         raise translate(error, path) from error
-    except (
-        msgspec.MsgspecError,
-        UnicodeDecodeError,
-    ) as error:  # what is stored is not what was written
+    except (msgspec.MsgspecError, UnicodeDecodeError, TypeError, AssertionError) as error:
+        # A column of another type, a text that is none: what is stored is not what was written.
         raise StoreCorrupt(f"{path}: {error}", hint="run: stator doctor", store=path) from error
 
 
@@ -144,9 +142,9 @@ def check_path(path: str) -> None:
 
 def _connect(path: str, access: Access) -> apsw.Connection:
     if access == "write":
-        return apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
+        return _patient(apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE))
     try:
-        connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
+        connection = _patient(apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY))
         connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
         return connection
     except (apsw.CantOpenError, apsw.ReadOnlyError):
@@ -158,7 +156,15 @@ def _connect(path: str, access: Access) -> apsw.Connection:
                 hint="copy store and -wal to a folder you can write, and open the copy",
             ) from None
     address = "file:" + _quoted(path) + "?immutable=1"
-    return apsw.Connection(address, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    return _patient(
+        apsw.Connection(address, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    )
+
+
+def _patient(connection: apsw.Connection) -> apsw.Connection:
+    """Waits from its first read on: that one may meet a recovery of the WAL by another process."""
+    connection.set_busy_handler(Patience())
+    return connection
 
 
 def _quoted(path: str) -> str:
@@ -221,7 +227,6 @@ def scratch(version: int) -> apsw.Connection:
 
 
 def _configure(connection: apsw.Connection, access: Access, synchronous: str) -> None:
-    connection.set_busy_handler(Patience())
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)

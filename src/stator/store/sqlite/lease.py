@@ -11,6 +11,10 @@ import fcntl
 import os
 import threading
 
+import msgspec
+
+from stator.model.query import Holder
+
 _files: dict[tuple[int, str], int] = {}
 _held: set[tuple[int, str, int]] = set()
 _guard = threading.Lock()
@@ -58,3 +62,13 @@ def is_live(path: str, epoch: int) -> bool:
         return True
     fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, epoch)
     return False
+
+
+def holder(path: str, packed: bytes | None, epoch: int) -> Holder | None:
+    """Who holds a session's lease as its row says, and whether that process still lives."""
+    if packed is None:
+        return None
+    return msgspec.structs.replace(_unpack(packed), epoch=epoch, live=is_live(path, epoch))
+
+
+_unpack = msgspec.msgpack.Decoder(Holder).decode

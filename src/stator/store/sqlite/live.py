@@ -37,6 +37,7 @@ class Live:
         self.connection = connection
         self.place = place
         self.redactor = redactor
+        self.unborn = unborn
         head = (reader.base_head if unborn else reader.read_head)(connection, place)
         self.seq, self.hash = head.seq, head.hash
         self.turn, self.turn_open = head.turn, head.turn_open
@@ -61,6 +62,7 @@ class Live:
     def advance(self, commit: Commit, keys: Sequence[str]) -> None:
         """Take in a commit that was just written."""
         seq = self.seq = commit.seq
+        self.unborn = False
         self.hash = commit.hash
         self.turn = commit.turn
         if commit.kind == "turn":

@@ -211,18 +211,23 @@ class Tail:
                     earlier[item.call] = item
         return intents, earlier
 
+    def net(self) -> Iterator[tuple[Tailed, int, int, int]]:
+        """(commit, collection number, was, op) of each record a commit touched: before it, and after."""
+        for item in self.commits:
+            last = {(number, version[5]): version for number, version in item.versions}
+            for (number, _), version in last.items():
+                yield item, number, version[3], version[2]
+
     def opened(self) -> int:
         """How many more calls stand in the state (open or in doubt) after the tail than before it.
 
         A fork's first commit puts every call it inherits, so those count as opened there.
         """
-        change = 0
-        for item in self.commits:
-            calls = [version for number, version in item.versions if number == CALLS]
-            fork = item.kind == "fork"
-            change += len({v[5] for v in calls if v[2] and (fork or not v[3])})
-            change -= sum(not v[2] for v in calls)
-        return change
+        return sum(
+            op - (was > 0 and item.kind != "fork")
+            for item, number, was, op in self.net()
+            if number == CALLS
+        )
 
     def erased(self) -> set[int]:
         """Collections of which the tail holds an erased record."""
@@ -233,8 +238,8 @@ class Tail:
             if version[7] is not None and version[7].startswith(ERASED)
         }
 
-    def counted(self, ledger: Ledger) -> Ledger:
-        """The ledger with the tail counted in."""
+    def counted(self, ledger: Ledger, low: int) -> Ledger:
+        """The ledger with the tail counted in; `low` is the fork point of the session, or 0."""
         intents, _ = self.calls()
         ended = [item for item in self.commits if item.kind == "outcome"]
         return msgspec.structs.replace(
@@ -246,18 +251,14 @@ class Tail:
             open=ledger.open + self.opened(),
             content_bytes=ledger.content_bytes + sum(item.size for item in self.commits),
             erased=sorted({*ledger.erased, *self.erased()}),
-            live=self.lived(ledger.live),
+            live=self.lived(ledger.live, low),
         )
 
-    def lived(self, before: dict[int, int]) -> dict[int, int]:
-        """Live records by collection, counting new ones in and dropped ones out."""
+    def lived(self, before: dict[int, int], low: int) -> dict[int, int]:
+        """Live records by collection, of those that this session's own log put."""
         live = dict(before)
-        for item in self.commits:
-            for number, version in item.versions:
-                if not version[2]:
-                    live[number] = live.get(number, 0) - 1
-                elif not version[3]:
-                    live[number] = live.get(number, 0) + 1
+        for _, number, was, op in self.net():
+            live[number] = live.get(number, 0) + op - (was > low)
         return live
 
 
@@ -295,7 +296,7 @@ def flush(
     versions = kept(each for item in items for each in item.versions)
     write(SQL["rec_insert"], [to_sql(s, number, version) for number, version in versions])
     _flush_calls(connection, s, low, tail)
-    ledger = tail.counted(ledger)
+    ledger = tail.counted(ledger, low)
     snaps = _flush_snaps(connection, s, low, items[-1].seq, versions, dict(ledger.snaps))
     ledger = msgspec.structs.replace(ledger, snaps=snaps)
     last = items[-1]

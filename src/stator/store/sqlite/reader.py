@@ -513,6 +513,8 @@ def read_entries(
 ) -> list[Entry]:
     """Live records at a seq, last touched first."""
     number = check_collection(collection)
+    if number in (CALLS, TOOLS) and limit is not None:
+        return read_entries(connection, place, collection, at, None)[:limit]
     upto = MAX_SEQ if at is None else at
     seen: set[str] = set()
     found: list[Entry] = []
@@ -535,6 +537,8 @@ def read_entries(
                 return found
         if _take_stretch(connection, stretch, number, take, limit):
             return found
+    if number in (CALLS, TOOLS):  # what a flush left no row of came out of turn
+        found.sort(key=lambda entry: entry.seq, reverse=True)
     return found
 
 
@@ -704,8 +708,24 @@ def _log_version(
         made, found = Put(name, identifier, entry.record, was), entry.key
     else:
         made = Drop(name, identifier, was)
-        found = known or _dropped_key(connection, place, name, identifier, was)
+        found = (
+            known
+            or _key_put_with(connection, stretch, name, version)
+            or _dropped_key(connection, place, name, identifier, was)
+        )
     return LogVersion(seq, n, turn, found, made)
+
+
+def _key_put_with(
+    connection: apsw.Connection, stretch: Stretch, name: str, drop: Version
+) -> str | None:
+    """The key of a record that was put and dropped by one commit; `was` tells nothing of that put."""
+    seq, n, _, was, _, identifier, _, _ = drop
+    number = COLLECTIONS[name].number
+    if number in (CALLS, TOOLS):
+        return _key_in_log(connection, stretch, name, identifier, seq) if not was else None
+    row = one(connection, SQL["rec_put_with"], (stretch.s, number, seq, pack_id(identifier), n))
+    return None if row is None else _entry(connection, stretch, name, from_sql(row)).key
 
 
 def _dropped_key(

@@ -49,12 +49,21 @@ from stator.model.query import (
     check_limit,
 )
 from stator.model.seal import Place as Spot
-from stator.model.seal import same_part, seal
+from stator.model.seal import same_part, scrub, seal
 from stator.model.session import check_lease, check_transition
 from stator.model.state import Entry, SessionRecord
 from stator.store.port import Durability
 from stator.store.rows import to_row
-from stator.store.sqlite import audit, connection, erasure, lease, projection, reader, sandbox
+from stator.store.sqlite import (
+    audit,
+    connection,
+    erasure,
+    lease,
+    listing,
+    projection,
+    reader,
+    sandbox,
+)
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.live import Live
 from stator.store.sqlite.projection import SEQ_MASK, SQL, Ledger
@@ -71,7 +80,6 @@ CONTINUED = "continued"
 """Status of a `turn` commit that opens the interrupted last turn again instead of a new one."""
 
 _pack = msgspec.msgpack.Encoder().encode
-_unpack_holder = msgspec.msgpack.Decoder(Holder).decode
 _encode_record = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -99,6 +107,8 @@ class SqliteStore:
         self._closed = False
         self._live: dict[str, Live] = {}
         self._unflushed = 0
+        self._recent: set[bytes] = set()
+        """Ids of unflushed commits this process knows of, whatever their session."""
         self._idle: list[apsw.Connection] = []
         self._leases: dict[int, Lease] = {}
         self._writer = Writer(
@@ -200,40 +210,44 @@ class SqliteStore:
 
     def _forget_all(self) -> None:
         self._live.clear()
+        self._recent.clear()
         self._unflushed = 0
 
     # -- sessions ---------------------------------------------------------------------------------
 
     def create(self, drafts: Sequence[Draft]) -> tuple[SessionRow, bool]:
         record = opening_record(drafts)
-        created = self._write(lambda db: self._create(db, record, drafts))
-        with self._reading() as db:
-            if created is None:
-                found = one(
-                    db, SQL["session_by_name"], (record.tenant, record.project, record.name)
-                )
-                place = reader.load_place(db, from_bytes(found[1], "session"))
-                return self._row(db, place), False
-            return self._row(db, reader.load_place(db, created)), True
+        session, created = self._write(lambda db: self._create(db, record, drafts))
+        return self.session(session), created
 
     def _create(
         self, db: apsw.Connection, record: SessionRecord, drafts: Sequence[Draft]
-    ) -> str | None:
+    ) -> tuple[str, bool]:
         if self._redact:
             record, drafts = self._scrub_names(record, drafts)
-        taken = (record.tenant, record.project, record.name)
-        if one(db, SQL["session_by_name"], taken):
-            return None
-        if one(db, SQL["session_by_id"], (to_bytes(record.id),)):
-            raise Conflict(f"session {record.id} exists under another name", session=record.id)
-        for segment in record.lineage:
-            self._flush_session(db, segment.session)
-        self._insert_session(db, record)
-        live = self._open_live(db, record.id, first=drafts[0])
+        there = one(db, SQL["session_by_name"], (record.tenant, record.project, record.name))
+        if there is not None:
+            return from_bytes(there[1], "session"), False
+        live = self._begin(db, record, drafts[0])
         for draft in drafts:
             self._append_one(db, live, draft)
         self._flush(db, live)
-        return record.id
+        return record.id, True
+
+    def _begin(self, db: apsw.Connection, record: SessionRecord, first: Draft) -> Live:
+        """A row for a session that has no commit yet; what its lineage lends it is flushed."""
+        if one(db, SQL["session_by_id"], (to_bytes(record.id),)):
+            raise Conflict(f"session {record.id} exists under another name", session=record.id)
+        if one(db, SQL["session_by_name"], (record.tenant, record.project, record.name)):
+            raise Conflict(
+                f"there is another session {record.name!r:.80} in {record.project!r:.80}",
+                hint="close and rename one of them, or use another project",
+                session=record.id,
+            )
+        for segment in record.lineage:
+            self._flush_session(db, segment.session)
+        self._insert_session(db, record)
+        return self._open_live(db, record.id, first=first)
 
     def _scrub_names(
         self, record: SessionRecord, drafts: Sequence[Draft]
@@ -255,7 +269,7 @@ class SqliteStore:
         return clean, [msgspec.structs.replace(drafts[0], changes=changes), *drafts[1:]]
 
     def _insert_session(self, db: apsw.Connection, record: SessionRecord) -> int:
-        now = self._clock()
+        now = record.created
         low = record.lineage[-1].upto if record.lineage else 0
         row = (
             to_bytes(record.id),
@@ -279,87 +293,20 @@ class SqliteStore:
 
     def session(self, session: str) -> SessionRow:
         with self._reading() as db:
-            return self._row(db, reader.load_place(db, session))
+            return listing.row_of(db, self._lease_path, reader.load_place(db, session))
 
     def sessions(
         self, query: SessionQuery, *, cursor: tuple[int, ...] | None = None, limit: int = 100
     ) -> Page[SessionRow]:
         check_limit(limit)
-        updated, s = cursor if cursor is not None else (2**62, 2**62)
         with self._reading() as db:
-            moved = self._moved(db)
-            found = {
-                row[0]: row
-                for row in db.execute(
-                    SQL["session_page"],
-                    {
-                        "updated": updated,
-                        "s": s,
-                        "limit": limit + 1 + len(moved),
-                        "name": query.name,
-                        "project": query.project,
-                        "tenant": query.tenant,
-                        "agent": query.agent,
-                        "status": query.status,
-                        "mode": query.mode,
-                        "suffix": query.suffix,
-                        "parent": to_bytes(query.parent) if query.parent else None,
-                        "source": query.alias[0] if query.alias else None,
-                        "foreign_id": query.alias[1] if query.alias else None,
-                    },
-                )
-            }
-            order = sorted(
-                ((moved.get(key, row[4]), key, row) for key, row in found.items()), reverse=True
-            )
-            page = order[:limit]
-            rows = [
-                self._row(db, reader.place_of(db, row, with_tail=False), at) for at, _, row in page
-            ]
-        # A page is continued by flushed order; sessions written to meanwhile only move to the front.
-        more = len(order) > limit and page
-        return Page(rows, (page[-1][2][4], page[-1][1]) if more else None)
-
-    def _moved(self, db: apsw.Connection) -> dict[int, int]:
-        """When sessions with an unflushed tail were really last written to."""
-        moved: dict[int, int] = {}
-        for s, flushed in many(db, SQL["session_dirty_updates"]):
-            row = one(
-                db, SQL["log_range_newest"], (reader.key(s, flushed), reader.key(s, SEQ_MASK), 1)
-            )
-            if row is not None:
-                moved[s] = reader.at_of(row)
-        return moved
-
-    def _row(self, db: apsw.Connection, place: Place, updated: int | None = None) -> SessionRow:
-        own = place.stretches[-1]
-        turns = (
-            reader.read_turns(db, place, after=0, upto=None, newest_first=True, limit=1)
-            if not place.dirty or place.tail.commits
-            else []
-        )
-        last = place.tail.commits[-1].at if place.tail.commits else place.updated
-        return SessionRow(
-            record=place.record,
-            epoch=place.epoch,
-            head=reader.last_seq(db, own),
-            holder=self._holder(place),
-            turns=turns[0].turn if turns else place.ledger.turns,
-            updated=updated if updated is not None else last,
-        )
+            return listing.page(db, self._lease_path, query, cursor, limit)
 
     # -- the lease --------------------------------------------------------------------------------
 
     @property
     def _lease_path(self) -> str:
         return self.path + "-lease"
-
-    def _holder(self, place: Place) -> Holder | None:
-        if place.holder is None:
-            return None
-        holder = _unpack_holder(place.holder)
-        live = lease.is_live(self._lease_path, place.epoch)
-        return msgspec.structs.replace(holder, epoch=place.epoch, live=live)
 
     def acquire(self, session: str, holder: Holder, *, take: bool = False) -> Lease:
         granted = self._write(lambda db: self._acquire(db, session, holder, take))
@@ -368,7 +315,7 @@ class SqliteStore:
 
     def _acquire(self, db: apsw.Connection, session: str, holder: Holder, take: bool) -> Lease:
         place = reader.load_place(db, session, with_tail=False)
-        current = self._holder(place)
+        current = lease.holder(self._lease_path, place.holder, place.epoch)
         if current is not None and current.live and not take:
             raise Busy(
                 f"session {place.record.name!r} ({session}) is driven by {current.program or 'a program'}"
@@ -435,10 +382,15 @@ class SqliteStore:
         session = place.record.id
         if draft.session != session:
             raise InvalidInput(f"draft {draft.id} is for another session", session=draft.session)
+        if draft.origin is not None:
+            draft = scrub(draft, live.redactor)  # what is compared below is what was recorded
         there = self._already(db, live, draft)
         if there is not None:
             return there
-        if draft.kind not in ("open", "fork"):
+        if draft.kind in ("open", "fork"):
+            if not live.unborn:
+                raise InvalidInput(f"session {session} has begun already", path="$.kind")
+        else:
             check_lease(
                 mode=place.record.mode,
                 kind=draft.kind,
@@ -469,6 +421,7 @@ class SqliteStore:
             place.dirty = True
         before = place.record
         live.advance(commit, keys)
+        self._recent.add(row.id)
         self._unflushed += 1
         if place.record is not before:
             record = place.record
@@ -488,11 +441,13 @@ class SqliteStore:
         """The commit this draft already is, or `IdReused`; None if it is new."""
         identifier = to_bytes(check_id(draft.id, "commit"))
         seq = live.place.tail.ids.get(identifier)
+        if seq is None and identifier in self._recent:
+            raise IdReused(f"commit {draft.id} is in another session", commit=draft.id)
         if seq is None:
             key = projection.find_commit(db, identifier)
             if key is not None:
                 owner, seq = key >> projection.SEQ_BITS, key & SEQ_MASK
-                if owner not in {stretch.s for stretch in live.place.stretches}:
+                if not any(x.s == owner and seq <= x.upto for x in live.place.stretches):
                     raise IdReused(f"commit {draft.id} is in another session", commit=draft.id)
         if seq is not None:
             commit = self._read_at(db, live.place, seq)
@@ -548,12 +503,14 @@ class SqliteStore:
         live.generation = self._writer.generation
         self._live[session] = live
         self._unflushed += len(place.tail)
+        self._recent.update(place.tail.ids)
         return live
 
     def _forget(self, session: str) -> None:
         live = self._live.pop(session, None)
         if live is not None:
             self._unflushed -= len(live.place.tail)
+            self._recent.difference_update(live.place.tail.ids)
 
     def _redactor(self, db: apsw.Connection, place: Place, first: Draft | None) -> Redactor | None:
         """The session's redactor: its key is content of the first commit of its oldest ancestor."""
@@ -582,6 +539,7 @@ class SqliteStore:
         place.ledger = projection.flush(db, place.s, base, place.tail, place.ledger, place.low)
         place.flushed = live.seq
         place.dirty = False
+        self._recent.difference_update(place.tail.ids)
         place.tail = projection.Tail()
 
     def _flush_session(self, db: apsw.Connection, session: str) -> None:
@@ -592,7 +550,7 @@ class SqliteStore:
             self._flush_session(db, session)
 
     def _flush_dirty(self, db: apsw.Connection) -> None:
-        for (identifier,) in many(db, "SELECT id FROM session WHERE dirty = 1"):
+        for identifier in listing.dirty(db):
             self._flush_session(db, from_bytes(identifier, "session"))
 
     def rebuild(self) -> None:
@@ -713,7 +671,7 @@ class SqliteStore:
 
     def counts(self, session: str) -> Counts:
         return self._read(
-            session, lambda _, place: projection.counts(place.tail.counted(place.ledger))
+            session, lambda _, place: projection.counts(place.tail.counted(place.ledger, place.low))
         )
 
     # -- keeping ----------------------------------------------------------------------------------
@@ -727,8 +685,7 @@ class SqliteStore:
         first = commits[0]
         known = one(db, SQL["session_by_id"], (to_bytes(first.session),))
         if known is None:
-            self._insert_session(db, ingested_record(commits))
-            live = self._open_live(db, first.session, first=_opening_draft(first))
+            live = self._begin(db, ingested_record(commits), _opening_draft(first))
         else:
             live = self._session_live(db, first.session)
         new = 0

@@ -1,0 +1,89 @@
+"""Listing sessions, most recently used first, a page at a time.
+
+A session's row is flushed lazily, so the time of last use of a session with an unflushed tail is
+read from its log; there are few of those, and they are merged into the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import apsw
+
+from stator.model.ids import to_bytes
+from stator.model.query import Page, SessionQuery, SessionRow
+from stator.store.sqlite import lease, reader
+from stator.store.sqlite.connection import many, one
+from stator.store.sqlite.projection import SEQ_MASK, SQL
+from stator.store.sqlite.reader import Place
+
+FIRST = (2**62, 2**62)
+"""The cursor before everything."""
+
+
+def page(
+    db: apsw.Connection,
+    path: str,
+    query: SessionQuery,
+    cursor: tuple[int, ...] | None,
+    limit: int,
+) -> Page[SessionRow]:
+    """Sessions that match, from a cursor on."""
+    updated, s = cursor if cursor is not None else FIRST
+    clean = many(db, SQL["session_page"], _filters(query, updated, s, limit + 1, dirty=0))
+    found = [(row[4], row[0], row) for row in clean]
+    for row in many(db, SQL["session_page"], _filters(query, *FIRST, -1, dirty=1)):
+        at = _last_at(db, row[0], row[5], row[4])
+        if (at, row[0]) < (updated, s):
+            found.append((at, row[0], row))
+    found.sort(key=lambda item: item[:2], reverse=True)
+    rows = [row_of(db, path, reader.place_of(db, row)) for _, _, row in found[:limit]]
+    more = len(found) > limit
+    return Page(rows, found[limit - 1][:2] if more else None)
+
+
+def _filters(
+    query: SessionQuery, updated: int, s: int, limit: int, *, dirty: int
+) -> dict[str, Any]:
+    return {
+        "updated": updated,
+        "s": s,
+        "limit": limit,
+        "dirty": dirty,
+        "name": query.name,
+        "project": query.project,
+        "tenant": query.tenant,
+        "agent": query.agent,
+        "status": query.status,
+        "mode": query.mode,
+        "suffix": query.suffix,
+        "parent": to_bytes(query.parent) if query.parent else None,
+        "source": query.alias[0] if query.alias else None,
+        "foreign_id": query.alias[1] if query.alias else None,
+    }
+
+
+def _last_at(db: apsw.Connection, s: int, flushed: int, updated: int) -> int:
+    newest = (reader.key(s, flushed), reader.key(s, SEQ_MASK), 1)
+    row = one(db, SQL["log_range_newest"], newest)
+    return reader.at_of(row) if row is not None else updated
+
+
+def row_of(db: apsw.Connection, path: str, place: Place) -> SessionRow:
+    """A session as listings show it."""
+    turns = reader.read_turns(db, place, after=0, upto=None, newest_first=True, limit=1)
+    return SessionRow(
+        record=place.record,
+        epoch=place.epoch,
+        head=reader.last_seq(db, place.stretches[-1]),
+        holder=lease.holder(path, place.holder, place.epoch),
+        turns=turns[0].turn if turns else 0,
+        updated=place.tail.commits[-1].at if place.tail.commits else place.updated,
+    )
+
+
+def dirty(db: apsw.Connection) -> Iterator[bytes]:
+    """Ids of sessions with an unflushed tail."""
+    for (identifier,) in many(db, "SELECT id FROM session WHERE dirty = 1"):
+        yield identifier
