@@ -513,8 +513,8 @@ def pages(ask: Callable[[Any], Any]) -> list[Any]:
 
 TestStores = Stores.TestCase
 TestStores.settings = settings(
-    max_examples=int(os.environ.get("STATOR_EXAMPLES", 40)),
-    stateful_step_count=40,
+    max_examples=int(os.environ.get("STATOR_EXAMPLES", 25)),
+    stateful_step_count=30,
     deadline=None,
     report_multiple_bugs=False,
     suppress_health_check=list(HealthCheck),

@@ -411,10 +411,6 @@ def test_a_commit_id_with_another_body_is_refused(store, session):
     refuses(session, "E_IDEMPOTENCY", lambda: store.port.append(session.id, [other]))
 
 
-@pytest.mark.xfail(
-    reason="store.py `_already` asks the tail of its own session only: an id in another session's "
-    "unflushed tail is taken for new"
-)
 def test_a_commit_id_of_another_session_is_refused(store, session):
     other = recorded_session(store, "other")
     draft = fact_draft(store, other, "x", 1)
@@ -644,15 +640,7 @@ DRAFT_FIELDS = [
 ]
 
 
-UNCHECKED = pytest.mark.xfail(
-    reason="store.py looks the draft up by its origin before seal checks it: call check_draft first"
-)
-
-
-@pytest.mark.parametrize(
-    "field",
-    [pytest.param(name, marks=UNCHECKED if name == "origin" else ()) for name in DRAFT_FIELDS],
-)
+@pytest.mark.parametrize("field", DRAFT_FIELDS)
 def test_an_odd_field_of_a_draft_is_recorded_readably_or_refused(store, path, field):
     session = recorded_session(store, "main")
     for kind in ("fact", "raw", "entry"):

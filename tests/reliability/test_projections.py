@@ -173,9 +173,6 @@ def view_at(store, session: str, last: int) -> list[str]:
     ]
 
 
-@pytest.mark.xfail(
-    reason="store.py `sessions` shows the flushed count of turns, without the tail's"
-)
 def test_a_listing_counts_the_turns_of_a_tail_that_was_never_flushed(copy):
     def listed():
         with connect(copy, project="test") as store:

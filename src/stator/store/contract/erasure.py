@@ -89,6 +89,14 @@ class TestErasure:
         assert entry is not None
         assert getattr(entry.record, "value", None) == 2
 
+    def test_what_follows_an_erasure_in_one_append_meets_the_erased_state(
+        self, story: Story
+    ) -> None:
+        """The record under that key is a new one."""
+        old = story.fact("x", 1).delta[0].id
+        again = story.add(story.drafts.erase_record("facts", old), story.drafts.fact("x", 2))
+        assert (again.delta[0].id != old, again.delta[0].was) == (True, 0)
+
     def test_a_dropped_record_leaves_no_key_behind(self, story: Story) -> None:
         """The drop names its key no more."""
         identifier = story.fact(NEEDLE).delta[0].id

@@ -1,0 +1,95 @@
+"""Write the database of this release that every later one must open: python tests/compat/make.py PATH.
+
+Run once per release, by hand; the file goes to tests/compat/data and is never written again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable
+from hashlib import sha256
+
+import stator
+from stator.model.ids import PREFIXES, Kind
+from stator.runtime.context import Context
+from stator.runtime.sessions import Session, Store
+from stator.store import sqlite
+
+
+def minted() -> Callable[[Kind], str]:
+    numbers = itertools.count(1)
+    return lambda kind: PREFIXES[kind] + sha256(b"%d" % next(numbers)).hexdigest()[:32]
+
+
+def clock() -> Callable[[], int]:
+    times = itertools.count(1_790_000_000_000_000, 1_000_000)
+    return lambda: next(times)
+
+
+def secrets() -> Callable[[int], bytes]:
+    numbers = itertools.count(1)
+    return lambda size: sha256(b"salt %d" % next(numbers)).digest()[:size]
+
+
+def opened(path: str) -> Store:
+    sqlite.create(path)
+    store = sqlite.SqliteStore(path, clock=clock(), salts=secrets())
+    context = Context(
+        clock=clock(), mint=minted(), secret=secrets(), host="host", pid=1, program="make.py",
+        principal="local:someone", project="compat",
+    )  # fmt: skip
+    return Store(store, context)
+
+
+def record(session: Session[object]) -> None:
+    """Something of every kind a session can hold."""
+    with session.turn("fix the login bug") as t:
+        t.call(stator.tool(effect="read")(lambda path: f"text of {path}"), path="auth.py")
+        t.try_call(stator.tool(effect="write", name="pay")(_fail), amount=5)
+        t.decide("use JWT", topic="auth", why="no shared session store", over=["sessions"])
+        t.file("auth.py", "modified", before="aa", after="bb", why="verify the token")
+        t.fact("test command", "pytest -q", verified=True)
+        t.fact("odd values", [1.5, -0.0, 2**70, b"\x00\xff", ("a", "b"), "\ud800", {"$f": 1}])
+        t.plan(["read", "write", "test"])
+        t.prefer("tabs", False)
+        t.dead_end("regex", why="nested")
+        t.pend("deploy", on="review")
+        t.use("app", "Safari")
+        t.artifact("report", "x" * 20_000 + "".join(f"{n:x}" for n in range(20_000)))
+        t.note("scratch", {"n": 1})
+        t.set(counter=3, name="compat")
+        t.say("done", usage={"tokens": 1200, "money:usd": 4200})
+    with session.turn("change your mind") as t:
+        t.decide("use PASETO", topic="auth", why="fewer footguns", confidence=0.8)
+        t.file("paseto.py", "renamed", from_path="auth.py")
+        t.plan("read", "done")
+        t.say("secret is " + "sk-ant-" + "api03-" + "Ab1" * 30)
+    session.tag("release")
+    session.score("quality", 0.9)
+    session.flag("review", why="check the payment")
+
+
+def _fail(amount: int) -> None:
+    raise stator.InDoubt("the line went dead")
+
+
+def main() -> None:
+    with opened(sys.argv[1]) as store:
+        with store.open("fix-login", agent="demo", app=dict, labels={"team": "a"}) as session:
+            record(session)
+            session.erase("@9", fields=["why"])
+        fork = store.fork("fix-login", "t1", as_name="another-way")
+        with store.open("another-way") as session, session.turn("another way") as t:
+            t.decide("server sessions", topic="auth", why="revocable")
+        with store.open("many-turns") as session:
+            for n in range(60):
+                with session.turn(f"turn {n}") as t:
+                    t.call(stator.tool(effect="read", name="grep")(lambda q: q * 50), q=f"q{n}")
+                    t.file(f"src/m{n % 7}.py", "modified", after=f"{n:032x}")
+                    t.decide(f"choice {n}", topic=f"topic {n % 11}", why=f"because {n}")
+        print(fork.id)
+
+
+if __name__ == "__main__":
+    main()
