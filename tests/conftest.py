@@ -1,8 +1,8 @@
 """For the whole suite: no product code may open a database file behind SQLite's back.
 
 POSIX drops every lock a process holds on a file when any descriptor of it is closed, so one `open`
-of the database, its -wal or its -shm from Python could lose commits that were acknowledged
-(RELIABILITY §0.2). SQLite's own opens do not raise Python's audit event; everything else does.
+of the database, its -wal or its -shm from Python could lose commits that were acknowledged.
+SQLite's own opens do not raise Python's audit event; everything else does.
 """
 
 from __future__ import annotations

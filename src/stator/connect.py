@@ -27,6 +27,7 @@ from stator.store import port
 FOLDER = ".stator"
 FILE = "store.db"
 PROJECT_FILE = "project"
+USERS = "user data folder"
 DURABILITIES = ("full", "barrier", "relaxed")
 
 
@@ -59,6 +60,8 @@ def connect(
             f"unknown durability {durability!r:.40}", hint="full, barrier or relaxed"
         )
     place = locate(url)
+    if create and not read_only and place.why == USERS:
+        os.makedirs(os.path.dirname(place.url), mode=0o700, exist_ok=True)
     store = _open(place.url, durability, create=create, read_only=read_only, redact=redact)
     return Store(store, context(project=project))
 
@@ -80,9 +83,8 @@ def _open(
         raise NotAStore(
             f"{scheme} stores are not part of this release", hint="use a path or sqlite:///path"
         )
-    path = rest.removeprefix("//") if scheme == "sqlite" else url
-    if scheme == "sqlite" and path.startswith("/"):
-        path = path[1:] if not path.startswith("//") and rest.startswith("////") else path
+    # sqlite:///notes.db is relative, sqlite:////srv/notes.db is absolute, as elsewhere.
+    path = rest.removeprefix("///").removeprefix("//") if scheme == "sqlite" else url
     return _open_sqlite(path, durability, create=create, read_only=read_only, redact=redact)
 
 
@@ -121,7 +123,7 @@ def locate(
     nearest = nearest_folder()
     if nearest is not None:
         return Place(str(nearest / FILE), f"nearest {FOLDER} folder")
-    return Place(str(user_folder(given) / FILE), "user data folder")
+    return Place(str(user_folder(given) / FILE), USERS)
 
 
 def nearest_folder(start: Path | None = None) -> Path | None:
@@ -159,7 +161,7 @@ def known_stores() -> list[Place]:
     except NotAStore:
         return places
     if own.exists():
-        places.append(Place(str(own), "user data folder"))
+        places.append(Place(str(own), USERS))
     return places
 
 

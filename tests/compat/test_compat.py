@@ -38,7 +38,7 @@ def answers(path: Path) -> dict[str, object]:
                 "head": view.head.hash,
                 "status": row.shown,
                 "counts": msgspec.to_builtins(view.counts),
-                "log": _digest([wire.commit(commit, full=True) for commit in view.log()]),
+                "log": _digest([wire.commit(commit) for commit in view.log()]),
                 "state": _digest(msgspec.to_builtins(view.state())),
                 "first_turn": _digest(msgspec.to_builtins(view.state("t1"))),
                 "files": [f"{file.op} {file.path}" for file in view.files()],

@@ -104,7 +104,7 @@ usages = st.sampled_from([None, None, {"tokens": 3}, {"tokens": 1, "money:usd": 
 origins = st.sampled_from([None, None, ("hook", "1"), ("hook", "2")])
 tools = st.sampled_from(["sh", "pay"])
 endings = st.sampled_from(["ok", "error", "in doubt", "in doubt", "settle"])
-collections = st.sampled_from(["facts", "files", "decisions", "calls", "tools", "plan"])
+collections = st.sampled_from(["facts"] * 4 + ["files", "decisions", "calls", "tools"])
 several = st.lists(changes, min_size=1, max_size=3)
 
 steps = st.one_of(
@@ -121,7 +121,7 @@ steps = st.one_of(
         positions,
         st.sampled_from([(), (), ("input",), ("why", "output"), ("put0",)]),
     ),
-    st.tuples(st.just("erase_record"), positions, collections, st.lists(facts, max_size=1)),
+    st.tuples(st.just("erase_record"), positions, collections, st.booleans()),
     st.tuples(st.just("lifecycle"), st.sampled_from(["run", "pause", "resume", "close"])),
     st.tuples(st.just("together"), st.lists(several, min_size=2, max_size=4)),
 )
@@ -277,8 +277,8 @@ class Stores(RuleBasedStateMachine):
         make = self.maker(session, driving=False).make
         return self.append(session, make("erasure", Erase(seq=seq, fields=fields)))
 
-    def erase_record(self, session: str, at: int, collection: str, then: list[Change]) -> Draft:
-        """Erase every put of a record, and perhaps write more in the same append."""
+    def erase_record(self, session: str, at: int, collection: str, then: bool) -> Draft:
+        """Erase every put of a record, and perhaps put it again in the same append."""
         low = self.memory.session(session).record.lineage
         versions = self.memory.versions(
             session,
@@ -286,22 +286,21 @@ class Stores(RuleBasedStateMachine):
             upto=self.length(session),
             collections=[collection],
         )
-        found = [version.op.id for version in versions]
-        wish = Erase(collection=collection, id=found[at % len(found)] if found else "nobody")
-        make = self.maker(session, driving=False).make
-        return self.append(
-            session, make("erasure", wish), *(make("fact", change) for change in then)
-        )
+        found = versions[at % len(versions)] if versions else None
+        wish = Erase(collection=collection, id=found.op.id if found else "nobody")
+        maker = self.maker(session, driving=False)
+        more = [maker.fact(found.key, "again")] if then and found and collection == "facts" else []
+        return self.append(session, maker.make("erasure", wish), *more)
 
     # -- rules ------------------------------------------------------------------------------------
 
-    @rule(target=drafts, session=sessions, story=st.lists(steps, min_size=2, max_size=12))
+    @rule(target=drafts, session=sessions, story=st.lists(steps, min_size=4, max_size=16))
     def tell(self, session: str, story: list[tuple[Any, ...]]) -> Any:
         """Several appends to one session."""
         made = [getattr(self, name)(session, *rest) for name, *rest in story]
         return multiple(*(draft for draft in made if draft is not None))
 
-    @rule(target=drafts, session=sessions, story=st.lists(steps, min_size=2, max_size=12))
+    @rule(target=drafts, session=sessions, story=st.lists(steps, min_size=4, max_size=16))
     def tell_more(self, session: str, story: list[tuple[Any, ...]]) -> Any:
         """The same again, so that stories are told more often than questions are asked."""
         return self.tell(session, story)

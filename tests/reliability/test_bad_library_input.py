@@ -1,4 +1,4 @@
-"""Bad input to the library (RELIABILITY §5, 1-23): a typed error, nothing written, the store still usable.
+"""Bad input to the library: a typed error, nothing written, the store still usable.
 
 The numbers in the headings are those of the catalogue; where its codes differ from `stator.errors`, ours stand here.
 """

@@ -99,10 +99,6 @@ def test_a_driver_goes_on_when_there_is_room_again(small_disk):
 
 
 @root
-@pytest.mark.xfail(
-    reason="store.py `_acquire` locks the epoch's byte and keeps it when the transaction fails; the "
-    "epoch is then given to the next acquirer, whose lock is refused: BlockingIOError"
-)
 def test_a_lease_refused_by_a_full_disk_can_be_had_by_another_process_later(zygote, small_disk):
     path = small_disk / "store.db"
     with connect(path, project="test") as store:

@@ -1,6 +1,6 @@
 """Power cuts, simulated: ext4 on a loop device is shut down without flushing its journal.
 
-RELIABILITY §1. Only acknowledgements heard before the cut count. `relaxed` is the control: a test
+Only acknowledgements heard before the cut count. `relaxed` is the control: a test
 that could not lose would prove nothing.
 """
 

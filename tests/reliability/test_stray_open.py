@@ -1,6 +1,6 @@
 """A stray open of the file in the writer's process drops SQLite's locks; nothing acknowledged may be lost by it.
 
-RELIABILITY §0.2: on bare SQLite each of these leaves 1 of 51 commits after a kill, and `integrity_check` says "ok".
+On bare SQLite each of these leaves 1 of 51 commits after a kill, and `integrity_check` says "ok".
 """
 
 from __future__ import annotations
@@ -26,15 +26,7 @@ def stray_then_kill(zygote, task, path, kind):
     return said
 
 
-UNHEALED = pytest.mark.xfail(
-    reason="after a lost WAL the writer reopens while idle readers keep the old -shm mapped: E_IO for "
-    "ever (nothing false is acknowledged); close the idle readers too before opening again"
-)
-
-
-@pytest.mark.parametrize(
-    "kind", ["none", "wal", "shm", *(pytest.param(kind, marks=UNHEALED) for kind in STRAYS)]
-)
+@pytest.mark.parametrize("kind", ["none", "wal", "shm", *STRAYS])
 def test_commits_after_a_stray_open_survive_a_kill(zygote, path, kind):
     acknowledged = stray_then_kill(zygote, "write_past_stray", path, kind)
     assert isinstance(acknowledged, list), acknowledged

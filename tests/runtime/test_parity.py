@@ -19,23 +19,10 @@ TWINS = {
     Contributor: aio.AsyncContributor,
 }
 EXCEPTIONS: dict[tuple[type, str], str] = {
-    (Store, "views"): "an iterator of views; asynchronously: `sessions`, then `read` each",
     (SessionView, "id"): "known without asking, so it stays a property",
     (Session, "id"): "known without asking, so it stays a property",
 }
 """What differs, and why."""
-
-GAPS = {
-    (Store, "decisions"),
-    (Store, "files"),
-    (Store, "why"),
-    *(
-        (kind, name)
-        for kind in (SessionView, Session)
-        for name in ("beginning", "name", "record", "why")
-    ),
-}
-"""Not there yet, or without all arguments. Each must leave this list when it is filled."""
 
 OPENING = {(Store, "open"), (Session, "turn")}
 """Both awaited and entered, so they are plain methods that give something awaitable."""
@@ -57,9 +44,7 @@ def parameters(function):
 
 
 @pytest.mark.parametrize(("kind", "name"), EVERY)
-def test_the_asynchronous_twin_takes_the_same_arguments(kind, name, request):
-    if (kind, name) in GAPS:
-        request.applymarker(pytest.mark.xfail(strict=True, reason="not there yet"))
+def test_the_asynchronous_twin_takes_the_same_arguments(kind, name):
     value = getattr(kind, name)
     twin = inspect.getattr_static(TWINS[kind], name, None)
     assert twin is not None, f"{TWINS[kind].__name__} has no {name}"

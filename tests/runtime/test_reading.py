@@ -187,18 +187,12 @@ def forked(memory, session):
         t.file("seen.py", "read", after="1")
 
 
-@pytest.mark.xfail(
-    strict=True, reason="two states are compared by record, not by what files went through"
-)
 def test_between_sessions_files_fold_as_in_a_range(memory, session):
     forked(memory, session)
     diff = session.diff("b:head", "a:head")
     assert (changes(diff, "files"), diff.read) == ([("new.py", "added")], 1)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="two states are compared by record, not by what files went through"
-)
 def test_backwards_files_fold_as_in_a_range(memory, session):
     forked(memory, session)
     assert changes(session.diff("t2", "t1"), "files") == [("new.py", "removed")]

@@ -287,7 +287,6 @@ def test_open_finds_the_nearest_store_upward(tmp_path, monkeypatch):
     assert (tmp_path / ".stator" / ".gitignore").read_text() == "*\n"
 
 
-@pytest.mark.xfail(strict=True, reason="the user's data folder is not made on first use")
 def test_open_on_a_new_machine_makes_the_users_own_store(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("STATOR_STORE", "XDG_DATA_HOME"):

@@ -100,9 +100,6 @@ def test_the_end_of_a_turn_records_what_git_says_of_the_folder(store, tmp_path):
     assert git["dirty"]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the turn stays open, and the next driver says its process died"
-)
 def test_leaving_the_session_with_a_turn_open_says_so_at_once(memory):
     session = memory.open("b")
     session.turn("one")
@@ -267,7 +264,6 @@ def test_what_cannot_be_recorded_is_refused_and_nothing_is_written(session, reco
         assert session.head == before
 
 
-@pytest.mark.xfail(strict=True, reason="the path names the list the value was wrapped in")
 def test_a_refusal_names_the_path_of_the_offending_field(session):
     with session.turn("one") as t, pytest.raises(BadType) as caught:
         t.fact("tags", {"all": {"a"}})

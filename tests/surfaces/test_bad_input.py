@@ -1,4 +1,4 @@
-"""Bad input: one line that says what is wrong, the right exit code, and nothing written. (RELIABILITY §5, C)"""
+"""Bad input: one line that says what is wrong, the right exit code, and nothing written."""
 
 from __future__ import annotations
 

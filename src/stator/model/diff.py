@@ -13,12 +13,19 @@ Human, JSON and HTML renderings all come from the one structure here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 
 from stator.model.delta import Delta, Drop, Op, Put, Version, to_plain
-from stator.model.state import COLLECTIONS, DecisionRecord, Entry, FileRecord, Record
+from stator.model.state import (
+    BOOKKEEPING,
+    COLLECTIONS,
+    DecisionRecord,
+    Entry,
+    FileRecord,
+    Record,
+)
 
 Change = Literal["added", "changed", "superseded", "removed"]
 GONE_OPS = frozenset({"deleted"})
@@ -80,6 +87,27 @@ class Diff(msgspec.Struct, frozen=True, kw_only=True):
     def __bool__(self) -> bool:
         return bool(self.items or self.calls)
 
+    def __str__(self) -> str:
+        """A few plain lines; `stator diff` draws the same structure better."""
+        lines = [f"{self.start} → {self.end}"]
+        lines += (_line(item) for item in self.items if item.collection not in BOOKKEEPING)
+        lines += (f"  · {call.tool} {call.status}" for call in self.calls)
+        return "\n".join(lines) if len(lines) > 1 else f"{lines[0]}: nothing changed"
+
+
+_SIGNS = {"added": "+", "changed": "~", "superseded": "≈", "removed": "-"}
+
+
+def _line(item: Item) -> str:
+    """One net change in one line, its text escaped."""
+    why = f" — {item.why}" if item.why else ""
+    said = getattr(item.after, "what", "") or getattr(item.after, "op", "")
+    what = f"{item.key}: {said}" if said else item.key
+    line = f"{_SIGNS[item.change]} {item.collection} {what}{why} @{item.seq}"
+    if not line.isprintable():  # recorded text may hold what a terminal would obey
+        line = line.encode("unicode_escape").decode("ascii")
+    return "  " + line
+
 
 Before = Callable[[Version], Record | None]
 """The record that stood where a version's record now stands, before the range."""
@@ -119,15 +147,46 @@ def between(
     *,
     start: str,
     end: str,
+    files: FileEnds | None = None,
     calls: Sequence[CallItem] = (),
 ) -> Diff:
-    """The diff of two states that share no range: records are matched by their natural key."""
+    """The diff of two states that share no range: records are matched by their natural key.
+
+    `files` says of each file whether it was there on either side; the last op alone does not.
+    """
     tally = _Tally()
-    delta = _compare(left, right, why, tally)
+    delta = _compare(left, right, why, tally, files or {})
     return tally.diff(delta, start, end, calls)
 
 
-def _compare(left: Iterable[Entry], right: Iterable[Entry], why: Why, tally: _Tally) -> Delta:
+FileEnds = dict[str, tuple[bool, bool]]
+"""Path → whether the file was there on the one side and on the other; only read: not listed."""
+
+
+def file_ends(left: Sequence[Version], right: Sequence[Version]) -> FileEnds:
+    """What two stretches from a common commit say of files: who made, changed or removed them."""
+    ops: dict[str, tuple[list[str], list[str]]] = {}
+    for side, versions in enumerate((left, right)):
+        for version in versions:
+            record = getattr(version.op, "record", None)
+            if isinstance(record, FileRecord) and record.op not in ("read", "skipped"):
+                ops.setdefault(version.key, ([], []))[side].append(record.op)
+    ends: FileEnds = {}
+    for key, sides in ops.items():
+        first = next(found[0] for found in sides if found)
+        before = first not in ("created", "renamed")
+        there = [found[-1] not in GONE_OPS if found else before for found in sides]
+        ends[key] = (there[0], there[1])
+    return ends
+
+
+def _compare(
+    left: Iterable[Entry],
+    right: Iterable[Entry],
+    why: Why,
+    tally: _Tally,
+    files: FileEnds | None = None,
+) -> Delta:
     """Count what differs between two sets of records; the delta from one to the other."""
     old = {(entry.collection, entry.key): entry for entry in left}
     new = {(entry.collection, entry.key): entry for entry in right}
@@ -140,7 +199,7 @@ def _compare(left: Iterable[Entry], right: Iterable[Entry], why: Why, tally: _Ta
             delta.append(Drop(a.collection, a.id, a.seq))
         if b is not None:
             delta.append(Put(b.collection, b.id, b.record, a.seq if a and a.id == b.id else 0))
-        tally.add(_pair(slot, a, b, why), slot[0])
+        tally.add(_pair(slot, a, b, why, (files or {}).get(slot[1])), slot[0])
     return delta
 
 
@@ -268,22 +327,45 @@ def _start_digest(old: Record | None, first: FileRecord) -> str:
     return first.before or (old.after if isinstance(old, FileRecord) else "")
 
 
-def _pair(slot: tuple[str, str], a: Entry | None, b: Entry | None, why: Why) -> Item | str:
+def _pair(
+    slot: tuple[str, str],
+    a: Entry | None,
+    b: Entry | None,
+    why: Why,
+    ends: tuple[bool, bool] | None,
+) -> Item | str:
     if a is not None and b is not None and _same(a.record, b.record):
         return "unchanged"
     last = b or a
     assert last is not None
-    both: Change = "superseded" if slot[0] == "decisions" else "changed"
+    change: Change | str = "added" if a is None else "removed" if b is None else "changed"
+    if slot[0] == "decisions" and change == "changed":
+        change = "superseded"
+    if slot[0] == "files":
+        change = _pair_files(a, b, ends)
+    if change not in ("added", "changed", "superseded", "removed"):
+        return change
     return Item(
         collection=slot[0],
         key=slot[1],
-        change="added" if a is None else "removed" if b is None else both,
+        change=cast("Change", change),
         before=a.record if a else None,
         after=b.record if b else None,
         seq=last.seq,
         turn=last.turn,
         why=_why(b.record if b else None, last.seq, why),
     )
+
+
+def _pair_files(a: Entry | None, b: Entry | None, ends: tuple[bool, bool] | None) -> str:
+    """What a file came to from one side to the other."""
+    if ends is None:
+        return "read"
+    existed, exists = ends
+    if existed and exists:
+        digests = [getattr(entry.record, "after", "") if entry else "" for entry in (a, b)]
+        return "unchanged" if digests[0] == digests[1] != "" else "changed"
+    return "added" if exists else "removed" if existed else "transient"
 
 
 def _same(a: Record, b: Record) -> bool:

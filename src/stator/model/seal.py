@@ -246,8 +246,8 @@ def _with_plain_value(record: Record, redactor: Redactor | None) -> Record:
     if type(value) is int and abs(value) < 2**53:
         return record
     scrub = redactor.scrub if redactor else None
-    wrapped = canon.to_plain([value], path="$.value", scrub=scrub and _named(scrub, name))
-    return msgspec.structs.replace(record, value=wrapped[0])
+    plain = canon.to_plain(value, path="$.value", scrub=scrub and _named(scrub, name))
+    return msgspec.structs.replace(record, value=plain)
 
 
 def _named(scrub: Callable[[str, str | None], str], name: str) -> Callable[[str, str | None], str]:

@@ -21,7 +21,7 @@ from stator.model.commit import Actor, Commit
 from stator.model.diff import Diff
 from stator.model.query import CallRow, Counts, Head, Page, SessionRow, StoreInfo, TurnRow
 from stator.model.session import ParentKind
-from stator.model.state import Entry, FileOp, Knowledge, State, StepStatus, UseKind
+from stator.model.state import Entry, FileOp, Knowledge, SessionRecord, State, StepStatus, UseKind
 from stator.runtime.calls import Calling, Tool
 from stator.runtime.drive import adrive
 from stator.runtime.reading import DecisionLine, FileChange, Reason, SessionView
@@ -79,6 +79,12 @@ class AsyncView:
 
     async def row(self) -> SessionRow:
         return await self._pool.run(lambda: self._sync.row)
+
+    async def record(self) -> SessionRecord:
+        return await self._pool.run(lambda: self._sync.record)
+
+    async def name(self) -> str:
+        return await self._pool.run(lambda: self._sync.name)
 
     async def head(self) -> Head:
         return await self._pool.run(lambda: self._sync.head)
@@ -148,8 +154,11 @@ class AsyncView:
             self._sync.calls, status=status, tool=tool, last=last, limit=limit
         )
 
-    async def why(self, path: str, *, limit: int = 50) -> list[Reason]:
-        return await self._pool.run(self._sync.why, path, limit=limit)
+    async def beginning(self, turn: int) -> Commit | None:
+        return await self._pool.run(self._sync.beginning, turn)
+
+    async def why(self, path: str, *, root: str = ".", limit: int = 50) -> list[Reason]:
+        return await self._pool.run(self._sync.why, path, root=root, limit=limit)
 
 
 class AsyncRecorder:
@@ -239,6 +248,26 @@ class AsyncRecorder:
         return await self._pool.run(
             self._recorder.artifact, name, content, media_type=media_type, why=why
         )
+
+
+class AsyncMarker(AsyncRecorder):
+    """`Marker`, awaited."""
+
+    _marker: Session[Any] | Contributor
+
+    async def tag(self, name: str, at: str = "head") -> str:
+        return await self._pool.run(self._marker.tag, name, at)
+
+    async def score(self, name: str, value: float, *, on: str = "", comment: str = "") -> str:
+        return await self._pool.run(self._marker.score, name, value, on=on, comment=comment)
+
+    async def flag(self, name: str, *, on: str = "", why: str = "") -> str:
+        return await self._pool.run(self._marker.flag, name, on=on, why=why)
+
+    async def erase(
+        self, ref: str = "", *, fields: Sequence[str] = (), record: tuple[str, str] | None = None
+    ) -> str:
+        return await self._pool.run(self._marker.erase, ref, fields=fields, record=record)
 
 
 class AsyncTurn(AsyncRecorder):
@@ -337,32 +366,18 @@ class _Opening(Generic[T]):
         await self._opened.__aexit__(*exc)
 
 
-class AsyncSession(AsyncView, AsyncRecorder, Generic[A]):
+class AsyncSession(AsyncView, AsyncMarker, Generic[A]):
     """`Session`, awaited."""
 
     def __init__(self, session: Session[A], pool: Pool) -> None:
         AsyncView.__init__(self, session, pool)
-        self._session = self._recorder = session
+        self._session = self._recorder = self._marker = session
 
     def turn(self, prompt: Any = None, *, key: str = "") -> _Opening[AsyncTurn]:
         async def begin() -> AsyncTurn:
             return AsyncTurn(await self._pool.run(self._session.turn, prompt, key=key), self._pool)
 
         return _Opening(begin)
-
-    async def tag(self, name: str, at: str = "head") -> str:
-        return await self._pool.run(self._session.tag, name, at)
-
-    async def score(self, name: str, value: float, *, on: str = "", comment: str = "") -> str:
-        return await self._pool.run(self._session.score, name, value, on=on, comment=comment)
-
-    async def flag(self, name: str, *, on: str = "", why: str = "") -> str:
-        return await self._pool.run(self._session.flag, name, on=on, why=why)
-
-    async def erase(
-        self, ref: str = "", *, fields: Sequence[str] = (), record: tuple[str, str] | None = None
-    ) -> str:
-        return await self._pool.run(self._session.erase, ref, fields=fields, record=record)
 
     async def fork(self, at: str = "head", *, name: str = "") -> str:
         return await self._pool.run(self._session.fork, at, name=name)
@@ -382,15 +397,12 @@ class AsyncSession(AsyncView, AsyncRecorder, Generic[A]):
         await self._pool.run(self._session.__exit__, kind, error, trace)
 
 
-class AsyncContributor(AsyncRecorder):
+class AsyncContributor(AsyncMarker):
     """`Contributor`, awaited."""
 
     def __init__(self, contributor: Contributor, pool: Pool) -> None:
-        self._sync = self._recorder = contributor
+        self._recorder = self._marker = contributor
         self._pool = pool
-
-    async def tag(self, name: str, at: str = "head") -> str:
-        return await self._pool.run(self._sync.tag, name, at)
 
 
 class AsyncStore:
@@ -503,8 +515,22 @@ class AsyncStore:
             limit=limit,
         )
 
-    async def files(self, *, last: int = 5, project: str | None = None) -> list[FileChange]:
-        return await self._pool.run(self._sync.files, last=last, project=project)
+    async def views(self, *, project: str | None = None) -> AsyncIterator[AsyncView]:
+        views = self._sync.views(project=project)
+        while (view := await self._pool.run(next, views, None)) is not None:
+            yield AsyncView(view, self._pool)
 
-    async def why(self, path: str, *, project: str | None = None, limit: int = 50) -> list[Reason]:
-        return await self._pool.run(self._sync.why, path, project=project, limit=limit)
+    async def files(
+        self, *, last: int | None = 5, reads: bool = False, project: str | None = None
+    ) -> list[FileChange]:
+        return await self._pool.run(self._sync.files, last=last, reads=reads, project=project)
+
+    async def decisions(
+        self, *, standing: bool | None = None, project: str | None = None
+    ) -> list[DecisionLine]:
+        return await self._pool.run(self._sync.decisions, standing=standing, project=project)
+
+    async def why(
+        self, path: str, *, root: str = ".", project: str | None = None, limit: int = 50
+    ) -> list[Reason]:
+        return await self._pool.run(self._sync.why, path, root=root, project=project, limit=limit)

@@ -6,10 +6,11 @@ randomness or looks at the environment by itself.
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from stator.model.commit import Draft
 from stator.model.ids import Mint
 
 
@@ -30,5 +31,12 @@ class Context:
     """The folder file paths are relative to; empty where there is none."""
 
 
-Submit = Callable[[Draft], str]
-"""Appends a draft (or adds it to the open batch) and gives its commit id."""
+def warn_on_loop() -> None:
+    """Say so when the synchronous API is used where an event loop runs: it would stall every task."""
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is not None and asyncio._get_running_loop() is not None:
+        warnings.warn(
+            "the synchronous API blocks the running event loop; use stator.aio here",
+            RuntimeWarning,
+            stacklevel=3,
+        )

@@ -313,22 +313,26 @@ class SessionView:
 
     def _states(self, a: Point, b: Point, trunk: int) -> Diff:
         """Both sides' records of every key that either touched since the trunk."""
-        keys: set[tuple[str, str]] = set()
-        for point in (a, b):
-            for version in self._store.versions(point.session, after=trunk, upto=point.seq):
-                keys.add((version.op.collection, version.key))
+        steps = [name for name in COLLECTIONS if name not in BOOKKEEPING]
+        mine, theirs = (
+            self._store.versions(point.session, after=trunk, upto=point.seq, collections=steps)
+            for point in (a, b)
+        )
+        keys = sorted({(version.op.collection, version.key) for version in (*mine, *theirs)})
         left, right = (
             [
                 entry
-                for collection, key in sorted(keys)
+                for collection, key in keys
                 if (entry := self._store.find(point.session, collection, key, at=point.seq))
             ]
+            + self._bookkeeping(point.session, point.seq)
             for point in (a, b)
         )
         return diffs.between(
             left,
             right,
             lambda seq: _why_of(self._store, b.session, seq) if seq <= b.seq else "",
+            files=diffs.file_ends(mine, theirs),
             start=_shown(a, b),
             end=_shown(b, a),
             calls=self._calls_in(b.session, trunk, b.seq),

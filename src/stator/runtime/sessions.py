@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
-import msgspec
-
 from stator.errors import Busy, InvalidInput, StatorError, WrongState
 from stator.model.app import Upcast, schema_name
 from stator.model.check import encode_checked
-from stator.model.commit import Commit, Draft, Erase, Remove, Upsert
+from stator.model.commit import Commit, Draft, Remove, Upsert
 from stator.model.ids import run_id
 from stator.model.query import (
     CallQuery,
@@ -25,28 +23,26 @@ from stator.model.query import (
 from stator.model.session import ParentKind, check_budget, check_name
 from stator.model.state import (
     CallRecord,
-    FlagRecord,
     RunRecord,
-    ScoreRecord,
     SessionRecord,
-    TagRecord,
     file_key,
 )
 from stator.runtime import forks, worktree
-from stator.runtime.arguments import cause, mapping, pairs, text, thousandths
-from stator.runtime.context import Context
+from stator.runtime.arguments import cause, mapping, pairs, text
+from stator.runtime.context import Context, warn_on_loop
+from stator.runtime.marks import Marker
 from stator.runtime.reading import DecisionLine, FileChange, Reason, SessionView, explain
 from stator.runtime.resolve import find_session
-from stator.runtime.turns import Recorder, Turn
+from stator.runtime.turns import Turn
 from stator.store import port
 
 A = TypeVar("A")
-BusyMode = Literal["fail", "read", "fork", "take"]
+BusyMode = Literal["fail", "fork", "take"]
 KEY_BYTES = 16
 """Of a session's redaction key."""
 
 
-class Session(SessionView, Recorder, Generic[A]):
+class Session(SessionView, Marker, Generic[A]):
     """A session this program drives, from `open` until the `with` block is left."""
 
     def __init__(
@@ -54,6 +50,8 @@ class Session(SessionView, Recorder, Generic[A]):
     ) -> None:
         super().__init__(store, row.id, **app)
         self.context = context
+        self._principal = context.principal
+        self._open_turn: Turn | None = None
         self._lease = lease
         self._run = run_id(row.id, lease.epoch)
         self._root = context.root
@@ -137,56 +135,9 @@ class Session(SessionView, Recorder, Generic[A]):
 
     def turn(self, prompt: Any = None, *, key: str = "") -> Turn:
         """Begin a turn: `with s.turn("fix the login bug") as t`."""
-        return Turn(self, prompt, key=key)
-
-    def tag(self, name: str, at: str = "head") -> str:
-        """Name a position."""
-        point = self.at(at)
-        if point.session != self._id:
-            raise InvalidInput("a tag names a position of its own session", path="$.at")
-        commits = self._store.commits(self._id, after=point.seq - 1, upto=point.seq, load=False)
-        hashed = commits[0].hash if commits else ""
-        record = TagRecord(name=text(name, "name"), seq=point.seq, hash=hashed)
-        return self._record("tag", Upsert("tags", record))
-
-    def score(self, name: str, value: float, *, on: str = "", comment: str = "") -> str:
-        """Judge the session, a turn or a call; kept in thousandths."""
-        record = ScoreRecord(
-            name=text(name, "name"),
-            value=thousandths(value, "value"),
-            on=on,
-            comment=comment,
-            by=self.context.principal,
-        )
-        return self._record("score", Upsert("scores", record), principal=self.context.principal)
-
-    def flag(self, name: str, *, on: str = "", why: str = "") -> str:
-        """Mark something that a person should look at."""
-        record = FlagRecord(name=text(name, "name"), on=on, why=why, by=self.context.principal)
-        return self._record("flag", Upsert("flags", record), principal=self.context.principal)
-
-    def erase(
-        self, ref: str = "", *, fields: Sequence[str] = (), record: tuple[str, str] | None = None
-    ) -> str:
-        """Erase content fields of the commit at `ref` (none named: all), or every version of a
-        record.
-
-        The bytes are gone from the file when this returns; the chain still verifies.
-        """
-        if record is not None:
-            change = Erase(collection=record[0], id=record[1])
-        else:
-            change = Erase(seq=self.at(ref).seq, fields=tuple(fields))
-        target = msgspec.to_builtins(change)
-        return self._submit(
-            self._draft(
-                "erasure",
-                changes=(change,),
-                input=target,
-                actor="user",
-                principal=self.context.principal,
-            )
-        )
+        warn_on_loop()
+        self._open_turn = Turn(self, prompt, key=key)
+        return self._open_turn
 
     def fork(self, at: str = "head", *, name: str = "") -> str:
         """Start another session from a position of this one; its id."""
@@ -206,6 +157,8 @@ class Session(SessionView, Recorder, Generic[A]):
         if self._left:
             return
         reason = cause(text(reason, "reason"))
+        if self._open_turn is not None and not self._open_turn.ended:
+            self._open_turn._interrupt(f"left: {reason}")
         ended = (Remove("runs", self._run),)
         drafts = [
             self._draft("run_end", status="ok", cause=reason, actor="system", changes=ended),
@@ -272,8 +225,9 @@ class Store:
         drive the fork, or "take" it from a driver that does not answer. (To only look, `read` needs
         no lease.)
         """
-        if busy not in ("fail", "read", "fork", "take"):
+        if busy not in ("fail", "fork", "take"):
             raise InvalidInput(f"unknown busy mode {busy!r:.40}", hint="fail, fork or take")
+        warn_on_loop()
         record = SessionRecord(
             id=self.context.mint("session"),
             name=check_name(name),
@@ -429,7 +383,7 @@ class Store:
         return explain(self.port, [(t.session, t.seq, t.turn) for t in touches], path)
 
 
-class Contributor(Recorder):
+class Contributor(Marker):
     """Adds to a session without driving it: the closed list of kinds that need no lease."""
 
     def __init__(self, store: port.Store, session: str, context: Context, principal: str) -> None:
@@ -452,12 +406,3 @@ class Contributor(Recorder):
 
     def _submit(self, draft: Draft) -> str:
         return self._store.append(self._id, [draft], barrier=True)[0].id
-
-    def tag(self, name: str, at: str = "head") -> str:
-        """Name a position."""
-        point = SessionView(self._store, self._id).at(at)
-        commits = self._store.commits(self._id, after=point.seq - 1, upto=point.seq, load=False)
-        hashed = commits[0].hash if commits else ""
-        return self._record(
-            "tag", Upsert("tags", TagRecord(name=text(name, "name"), seq=point.seq, hash=hashed))
-        )

@@ -190,7 +190,7 @@ class Turn(Recorder):
         self._root = session._root
         self._app_version = session._app_version
         self._batch: list[Draft] | None = None
-        self._ended = False
+        self.ended = False
         draft = session._draft("turn", input=prompt, key=key, actor="user", provenance=FROM_USER)
         commit = session._append([draft])[0]
         self.id = retype(commit.id, "turn")
@@ -210,7 +210,7 @@ class Turn(Recorder):
         return draft.id
 
     def _check_open(self) -> None:
-        if self._ended:
+        if self.ended:
             raise BadTurn(
                 f"turn {self.number} of session {self._session.id} has ended",
                 hint="begin another: with session.turn(…) as t",
@@ -308,13 +308,18 @@ class Turn(Recorder):
 
     def end(self) -> None:
         """End the turn here; leaving the `with` block then does nothing more."""
-        if not self._ended:
+        if not self.ended:
             self._end("ok", "")
 
     def abort(self, why: str) -> None:
         """Give the turn up, and say why."""
         self._check_open()
         self._end("aborted", text(why, "why"))
+
+    def _interrupt(self, cause: str) -> None:
+        """End the turn as interrupted: whoever drove it left before it was done."""
+        self._batch = None
+        self._end("interrupted", cause)
 
     def _end(self, status: Literal["ok", "aborted", "interrupted"], cause: str) -> None:
         git = self._session._git()
@@ -327,7 +332,7 @@ class Turn(Recorder):
                 input={"git": git} if git else UNSET,
             )
         )
-        self._ended = True
+        self.ended = True
 
     def __enter__(self) -> Turn:
         return self
@@ -335,7 +340,7 @@ class Turn(Recorder):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: object
     ) -> None:
-        if self._ended:
+        if self.ended:
             return
         if error is None:
             self._end("ok", "")

@@ -7,6 +7,7 @@ import pytest
 from stator.errors import BadDelta, Erased, NotFound, StatorError
 from stator.model import chain
 from stator.model.commit import Commit, Erase, Gone
+from stator.model.query import Lease
 from stator.model.state import ErasedRecord
 from stator.store.contract.drive import Story
 from stator.store.contract.fixtures import Capabilities, MakeStore, skip_unless_durable
@@ -122,6 +123,19 @@ class TestErasure:
         assert store.find(session, "facts", NEEDLE) is None
         assert fork.fact(NEEDLE, 2).delta[0].id != kept.delta[0].id
         must_verify(fork.log)
+
+    def test_a_fork_forgets_a_key_its_parent_erased_however_late_it_indexes_it(
+        self, story: Story
+    ) -> None:
+        """What the fork dropped a moment ago is indexed without it."""
+        kept = story.fact(NEEDLE, 1)
+        fork = story.fork("fork")
+        fork.add(fork.drafts.forget(NEEDLE))
+        story.erase(kept.seq)
+        fork.drive()
+        story.store.release(Lease(fork.session, fork.drafts.epoch))
+        assert story.store.touches("facts", NEEDLE) == []
+        assert list(story.store.audit()) == []
 
     def test_a_fork_cannot_erase_what_its_parent_wrote(self, story: Story) -> None:
         """It is erased where it was written."""

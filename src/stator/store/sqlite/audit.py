@@ -11,6 +11,7 @@ from itertools import zip_longest
 
 import apsw
 
+from stator.errors import StoreCorrupt
 from stator.model.commit import Commit
 from stator.model.delta import Put
 from stator.model.ids import from_bytes, to_bytes
@@ -51,7 +52,12 @@ def audit(db: apsw.Connection, path: str) -> Iterator[Finding]:
     made = opening.scratch(db.pragma("user_version"))
     try:
         for s, identifier in many(db, SQL["session_ids"]):
-            place = reader.load_place(db, from_bytes(identifier, "session"), with_tail=False)
+            session = from_bytes(identifier, "session")
+            try:
+                place = reader.load_place(db, session, with_tail=False)
+            except StoreCorrupt as error:
+                yield Finding(what=error.what, check="session", session=session, hint=error.hint)
+                continue
             yield from _session(db, made, s, place)
         yield from _indexes(db, made)
         yield from _slots(db)

@@ -155,6 +155,12 @@ def _stretches(connection: apsw.Connection, s: int, record: SessionRecord) -> li
                 f"session {record.id} continues {segment.session}, which is not in this store",
                 session=record.id,
             )
+        if row[5] < segment.upto:
+            raise StoreCorrupt(
+                f"the indexes of session {segment.session} end before the fork {record.id}",
+                hint="the log is intact; make them again with: stator doctor --rebuild",
+                session=segment.session,
+            )
         erased = frozenset(unpack_ledger(row[7]).erased)
         stretches.append(Stretch(row[0], segment.session, segment.after, segment.upto, erased))
     low = stretches[-1].upto if stretches else 0

@@ -32,11 +32,18 @@ def run(
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
     """The answer to one SELECT, or `BadQuery` saying what is not allowed."""
     _prepare(db, seconds)
+    description: list[str] = []
+    cursor = db.cursor()
+
+    def first(running: apsw.Cursor, sql: str, bindings: Any) -> bool:
+        if description:
+            raise BadQuery("one statement at a time", hint="end it without a second one")
+        description.extend(column[0] for column in running.get_description())
+        return True
+
+    cursor.exec_trace = first
     try:
-        cursor = db.execute(query)
-        description = [column[0] for column in cursor.get_description()]
-    except apsw.ExecutionCompleteError:
-        return [], []
+        cursor.execute(query)
     except apsw.Error as error:
         raise _refusal(error) from None
     rows: list[tuple[Any, ...]] = []

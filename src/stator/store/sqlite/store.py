@@ -25,6 +25,7 @@ from stator.errors import (
     IdReused,
     InvalidInput,
     StatorError,
+    StoreCorrupt,
     StoreReadOnly,
     WrongProcess,
 )
@@ -111,12 +112,13 @@ class SqliteStore:
         """Ids of unflushed commits this process knows of, whatever their session."""
         self._idle: list[apsw.Connection] = []
         self._leases: dict[int, Lease] = {}
-        self._writer = Writer(
-            self.path, durability, self._forget_all, self._append_request, self._forget
-        )
+        self._writer = Writer(self, durability)
         first = connection.open_connection(self.path, "read")
         self._idle.append(first)
-        meta: dict[str, Any] = dict(many(first, "SELECT key, value FROM meta"))
+        with connection.translated(self.path):
+            meta: dict[str, Any] = dict(many(first, "SELECT key, value FROM meta"))
+        if not {"store", "blob_key", "epoch"} <= meta.keys():
+            raise StoreCorrupt(f"{self.path}: it does not say what it is", hint="restore a copy")
         self._store_id = str(meta["store"])
         self._blob_key = bytes(meta["blob_key"])
 
@@ -208,7 +210,12 @@ class SqliteStore:
         if self._read_only:
             raise StoreReadOnly("this store was opened for reading", store=self.path)
 
-    def _forget_all(self) -> None:
+    def drop_readers(self) -> None:
+        """Close idle readers: one that maps the files of a lost log keeps SQLite from seeing the new."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def forget_all(self) -> None:
         self._live.clear()
         self._recent.clear()
         self._unflushed = 0
@@ -309,11 +316,19 @@ class SqliteStore:
         return self.path + "-lease"
 
     def acquire(self, session: str, holder: Holder, *, take: bool = False) -> Lease:
-        granted = self._write(lambda db: self._acquire(db, session, holder, take))
+        locked: list[int] = []
+        try:
+            granted = self._write(lambda db: self._acquire(db, session, holder, take, locked))
+        except BaseException:
+            for epoch in locked:  # it was never published, and is the next acquirer's
+                lease.let_go(self._lease_path, epoch)
+            raise
         self._leases[granted.epoch] = granted
         return granted
 
-    def _acquire(self, db: apsw.Connection, session: str, holder: Holder, take: bool) -> Lease:
+    def _acquire(
+        self, db: apsw.Connection, session: str, holder: Holder, take: bool, locked: list[int]
+    ) -> Lease:
         place = reader.load_place(db, session, with_tail=False)
         current = lease.holder(self._lease_path, place.holder, place.epoch)
         if current is not None and current.live and not take:
@@ -327,11 +342,12 @@ class SqliteStore:
         epoch: int = one(db, SQL["next_epoch"])[0]
         # Locked before the epoch is published: nobody can find it unheld.
         lease.hold(self._lease_path, epoch)
+        locked.append(epoch)
         db.execute(
             SQL["session_lease"],
             (epoch, _pack(msgspec.structs.replace(holder, epoch=epoch)), place.s),
         )
-        self._forget(session)
+        self.forget(session)
         return Lease(session, epoch, current if current and current.live else None)
 
     def release(self, lease_: Lease) -> None:
@@ -365,7 +381,7 @@ class SqliteStore:
             self._writer.truncate()
         return commits
 
-    def _append_request(self, db: apsw.Connection, request: Request) -> list[Commit]:
+    def append_request(self, db: apsw.Connection, request: Request) -> list[Commit]:
         live = self._session_live(db, request.session)
         request.check_head(live.hash, live.seq)
         commits = [self._append_one(db, live, draft) for draft in request.drafts]
@@ -405,7 +421,7 @@ class SqliteStore:
         if draft.kind == "erasure":
             self._flush(db, live)
             erasure.erase(db, live.place, draft, sealed.commit.seq, self._digest(place))
-            self._forget(session)
+            self.forget(session)
         return sealed.commit
 
     def _insert(self, db: apsw.Connection, live: Live, commit: Commit, keys: Sequence[str]) -> None:
@@ -484,7 +500,7 @@ class SqliteStore:
         if live is None:
             live = self._open_live(db, session)
         elif live.generation != self._writer.generation and self._changed(db, live):
-            self._forget(session)
+            self.forget(session)
             live = self._open_live(db, session)
         live.generation = self._writer.generation
         return live
@@ -506,7 +522,7 @@ class SqliteStore:
         self._recent.update(place.tail.ids)
         return live
 
-    def _forget(self, session: str) -> None:
+    def forget(self, session: str) -> None:
         live = self._live.pop(session, None)
         if live is not None:
             self._unflushed -= len(live.place.tail)
@@ -554,9 +570,9 @@ class SqliteStore:
             self._flush_session(db, from_bytes(identifier, "session"))
 
     def rebuild(self) -> None:
-        self._forget_all()
+        self.forget_all()
         self._write(self._rebuild)
-        self._forget_all()
+        self.forget_all()
 
     def _rebuild(self, db: apsw.Connection) -> None:
         projection.wipe(db)
@@ -700,7 +716,7 @@ class SqliteStore:
             if len(live.place.tail) >= projection.TAIL_MAX:
                 self._flush(db, live)
         self._flush(db, live)
-        self._forget(first.session)
+        self.forget(first.session)
         return new
 
     def audit(self) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import apsw
 
@@ -77,25 +77,38 @@ def is_barrier(draft: Draft) -> bool:
     return draft.kind in BARRIERS or (draft.kind == "call" and draft.effect == "write")
 
 
-class Writer:
-    """The write connection of one store in one process. `forget` is told to drop everything believed through it."""
+class Owner(Protocol):
+    """The store a writer writes for."""
 
-    def __init__(
-        self,
-        path: str,
-        durability: Durability,
-        forget: Callable[[], None],
-        append: Callable[[apsw.Connection, Request], list[Commit]],
-        undo: Callable[[str], None],
-    ) -> None:
-        self.path = path
+    path: str
+
+    def append_request(self, db: apsw.Connection, request: Request) -> list[Commit]:
+        """Append what a request asks for, inside the open transaction."""
+        ...
+
+    def forget(self, session: str) -> None:
+        """Drop what is believed of a session: its part of a transaction was undone."""
+        ...
+
+    def forget_all(self) -> None:
+        """Drop everything that is believed through the write connection."""
+        ...
+
+    def drop_readers(self) -> None:
+        """Close idle read connections: the files under them are gone."""
+        ...
+
+
+class Writer:
+    """The write connection of one store in one process."""
+
+    def __init__(self, owner: Owner, durability: Durability) -> None:
+        self.path = owner.path
+        self._owner = owner
         self.lock = threading.RLock()
         self.generation = 0
         """Grows whenever another connection has written: what was cached before must be looked at again."""
         self._durability = durability
-        self._forget = forget
-        self._append = append
-        self._undo = undo
         self._queue: deque[Request] = deque()
         self._db: apsw.Connection | None = None
         self._guard: Guard | None = None
@@ -117,7 +130,7 @@ class Writer:
     def close(self) -> None:
         """Forget the connection and everything that was believed through it."""
         db, self._db, self._guard = self._db, None, None
-        self._forget()
+        self._owner.forget_all()
         if db is not None:
             with contextlib.suppress(apsw.Error):
                 db.close()
@@ -146,6 +159,7 @@ class Writer:
                     self._data_version = db.data_version()
                     return result
                 self.close()
+                self._owner.drop_readers()
         raise StoreFailed(
             f"{self.path}: another program keeps removing the write-ahead log",
             hint="something opens the file without SQLite; nothing was acknowledged",
@@ -184,7 +198,7 @@ class Writer:
         if db.in_transaction:
             with contextlib.suppress(apsw.Error):
                 db.execute("ROLLBACK")
-        self._forget()
+        self._owner.forget_all()
         if isinstance(error, (apsw.IOError, apsw.CorruptError, apsw.NotADBError)):
             self.close()
 
@@ -252,15 +266,15 @@ class Writer:
 
     def _append_group(self, db: apsw.Connection, group: list[Request]) -> None:
         if len(group) == 1:
-            group[0].result = self._append(db, group[0])
+            group[0].result = self._owner.append_request(db, group[0])
             return
         for request in group:
             request.error = None
             db.execute("SAVEPOINT request")
             try:
-                request.result = self._append(db, request)
+                request.result = self._owner.append_request(db, request)
             except StatorError as error:
                 db.execute("ROLLBACK TO request")
-                self._undo(request.session)
+                self._owner.forget(request.session)
                 request.error = error
             db.execute("RELEASE request")
