@@ -13,7 +13,7 @@ Human, JSON and HTML renderings all come from the one structure here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import msgspec
 
@@ -348,7 +348,7 @@ def _pair(
     return Item(
         collection=slot[0],
         key=slot[1],
-        change=cast("Change", change),
+        change=change,
         before=a.record if a else None,
         after=b.record if b else None,
         seq=last.seq,

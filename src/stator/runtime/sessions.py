@@ -157,14 +157,14 @@ class Session(SessionView, Marker, Generic[A]):
         if self._left:
             return
         reason = cause(text(reason, "reason"))
-        if self._open_turn is not None and not self._open_turn.ended:
-            self._open_turn._interrupt(f"left: {reason}")
         ended = (Remove("runs", self._run),)
         drafts = [
             self._draft("run_end", status="ok", cause=reason, actor="system", changes=ended),
             self._draft(kind, cause=reason, actor="system"),
         ]
         try:
+            if self._open_turn is not None and not self._open_turn.ended:
+                self._open_turn._interrupt(f"left: {reason}")
             self._append(drafts)
         finally:
             self._left = True
