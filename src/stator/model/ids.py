@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from hashlib import sha256
 from typing import Literal
 
@@ -70,6 +71,7 @@ def suffix_of(text: str, kind: Kind) -> str | None:
     return digits if _SUFFIX.match(digits) else None
 
 
+@lru_cache(maxsize=1024)
 def run_id(session: str, epoch: int) -> str:
     """The id of a driver's hold: one session, one epoch, one run. Derived, so no commit need store it."""
     return PREFIXES["run"] + sha256(f"stator.run/1:{session}:{epoch}".encode()).hexdigest()[:32]

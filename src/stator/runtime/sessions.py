@@ -74,7 +74,7 @@ class Session(SessionView, Marker, Generic[A]):
     def _append(self, drafts: Sequence[Draft]) -> list[Commit]:
         if self._left:
             raise WrongState(f"session {self._id} was left", hint="open it again", session=self._id)
-        return self._store.append(self._id, drafts)
+        return self._store.append(self._id, drafts, fresh=True)
 
     def _submit(self, draft: Draft) -> str:
         return self._append([draft])[0].id

@@ -234,6 +234,7 @@ class MemoryStore:
         *,
         if_head: str | None = None,
         barrier: bool = False,
+        fresh: bool = False,
     ) -> list[Commit]:
         with self._lock:
             self._check()

@@ -95,6 +95,7 @@ class Store(Protocol):
         *,
         if_head: str | None = None,
         barrier: bool = False,
+        fresh: bool = False,
     ) -> list[Commit]:
         """Append all drafts or none, in order, durably: acknowledged means on disk.
 
@@ -102,7 +103,8 @@ class Store(Protocol):
         the same and `IdReused` if not; one whose (kind, origin, attempt) is there is answered with
         that one. `if_head` is compare-and-set on the head's hash (`HeadMoved`). The lease is
         checked inside the transaction (`LeaseLost`), and so is the lifecycle (`WrongState`).
-        `barrier` asks a store in `barrier` mode for a durable commit now.
+        `barrier` asks a store in `barrier` mode for a durable commit now. `fresh` promises that
+        these ids were just made and never sent before, so that nobody need look for them.
         """
         ...
 

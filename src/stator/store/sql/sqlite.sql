@@ -112,8 +112,10 @@ INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET valu
 UPDATE meta SET value = value + 1 WHERE key = 'epoch' RETURNING value;
 
 -- name: commit_slot
--- A slot of the index of commit ids, and the id of the commit it points to.
-SELECT commit_ix.k, log.id FROM commit_ix LEFT JOIN log ON log.k = commit_ix.k WHERE slot = ?;
+SELECT k FROM commit_ix WHERE slot = ?;
+
+-- name: log_id
+SELECT id FROM log WHERE k = ?;
 
 -- name: commit_taken
 SELECT slot, k FROM commit_ix WHERE slot BETWEEN ? AND ?;

@@ -314,7 +314,7 @@ def find_commit(connection: apsw.Connection, identifier: bytes) -> int | None:
     """The key of the commit with that id, among those flushed."""
     slot = commit_slot(identifier)
     while (row := one(connection, SQL["commit_slot"], (slot,))) is not None:
-        if row[1] == identifier:
+        if one(connection, SQL["log_id"], row) == (identifier,):
             return int(row[0])
         slot += 1
     return None

@@ -372,11 +372,12 @@ class SqliteStore:
         *,
         if_head: str | None = None,
         barrier: bool = False,
+        fresh: bool = False,
     ) -> list[Commit]:
         self._check_writable()
         if not drafts:
             return []
-        commits = self._writer.append(Request(session, drafts, if_head, barrier))
+        commits = self._writer.append(Request(session, drafts, if_head, barrier, fresh))
         if any(draft.kind == "erasure" for draft in drafts):
             self._writer.truncate()
         return commits
@@ -384,7 +385,7 @@ class SqliteStore:
     def append_request(self, db: apsw.Connection, request: Request) -> list[Commit]:
         live = self._session_live(db, request.session)
         request.check_head(live.hash, live.seq)
-        commits = [self._append_one(db, live, draft) for draft in request.drafts]
+        commits = [self._append_one(db, live, draft, request.fresh) for draft in request.drafts]
         if len(live.place.tail) >= projection.TAIL_MAX:
             self._flush(db, live)
         elif self._unflushed >= TAILS_MAX:
@@ -392,7 +393,9 @@ class SqliteStore:
                 self._flush(db, other)
         return commits
 
-    def _append_one(self, db: apsw.Connection, live: Live, draft: Draft) -> Commit:
+    def _append_one(
+        self, db: apsw.Connection, live: Live, draft: Draft, fresh: bool = False
+    ) -> Commit:
         """Seal one draft and write its row; the caller's transaction makes it durable."""
         place = live.place
         session = place.record.id
@@ -400,9 +403,10 @@ class SqliteStore:
             raise InvalidInput(f"draft {draft.id} is for another session", session=draft.session)
         if draft.origin is not None:
             draft = scrub(draft, live.redactor)  # what is compared below is what was recorded
-        there = self._already(db, live, draft)
-        if there is not None:
-            return there
+        if not fresh or draft.origin is not None:
+            there = self._already(db, live, draft)
+            if there is not None:
+                return there
         if draft.kind in ("open", "fork"):
             if not live.unborn:
                 raise InvalidInput(f"session {session} has begun already", path="$.kind")

@@ -49,15 +49,21 @@ BARRIERS = frozenset(
 class Request:
     """One thread's append, from the queue to its answer."""
 
-    __slots__ = ("barrier", "done", "drafts", "error", "if_head", "result", "session")
+    __slots__ = ("barrier", "done", "drafts", "error", "fresh", "if_head", "result", "session")
 
     def __init__(
-        self, session: str, drafts: Sequence[Draft], if_head: str | None, barrier: bool
+        self,
+        session: str,
+        drafts: Sequence[Draft],
+        if_head: str | None,
+        barrier: bool,
+        fresh: bool,
     ) -> None:
         self.session = session
         self.drafts = drafts
         self.if_head = if_head
         self.barrier = barrier or any(map(is_barrier, drafts))
+        self.fresh = fresh
         self.done = False
         self.error: BaseException | None = None
         self.result: list[Commit] = []
@@ -265,6 +271,13 @@ class Writer:
             raise
 
     def _append_group(self, db: apsw.Connection, group: list[Request]) -> None:
+        try:
+            self._append_each(db, group)
+        finally:
+            for request in group:
+                request.fresh = False  # should this run again, the ids may be there already
+
+    def _append_each(self, db: apsw.Connection, group: list[Request]) -> None:
         if len(group) == 1:
             group[0].result = self._owner.append_request(db, group[0])
             return
