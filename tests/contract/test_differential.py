@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
@@ -185,6 +185,10 @@ class Stores(RuleBasedStateMachine):
                 answers.append(type(error))
         assert answers[1] == answers[0], difference(*answers)
         return None if isinstance(answers[0], type) else answers[0]
+
+    def ask(self, method: str, *args: Any, **options: Any) -> Any:
+        """The same question to both."""
+        return self.both(lambda store: getattr(store, method)(*args, **options))
 
     def append(self, session: str, *drafts: Draft) -> Draft:
         self.both(lambda store: store.append(session, drafts))
@@ -359,7 +363,7 @@ class Stores(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         for lease in self.leases.values():
-            self.both(lambda store, lease=lease: store.release(lease))
+            self.ask("release", lease)
         self.sqlite.close()
         self.sqlite = self.open_sqlite()
 
@@ -404,40 +408,33 @@ class Stores(RuleBasedStateMachine):
     def look(self, session: str, at: int, limit: int | None) -> None:
         seq = at % (self.length(session) + 2)
         for name in COLLECTIONS:
-            self.both(lambda s, name=name: s.entries(session, name, at=seq, limit=limit))
+            self.ask("entries", session, name, at=seq, limit=limit)
 
-    @rule(session=sessions, after=positions, upto=positions, newest=st.booleans(), n=st.just(3))
-    def page(self, session: str, after: int, upto: int, newest: bool, n: int) -> None:
+    @rule(session=sessions, after=positions, upto=positions, newest=st.booleans())
+    def page(self, session: str, after: int, upto: int, newest: bool) -> None:
         size = self.length(session) + 2
         a, b = after % size, upto % size
-        for limit in (n, 1000):
-            self.both(
-                lambda s, limit=limit: s.commits(
-                    session, after=a, upto=b, newest_first=newest, limit=limit
-                )
-            )
-            self.both(
-                lambda s, limit=limit: s.turns(
-                    session, after=a % 4, upto=b % 5, newest_first=newest, limit=limit
-                )
-            )
-        self.both(lambda s: s.versions(session, after=a, upto=b))
-        self.both(lambda s: s.versions(session, after=a, upto=b, collections=["files", "calls"]))
+        for limit in (3, 1000):
+            options = {"newest_first": newest, "limit": limit}
+            self.ask("commits", session, after=a, upto=b, **options)
+            self.ask("turns", session, after=a % 4, upto=b % 5, **options)
+        self.ask("versions", session, after=a, upto=b)
+        self.ask("versions", session, after=a, upto=b, collections=["files", "calls"])
 
     @rule(session=sessions, at=positions, key=names, path=paths)
     def seek(self, session: str, at: int, key: str, path: str) -> None:
         seq = at % (self.length(session) + 2)
         for collection, wanted in (("facts", key), ("files", path), ("tools", "sh")):
-            self.both(lambda s, c=collection, w=wanted: s.find(session, c, w, at=seq))
-            self.both(lambda s, c=collection, w=wanted: s.find(session, c, w))
+            self.ask("find", session, collection, wanted, at=seq)
+            self.ask("find", session, collection, wanted)
         for collection, wanted in (("facts", key), ("files", path)):
-            if not wanted.startswith("#"):
-                self.both(lambda s, c=collection, w=wanted: s.touches(c, w, session=session))
-                self.both(lambda s, c=collection, w=wanted: s.touches(c, w, limit=3))
-                self.both(lambda s, c=collection, w=wanted: s.touches(c, w, project="p"))
+            if not wanted.startswith("#"):  # such keys are not indexed
+                self.ask("touches", collection, wanted, session=session)
+                self.ask("touches", collection, wanted, limit=3)
+                self.ask("touches", collection, wanted, project="p")
         commit = self.memory.commits(session)[seq % self.length(session)]
-        self.both(lambda s: s.locate(commit.hash[:10]))
-        self.both(lambda s: s.locate(commit.id[-10:], session))
+        self.ask("locate", commit.hash[:10])
+        self.ask("locate", commit.id[-10:], session)
 
     @rule(
         session=st.none() | sessions,
@@ -460,7 +457,7 @@ class Stores(RuleBasedStateMachine):
     def heads_agree(self) -> None:
         if hasattr(self, "memory"):
             for session in self.all_sessions():
-                self.both(lambda store, session=session: store.head(session))
+                self.ask("head", session)
 
     def all_sessions(self) -> Sequence[str]:
         return [row.id for row in self.memory.sessions(SessionQuery()).rows]
@@ -474,19 +471,19 @@ class Stores(RuleBasedStateMachine):
             self.sqlite.rebuild()
 
     def check_session(self, session: str) -> None:
-        log = self.both(lambda store: store.commits(session))
+        log = self.ask("commits", session)
         prev = chain.GENESIS
         for n, commit in enumerate(log):
             assert chain.check(commit, prev, n + 1) is None
             prev = commit.hash
-        self.both(lambda store: store.session(session))
-        self.both(lambda store: store.counts(session))
-        self.both(lambda store: store.turns(session))
+        self.ask("session", session)
+        self.ask("counts", session)
+        self.ask("turns", session)
         self.both(lambda store: store.calls(CallQuery(session=session)).rows)
-        self.both(lambda store: store.versions(session, after=0, upto=len(log)))
+        self.ask("versions", session, after=0, upto=len(log))
         for name in COLLECTIONS:
             for at in {None, len(log) // 3, 2 * len(log) // 3}:
-                self.both(lambda s, name=name, at=at: s.entries(session, name, at=at))
+                self.ask("entries", session, name, at=at)
 
 
 def difference(right: Any, found: Any) -> str:
@@ -510,11 +507,16 @@ def pages(ask: Callable[[Any], Any]) -> list[Any]:
     return rows
 
 
+EXAMPLES = int(os.environ.get("STATOR_EXAMPLES", "0"))
+"""Set: a random campaign of that many stories, shrunk. Else: the same few stories in every run."""
+
 TestStores = Stores.TestCase
 TestStores.settings = settings(
-    max_examples=int(os.environ.get("STATOR_EXAMPLES", 25)),
+    max_examples=EXAMPLES or 25,
     stateful_step_count=30,
     deadline=None,
+    derandomize=not EXAMPLES,
+    phases=tuple(Phase) if EXAMPLES else (Phase.generate,),
     report_multiple_bugs=False,
     suppress_health_check=list(HealthCheck),
 )

@@ -101,10 +101,17 @@ def test_verify_finds_every_flipped_bit_that_changes_an_answer(small, tmp_path, 
 
 
 @pytest.mark.slow
-def test_verify_finds_ten_thousand_flipped_bits(small, tmp_path, capsys):
-    total = flips(small, tmp_path, 10_000, 88)
+@pytest.mark.parametrize("part", range(4))
+def test_verify_finds_ten_thousand_flipped_bits(small, tmp_path, capsys, part):
+    total = flips(small, tmp_path, 2_500, 88 + part)
     with capsys.disabled():
         print(f"\nbit flips: {total}")
+
+
+def test_a_missing_key_of_the_meta_table_is_an_error_of_ours(copy):
+    tamper(copy, "DELETE FROM meta WHERE key = 'blob_key'")
+    with pytest.raises(StoreError):
+        connect(copy, project="test")
 
 
 def test_a_damaged_meta_table_is_an_error_of_ours(copy):

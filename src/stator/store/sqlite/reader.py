@@ -728,8 +728,10 @@ def _key_put_with(
     """The key of a record that was put and dropped by one commit; `was` tells nothing of that put."""
     seq, n, _, was, _, identifier, _, _ = drop
     number = COLLECTIONS[name].number
+    if not was:
+        return _key_in_log(connection, stretch, name, identifier, seq)
     if number in (CALLS, TOOLS):
-        return _key_in_log(connection, stretch, name, identifier, seq) if not was else None
+        return None
     row = one(connection, SQL["rec_put_with"], (stretch.s, number, seq, pack_id(identifier), n))
     return None if row is None else _entry(connection, stretch, name, from_sql(row)).key
 

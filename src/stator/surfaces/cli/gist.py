@@ -247,7 +247,9 @@ def _turn_end(commit: Commit) -> Line:
     found = value_of(commit, "input")
     git = found.get("git") if isinstance(found, Mapping) else None
     if isinstance(git, Mapping):
-        where = f"{git.get('branch') or 'detached'}@{str(git.get('head', ''))[:8]}"
+        head = str(git.get("head", ""))
+        at = " (no commits yet)" if head.startswith("(") else f"@{head[:8]}"
+        where = f"{git.get('branch') or 'detached'}{at}"
         line.add(f" · git {where}{', not all committed' if git.get('dirty') else ''}", "dim")
     return line
 

@@ -143,6 +143,9 @@ def _plain(ask: Asking, findings: list[Finding], counted: dict[str, int]) -> dic
         "ok": not findings,
         "sessions": len(counted),
         "commits": sum(counted.values()),
+        "heads": {session: ask.store.port.head(session).hash for session in counted}
+        if not findings
+        else {},
         "findings": [plain(finding) for finding in findings],
     }
 
