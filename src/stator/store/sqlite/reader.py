@@ -566,7 +566,10 @@ def _between_flushes(
     versions: list[Version] = []
     for (seq,) in rows:
         commit = read_one(connection, stretch, seq, load=False)
-        versions.append((seq, 0, 1, 0, commit.turn, commit.delta[0].id, None, None))
+        identifier = commit.delta[0].id
+        # A call that has a row was more than put and dropped: its rows tell how it stood.
+        if one(connection, SQL["rec_at"], (stretch.s, CALLS, seq, pack_id(identifier))) is None:
+            versions.append((seq, 0, 1, 0, commit.turn, identifier, None, None))
     return versions
 
 
