@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import sys
 
+from hypothesis import settings
+
 PRODUCT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "src", "stator")
 GUARDED = (".db", ".db-wal", ".db-shm", ".db-journal")
 
@@ -30,3 +32,9 @@ def forbid_stray_opens(event, arguments):
 
 
 sys.addaudithook(forbid_stray_opens)
+
+
+# The same examples every time, so that a red run is red for its author too; a campaign explores.
+settings.register_profile("fixed", derandomize=True, deadline=None)
+settings.register_profile("explore", deadline=None, max_examples=1000)
+settings.load_profile(os.environ.get("STATOR_HYPOTHESIS", "fixed"))

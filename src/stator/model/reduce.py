@@ -70,11 +70,17 @@ class Made:
         return None if entry is None else (entry.id, entry.seq, entry.record)
 
     def put(
-        self, collection: str, record: Record, key: str | None = None, *, fresh: bool = False
+        self,
+        collection: str,
+        record: Record,
+        key: str | None = None,
+        *,
+        fresh: bool = False,
+        keyless: bool = False,
     ) -> str:
         """Let the record stand under its key, as a new id or as the id that stands there.
 
-        `fresh`: nothing can stand there, so nobody need look.
+        `fresh`: nothing can stand there, so nobody need look. `keyless`: it has no natural key.
         """
         if key is None:
             key = key_of(COLLECTIONS[collection], record, "")
@@ -83,10 +89,10 @@ class Made:
                 f"a {collection} key has at most {KEY_MAX} characters, got {len(key)}",
                 path=f"$.{collection}",
             )
-        standing = None if fresh or key == KEYLESS else self.find(collection, key)
+        standing = None if fresh or keyless else self.find(collection, key)
         identifier, was = standing[:2] if standing else (self._mint(), 0)
-        if key == KEYLESS:
-            key += identifier
+        if keyless:
+            key = KEYLESS + identifier
         self._add(Put(collection, identifier, record, was), key)
         self._touched[collection, key] = (identifier, was, record)
         return identifier
@@ -211,11 +217,11 @@ def _decision(record: Record, made: Made) -> None:
     decision = cast("DecisionRecord", record)
     if decision.supersedes and not decision.topic:
         made.drop("decisions", KEYLESS + decision.supersedes)
-        made.put("decisions", decision, KEYLESS)
+        made.put("decisions", decision, keyless=True)
         return
     standing = made.find("decisions", decision.topic) if decision.topic else None
     if standing is None:
-        made.put("decisions", decision, decision.topic or KEYLESS)
+        made.put("decisions", decision, decision.topic, keyless=not decision.topic)
         return
     old = made.drop("decisions", decision.topic)
     made.put("decisions", msgspec.structs.replace(decision, supersedes=old), decision.topic)

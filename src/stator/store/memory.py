@@ -86,6 +86,7 @@ class MemoryStore:
         self._redact = redact
         self._clock = clock
         self._salts = salts
+        self._secret = secrets.token_bytes(16)
         self._lock = threading.RLock()
         self._closed = False
         self._id = secrets.token_hex(16)
@@ -242,7 +243,8 @@ class MemoryStore:
                 return []
             kept = self._find(session)
             head = kept.commits[-1].hash
-            if if_head is not None and if_head != head:
+            landed = any(commit.id == drafts[0].id for commit in kept.commits)
+            if if_head is not None and if_head != head and not landed:
                 raise HeadMoved(f"session {session} is at {head[:12]}", head=head, session=session)
             before = kept.record, list(kept.commits)
             try:
@@ -311,9 +313,11 @@ class MemoryStore:
             return None
         first = log[0]
         if isinstance(first, Draft):
-            return Redactor(bytes.fromhex(first.key))
-        erased = not isinstance(first.content.get("key"), bytes)
-        return Redactor(bytes.fromhex("00" if erased else first.value("key")))
+            key = first.key
+        else:
+            erased = not isinstance(first.content.get("key"), bytes)
+            key = "" if erased else first.value("key")
+        return Redactor(bytes.fromhex(key) or self._secret)
 
     def _erase(self, kept: _Kept, change: Erase, by: int) -> None:
         for seq, names in self._targets(kept, change).items():
@@ -445,6 +449,8 @@ class MemoryStore:
         self, session: str, collection: str, *, at: int | None = None, limit: int | None = None
     ) -> list[Entry]:
         _check_collection(collection)
+        if limit is not None:
+            check_limit(limit)
         with self._lock:
             return _View(self._log(self._find(session), at)).all(collection)[:limit]
 

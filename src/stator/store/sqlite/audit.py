@@ -129,7 +129,7 @@ def _session(db: apsw.Connection, made: apsw.Connection, s: int, place: Place) -
                 "INSERT INTO log VALUES (?, ?, x'', x'', x'')",
                 [(reader.key(s, item.seq), item.id) for item in done.commits],
             )
-            ledger = flush(made, s, s << SEQ_BITS, done, ledger, place.low)
+            ledger = flush(made, s, done, ledger, place.low, place.lineage)
     session = place.record.id
     if counts(ledger) != counts(place.ledger) or ledger.erased != place.ledger.erased:
         yield Finding(

@@ -39,6 +39,8 @@ SILENT = "-"
 """The status of a turn in a stretch of log that neither begins nor ends it."""
 ERASED = b'{"type":"erased"'
 """How the body of an erased record begins."""
+Lineage = Sequence[tuple[int, int]]
+"""(ordinal, upto) of the stretches a session's log continues, oldest first."""
 KeyOf = Callable[[str, str, int], str]
 """(collection, id, was) → the key that id had at that seq."""
 
@@ -275,12 +277,13 @@ def counts(ledger: Ledger) -> Counts:
 
 
 def flush(
-    connection: apsw.Connection, s: int, base: int, tail: Tail, ledger: Ledger, low: int
+    connection: apsw.Connection, s: int, tail: Tail, ledger: Ledger, low: int, lineage: Lineage
 ) -> Ledger:
     """Write a tail into the projections; the ledger to keep. Runs inside the caller's transaction.
 
-    `base` is `s << 40`; `low` the seq at which the session's own log begins (its fork point, or 0).
+    `low` is the seq at which the session's own log begins (its fork point, or 0).
     """
+    base = s << SEQ_BITS
     write = connection.executemany
     items = tail.commits
     _flush_ids(connection, base, tail)
@@ -295,7 +298,7 @@ def flush(
     write(SQL["turn_put"], [(s, *turn) for turn in tail.turns()])
     versions = kept(each for item in items for each in item.versions)
     write(SQL["rec_insert"], [to_sql(s, number, version) for number, version in versions])
-    _flush_calls(connection, s, low, tail)
+    _flush_calls(connection, s, low, lineage, tail)
     ledger = tail.counted(ledger, low)
     snaps = _flush_snaps(connection, s, low, items[-1].seq, versions, dict(ledger.snaps))
     ledger = msgspec.structs.replace(ledger, snaps=snaps)
@@ -345,7 +348,9 @@ def _slot(connection: apsw.Connection, taken: dict[int, int], slot: int, high: i
     return taken.get(slot)
 
 
-def _flush_calls(connection: apsw.Connection, s: int, low: int, tail: Tail) -> None:
+def _flush_calls(
+    connection: apsw.Connection, s: int, low: int, lineage: Lineage, tail: Tail
+) -> None:
     """Write intents with their outcomes, and outcomes of calls begun before the tail.
 
     The outcome of an inherited call is a row of this session under the seq of its intent, which
@@ -372,7 +377,7 @@ def _flush_calls(connection: apsw.Connection, s: int, low: int, tail: Tail) -> N
         ],
     )
     for call, item in outcomes.items():
-        intent = _intent(connection, s, low, call, item.seq)
+        intent = _intent(connection, s, low, lineage, call, item.seq)
         if intent is not None:
             connection.execute(SQL["call_insert"], (s, *intent))
             connection.execute(
@@ -380,7 +385,9 @@ def _flush_calls(connection: apsw.Connection, s: int, low: int, tail: Tail) -> N
             )
 
 
-def _intent(connection: apsw.Connection, s: int, low: int, call: str, before: int) -> Any:
+def _intent(
+    connection: apsw.Connection, s: int, low: int, lineage: Lineage, call: str, before: int
+) -> Any:
     """The row, without its session, of a call's latest attempt before a seq, here or in the lineage."""
     digits = to_bytes(call)
     first = find_commit(connection, digits)
@@ -388,7 +395,11 @@ def _intent(connection: apsw.Connection, s: int, low: int, call: str, before: in
     mine = one(connection, SQL["call_latest"], (s, digits, min(seq, low), before))
     if mine is not None or owner == s:
         return mine
-    return one(connection, SQL["call_latest"], (owner, digits, seq - 1, low))
+    for other, upto in reversed(lineage):
+        found = one(connection, SQL["call_latest"], (other, digits, seq - 1, upto))
+        if found is not None:
+            return found
+    return None
 
 
 SEQ_BITS = 40

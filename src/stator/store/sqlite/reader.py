@@ -99,6 +99,11 @@ class Place(msgspec.Struct):
         """The seq before the session's own first commit."""
         return self.stretches[-1].after
 
+    @property
+    def lineage(self) -> list[tuple[int, int]]:
+        """(ordinal, upto) of the stretches the session's log continues, oldest first."""
+        return [(stretch.s, stretch.upto) for stretch in self.stretches[:-1]]
+
     def has_erased(self, number: int) -> bool:
         """Whether some record of a collection was erased, here or in the lineage."""
         return number in self.ledger.erased or any(number in s.erased for s in self.stretches)

@@ -384,8 +384,12 @@ class SqliteStore:
 
     def append_request(self, db: apsw.Connection, request: Request) -> list[Commit]:
         live = self._session_live(db, request.session)
-        request.check_head(live.hash, live.seq)
-        commits = [self._append_one(db, live, draft, request.fresh) for draft in request.drafts]
+        if request.fresh or self._already(db, live, request.drafts[0]) is None:
+            request.check_head(live.hash, live.seq)
+        commits = []
+        for draft in request.drafts:
+            live = self._session_live(db, request.session)  # an erasure may have dropped it
+            commits.append(self._append_one(db, live, draft, request.fresh))
         if len(live.place.tail) >= projection.TAIL_MAX:
             self._flush(db, live)
         elif self._unflushed >= TAILS_MAX:
@@ -425,7 +429,7 @@ class SqliteStore:
         if draft.kind == "erasure":
             self._flush(db, live)
             erasure.erase(db, live.place, draft, sealed.commit.seq, self._digest(place))
-            self.forget(session)
+            self.forget_all()
         return sealed.commit
 
     def _insert(self, db: apsw.Connection, live: Live, commit: Commit, keys: Sequence[str]) -> None:
@@ -536,12 +540,16 @@ class SqliteStore:
         """The session's redactor: its key is content of the first commit of its oldest ancestor."""
         if not self._redact:
             return None
+        key = ""
         if first is not None and first.kind == "open":
-            return _redactor(first.key)
-        oldest = reader.read_one(db, place.stretches[0], 1)
-        return _redactor(
-            oldest.value("key") if isinstance(oldest.content.get("key"), bytes) else "00"
-        )
+            key = first.key
+        else:
+            oldest = reader.read_one(db, place.stretches[0], 1)
+            if isinstance(oldest.content.get("key"), bytes):
+                key = oldest.value("key")
+        # Without a key of its own (or after it was erased), one that the store alone knows.
+        first_id = place.stretches[0].session
+        return _redactor(key or hmac.digest(self._blob_key, first_id.encode(), "sha256").hex())
 
     def _digest(self, place: Place) -> Callable[[bytes], bytes]:
         """Blobs are addressed by a digest keyed per store and tenant: equality across tenants does not show."""
@@ -555,8 +563,9 @@ class SqliteStore:
         if not len(place.tail):
             return
         self._unflushed -= len(place.tail)
-        base = place.s << projection.SEQ_BITS
-        place.ledger = projection.flush(db, place.s, base, place.tail, place.ledger, place.low)
+        place.ledger = projection.flush(
+            db, place.s, place.tail, place.ledger, place.low, place.lineage
+        )
         place.flushed = live.seq
         place.dirty = False
         self._recent.difference_update(place.tail.ids)
@@ -586,9 +595,7 @@ class SqliteStore:
             db.execute(SQL["session_reset"], (place.low, b"", s))
             place.flushed, place.ledger = place.low, Ledger()
             for tail in reader.tails(db, place):
-                place.ledger = projection.flush(
-                    db, s, s << projection.SEQ_BITS, tail, place.ledger, place.low
-                )
+                place.ledger = projection.flush(db, s, tail, place.ledger, place.low, place.lineage)
         self._unflushed = 0
 
     # -- reading ----------------------------------------------------------------------------------
@@ -641,6 +648,8 @@ class SqliteStore:
     def entries(
         self, session: str, collection: str, *, at: int | None = None, limit: int | None = None
     ) -> list[Entry]:
+        if limit is not None:
+            check_limit(limit)
         return self._read(
             session, lambda db, place: reader.read_entries(db, place, collection, at, limit)
         )
