@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,11 @@ class Stator(Peer):
         with self._drive(session).turn(made["user"]) as t:
             for call in made["tools"]:
                 output = call["output"]
-                tool = Tool(lambda *, _out=output, **_: _out, call["name"], EFFECTS.get(call["name"], "write"))  # type: ignore[arg-type, misc]
+                tool = Tool(
+                    lambda *, _out=output, **_: _out,
+                    call["name"],
+                    EFFECTS.get(call["name"], "write"),
+                )  # type: ignore[arg-type, misc]
                 t.call(tool, **json.loads(call["input"]))
             with t.batch():
                 for path, file in made["delta"]["files"].items():
