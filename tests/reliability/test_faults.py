@@ -200,7 +200,8 @@ def inject(path, session: str, call: str, fault: str, when: str) -> list[str]:
     return run(path, session, 4, *prefix)
 
 
-CODES = {StoreFailed.code, StoreFull.code, "E_NOT_A_STORE", "E_CORRUPT"}
+CODES = {StoreFailed.code, StoreFull.code, "E_NOT_A_STORE", "E_CORRUPT", "E_READ_ONLY"}
+"""The last because SQLite opens for reading what it cannot open for writing, whatever the reason."""
 
 
 def hurt(path, session: str, call: str, fault: str, when: str) -> str:

@@ -167,6 +167,8 @@ def check(commit: Commit, prev: str, seq: int) -> str | None:
         return f"prev is {commit.prev[:12]}, but the commit before it is {prev[:12]}"
     if rehash(commit) != commit.hash:
         return "content or structure does not match its hash"
+    if commit.salt and all(isinstance(item, Gone) for item in commit.content.values()):
+        return "a salt that no content needs"
     return None
 
 

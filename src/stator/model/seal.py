@@ -62,7 +62,9 @@ def seal(draft: Draft, place: Place, view: View, redactor: Redactor | None, salt
     draft = scrub(draft, redactor, encoded)
     delta, keys = reduce(draft, view)
     content = encode_content(draft, redactor)
-    salt = salts(SALT_BYTES)
+    # Without content there is nothing to salt, and a salt that no hash covers could be changed unseen.
+    salted = bool(content) or any(isinstance(op, Put) for op in delta)
+    salt = salts(SALT_BYTES) if salted else b""
     committed = {name: commitment(item_salt(salt, name), data) for name, data in content.items()}
     ops: list[list[Any]] = []
     for n, op in enumerate(delta):
