@@ -62,9 +62,9 @@ def seal(draft: Draft, place: Place, view: View, redactor: Redactor | None, salt
     draft = scrub(draft, redactor, encoded)
     delta, keys = reduce(draft, view)
     content = encode_content(draft, redactor)
-    # Without content there is nothing to salt, and a salt that no hash covers could be changed unseen.
-    salted = bool(content) or any(isinstance(op, Put) for op in delta)
-    salt = salts(SALT_BYTES) if salted else b""
+    salt = salts(SALT_BYTES)
+    if not content and not any(isinstance(op, Put) for op in delta):
+        salt = b""  # no hash would cover it, so it could be changed unseen
     committed = {name: commitment(item_salt(salt, name), data) for name, data in content.items()}
     ops: list[list[Any]] = []
     for n, op in enumerate(delta):

@@ -276,7 +276,10 @@ def _delta(envelope: Envelope, content: dict[str, Item], tail: str) -> Delta:
     delta: Delta = []
     for n, (number, short, was) in enumerate(envelope.ops):
         identifier = tail + short[1:] if short.startswith(TAIL) else short
-        collection = NUMBERED[abs(number)].name
+        known = NUMBERED.get(abs(number))
+        if known is None:
+            raise StoreCorrupt(f"no collection {number}", hint="a newer release may read it")
+        collection = known.name
         if number < 0:
             delta.append(Drop(collection, identifier, was))
             continue

@@ -475,8 +475,10 @@ def read_turns(
 def _ended(connection: apsw.Connection, stretch: Stretch, first: int, last: int) -> str:
     """How a turn that goes on beyond a fork point had ended there."""
     part = msgspec.structs.replace(stretch, after=first - 1, upto=last)
-    ends = [c for c in read_stretch(connection, part, load=False) if c.kind == "turn_end"]
-    return (ends[-1].status or SILENT) if ends else ""
+    marks = [c for c in read_stretch(connection, part, load=False) if c.kind.startswith("turn")]
+    if not marks:
+        return SILENT  # it began before this stretch, which says nothing of its end
+    return (marks[-1].status or SILENT) if marks[-1].kind == "turn_end" else ""
 
 
 def _last_turn(connection: apsw.Connection, place: Place) -> int:

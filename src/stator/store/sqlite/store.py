@@ -384,8 +384,12 @@ class SqliteStore:
 
     def append_request(self, db: apsw.Connection, request: Request) -> list[Commit]:
         live = self._session_live(db, request.session)
-        if request.fresh or self._already(db, live, request.drafts[0]) is None:
-            request.check_head(live.hash, live.seq)
+        if request.if_head is not None:
+            first = scrub(request.drafts[0], live.redactor)
+            if (
+                self._already(db, live, first) is None
+            ):  # else it landed, and is only asked for again
+                request.check_head(live.hash, live.seq)
         commits = []
         for draft in request.drafts:
             live = self._session_live(db, request.session)  # an erasure may have dropped it
