@@ -13,7 +13,11 @@ import apsw
 
 from stator.model.ids import to_bytes
 from stator.model.query import Page, SessionQuery, SessionRow
-from stator.store.sqlite import lease, reader
+from stator.store.sqlite import (
+    lease,
+    reader,
+    turns,
+)
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import SEQ_MASK, SQL
 from stator.store.sqlite.reader import Place
@@ -72,13 +76,13 @@ def _last_at(db: apsw.Connection, s: int, flushed: int, updated: int) -> int:
 
 def row_of(db: apsw.Connection, path: str, place: Place) -> SessionRow:
     """A session as listings show it."""
-    turns = reader.read_turns(db, place, after=0, upto=None, newest_first=True, limit=1)
+    newest = turns.read_turns(db, place, after=0, upto=None, newest_first=True, limit=1)
     return SessionRow(
         record=place.record,
         epoch=place.epoch,
         head=reader.last_seq(db, place.stretches[-1]),
         holder=lease.holder(path, place.holder, place.epoch),
-        turns=turns[0].turn if turns else 0,
+        turns=newest[0].turn if newest else 0,
         updated=place.tail.commits[-1].at if place.tail.commits else place.updated,
     )
 

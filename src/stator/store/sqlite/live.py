@@ -14,7 +14,10 @@ from stator.model.commit import Commit
 from stator.model.delta import Put
 from stator.model.redact import Redactor
 from stator.model.state import Entry, SessionRecord
-from stator.store.sqlite import reader
+from stator.store.sqlite import (
+    reader,
+    turns,
+)
 from stator.store.sqlite.projection import tailed
 from stator.store.sqlite.reader import Place
 
@@ -38,7 +41,7 @@ class Live:
         self.place = place
         self.redactor = redactor
         self.unborn = unborn
-        head = (reader.base_head if unborn else reader.read_head)(connection, place)
+        head = (turns.base_head if unborn else turns.read_head)(connection, place)
         self.seq, self.hash = head.seq, head.hash
         self.turn, self.turn_open = head.turn, head.turn_open
         self.generation = 0

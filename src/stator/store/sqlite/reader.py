@@ -13,24 +13,15 @@ from typing import Any
 import apsw
 import msgspec
 
-from stator.errors import BadQuery, BrokenChain, InvalidInput, NotFound, StoreCorrupt
+from stator.errors import BadQuery, NotFound, StoreCorrupt
 from stator.model.chain import GENESIS, put_item
 from stator.model.commit import Commit
 from stator.model.delta import Drop, Op, Put
 from stator.model.delta import Version as LogVersion
 from stator.model.ids import from_bytes, is_id, to_bytes
-from stator.model.query import (
-    CallQuery,
-    CallRow,
-    Head,
-    Page,
-    Touch,
-    TurnRow,
-)
 from stator.model.state import (
     COLLECTIONS,
     KEYLESS,
-    CallRecord,
     Entry,
     Record,
     SessionRecord,
@@ -42,11 +33,9 @@ from stator.store.sqlite.projection import (
     READ_FROM_LOG,
     SEQ_BITS,
     SEQ_MASK,
-    SILENT,
     SQL,
     Ledger,
     Tail,
-    Tailed,
     each_tail,
     keys_of,
     replayed,
@@ -60,7 +49,6 @@ from stator.store.sqlite.versions import (
     from_sql,
     key_hash,
     pack_id,
-    unpack_id,
 )
 
 MAX_SEQ = SEQ_MASK
@@ -348,53 +336,6 @@ def last_seq(connection: apsw.Connection, stretch: Stretch) -> int:
     return stretch.after if row is None else int(row[0]) & SEQ_MASK
 
 
-def base_head(connection: apsw.Connection, place: Place) -> Head:
-    """Where a session without commits of its own begins: at its fork point, or at nothing."""
-    own = place.stretches[-1]
-    prev = _prev(connection, own).hex()
-    if len(place.stretches) > 1:
-        _check_lineage(connection, place, prev)
-    turns = read_turns(connection, place, after=0, upto=None, newest_first=True, limit=1)
-    last = turns[0] if turns else None
-    return Head(own.after, prev, last.turn if last else 0, last is not None and not last.status)
-
-
-def _check_lineage(connection: apsw.Connection, place: Place, prev: str) -> None:
-    """A fork must follow a commit that is there, over stretches without a hole."""
-    edge = 0
-    for stretch in place.stretches[:-1]:
-        found = one(connection, SQL["log_hash"], (key(stretch.s, stretch.upto),))
-        if stretch.after != edge or found is None:
-            raise InvalidInput(
-                f"the lineage of {place.record.id} is not in this store as it says",
-                path="$.lineage",
-                session=place.record.id,
-            )
-        edge = stretch.upto
-    if found[0].hex() != prev:
-        raise BrokenChain(
-            f"@{edge} of the parent is {found[0].hex()[:12]}, not {prev[:12]}",
-            hint="nothing was written",
-            session=place.record.id,
-        )
-
-
-def read_head(connection: apsw.Connection, place: Place) -> Head:
-    """The head of a session: at least its first commit."""
-    own = place.stretches[-1]
-    row = one(connection, SQL["head"], {"low": key(own.s, own.after), "high": key(own.s, MAX_SEQ)})
-    if row is None:
-        raise StoreCorrupt(f"session {own.session} has no commits", session=own.session)
-    turns = read_turns(connection, place, after=0, upto=None, newest_first=True, limit=1)
-    last = turns[0] if turns else None
-    return Head(
-        row[0] & SEQ_MASK,
-        row[2].hex(),
-        last.turn if last else 0,
-        last is not None and not last.status,
-    )
-
-
 def at_of(row: tuple[object, ...]) -> int:
     """When the commit in a log row (k, id, hash, salts, body) was appended."""
     body = row[4]
@@ -431,82 +372,6 @@ def _locate_in(
         rows = many(connection, SQL["log_match"], {**bounds, "digits": digits})
         found += ((stretch.session, k & SEQ_MASK) for (k,) in rows)
     return found[:10]
-
-
-# -- turns ----------------------------------------------------------------------------------------
-
-
-def read_turns(
-    connection: apsw.Connection,
-    place: Place,
-    *,
-    after: int,
-    upto: int | None,
-    newest_first: bool,
-    limit: int,
-) -> list[TurnRow]:
-    """Turns with `after < number <= upto` across the lineage; a turn cut by the fork ends there."""
-    low = after
-    if newest_first:
-        last_turn = _last_turn(connection, place)
-        upto = last_turn if upto is None else min(upto, last_turn)
-        low = max(after, upto - limit)
-    high = MAX_SEQ if upto is None else upto
-    found: dict[int, tuple[int, int, int, int, str]] = {}
-    for stretch in place.stretches:
-        for row in connection.execute(SQL["turn_range"], (stretch.s, low, high)):
-            turn, first, last, at, status = row
-            if first > stretch.upto:
-                continue
-            if last > stretch.upto:
-                last = stretch.upto
-                status = _ended(connection, stretch, first, last)
-            _merge_turn(found, (turn, first, last, at, status))
-    for row in place.tail.turns():
-        if low < row[0] <= high:
-            _merge_turn(found, row)
-    rows = [
-        TurnRow(turn=turn, first=first, last=last, at=at, status="" if status == SILENT else status)
-        for turn, first, last, at, status in sorted(found.values(), reverse=newest_first)
-    ]
-    return rows[:limit]
-
-
-def _ended(connection: apsw.Connection, stretch: Stretch, first: int, last: int) -> str:
-    """How a turn that goes on beyond a fork point had ended there."""
-    part = msgspec.structs.replace(stretch, after=first - 1, upto=last)
-    marks = [c for c in read_stretch(connection, part, load=False) if c.kind.startswith("turn")]
-    if not marks:
-        return SILENT  # it began before this stretch, which says nothing of its end
-    return (marks[-1].status or SILENT) if marks[-1].kind == "turn_end" else ""
-
-
-def _last_turn(connection: apsw.Connection, place: Place) -> int:
-    if place.tail.commits and place.tail.commits[-1].turn:
-        return place.tail.commits[-1].turn
-    for stretch in reversed(place.stretches):
-        row = one(connection, SQL["turn_last"], (stretch.s,))
-        if row is not None and row[1] <= stretch.upto:
-            return int(row[0])
-        if row is not None:
-            inside = one(
-                connection,
-                "SELECT max(turn) FROM turn_ix WHERE s = ? AND first <= ?",
-                (stretch.s, stretch.upto),
-            )
-            if inside is not None and inside[0] is not None:
-                return int(inside[0])
-    return 0
-
-
-def _merge_turn(
-    found: dict[int, tuple[int, int, int, int, str]], row: tuple[int, int, int, int, str]
-) -> None:
-    turn, first, last, at, status = row
-    if turn in found:
-        _, first, _, at, earlier = found[turn]
-        status = earlier if status == SILENT else status
-    found[turn] = (turn, first, last, at, status)
 
 
 # -- state ----------------------------------------------------------------------------------------
@@ -754,228 +619,3 @@ def _dropped_key(
         if version[5] == identifier:
             return _entry(connection, place.stretches[-1], name, version).key
     return flushed_key(connection, place, name, identifier, was)
-
-
-def _touch(connection: apsw.Connection, s: int, collection: str, row: Sequence[Any]) -> Touch:
-    seq, _, op, turn, identifier, known = row
-    found = one(connection, SQL["session_id"], (s,))
-    return Touch(
-        session=from_bytes(found[0], "session"),
-        seq=seq,
-        turn=turn,
-        id=unpack_id(identifier),
-        key=known,
-        collection=collection,
-        dropped=not op,
-    )
-
-
-def store_touches(
-    connection: apsw.Connection, collection: str, wanted: str, project: str | None, limit: int
-) -> list[Touch]:
-    """Touches of a key anywhere, or anywhere in a project: newest session first, newest seq first."""
-    number = check_collection(collection)
-    values = (number, key_hash(number, wanted), project, project, limit)
-    found = [(*row[:6], wanted) for row in many(connection, SQL["rec_touches"], values)]
-    for (identifier,) in many(connection, "SELECT id FROM session WHERE dirty = 1"):
-        place = load_place(connection, from_bytes(identifier, "session"))
-        if project in (None, place.record.project):
-            found += (
-                (place.s, seq, n, op, turn, identifier, known)
-                for seq, n, op, _, turn, identifier, known, _ in place.tail.versions(
-                    number, place.flushed, MAX_SEQ
-                )
-                if known == wanted
-            )
-    found.sort(key=lambda row: row[:3], reverse=True)
-    return [_touch(connection, s, collection, row) for s, *row in found[:limit]]
-
-
-def place_touches(
-    connection: apsw.Connection, place: Place, collection: str, wanted: str, limit: int
-) -> list[Touch]:
-    """Touches of a key in a session and its lineage, newest first."""
-    number = check_collection(collection)
-    found = [
-        Touch(
-            session=place.record.id,
-            seq=version[0],
-            turn=version[4],
-            id=version[5],
-            key=wanted,
-            collection=collection,
-            dropped=not version[2],
-        )
-        for version in reversed(place.tail.versions(number, place.flushed, MAX_SEQ))
-        if version[6] == wanted
-    ]
-    hashed = key_hash(number, wanted)
-    for stretch in reversed(place.stretches):
-        rows = many(
-            connection,
-            SQL["rec_touches_in"],
-            (number, hashed, stretch.s, stretch.after, stretch.upto, limit),
-        )
-        found += (_touch(connection, s, collection, (*row[:5], wanted)) for s, *row in rows)
-    return found[:limit]
-
-
-# -- calls ----------------------------------------------------------------------------------------
-
-
-def read_calls(
-    connection: apsw.Connection, place: Place, query: CallQuery, *, before: int, limit: int
-) -> Page[CallRow]:
-    """Calls of a session and its lineage, newest first, from before a seq."""
-    kept: list[CallRow] = []
-    for call in _each_call(connection, place, query, before):
-        if _wanted(call, query):
-            kept.append(call)
-            if len(kept) > limit:
-                return Page(kept[:limit], (kept[limit - 1].seq,))
-    return Page(kept)
-
-
-def _each_call(
-    connection: apsw.Connection, place: Place, query: CallQuery, before: int
-) -> Iterator[CallRow]:
-    """Calls newest first, each as this session's log knows it."""
-    intents, outcomes = place.tail.calls()
-    for item, end in reversed(intents):
-        if item.seq < before:
-            yield _tail_call(place.record.id, item, end)
-    name = "call_page_failed" if query.statuses and "ok" not in query.statuses else "call_page"
-    for n in range(len(place.stretches) - 1, -1, -1):
-        stretch = place.stretches[n]
-        # What a parent settled after the fork is not settled here, so its index of failures says too little.
-        own = n == len(place.stretches) - 1
-        high = min(before, stretch.upto + 1)
-        while True:
-            rows = many(
-                connection,
-                SQL[name if own else "call_page"],
-                {
-                    "s": stretch.s,
-                    "low": stretch.after,
-                    "high": high,
-                    "turn": query.after_turn,
-                    "tool": query.tool,
-                    "limit": BATCH,
-                },
-            )
-            for row in rows:
-                call = _flushed_call(stretch.session, row)
-                if not own:
-                    call = _as_inherited(connection, place, n, call)
-                later = outcomes.get(call.call)
-                if later and _is_latest(connection, place, call):
-                    call = _with_outcome(call, later)
-                yield call
-            if len(rows) < BATCH:
-                break
-            high = rows[-1][1]
-
-
-def _is_latest(connection: apsw.Connection, place: Place, call: CallRow) -> bool:
-    """Whether no later attempt of a call is flushed in this session or its lineage."""
-    digits = to_bytes(call.call)
-    return not any(
-        one(connection, SQL["call_latest"], (s.s, digits, max(call.seq, s.after), s.upto))
-        for s in place.stretches
-    )
-
-
-def _as_inherited(connection: apsw.Connection, place: Place, n: int, call: CallRow) -> CallRow:
-    """A call of the nth stretch as it stands at the end of the lineage."""
-    stretch = place.stretches[n]
-    if call.outcome > stretch.upto:
-        call = msgspec.structs.replace(call, status="started", cause="", outcome=0)
-        call = _doubted(connection, place, call, call.seq, stretch.upto)
-    for later in place.stretches[n + 1 :]:
-        row = one(connection, SQL["call_one"], (later.s, call.seq))
-        if row is None:
-            continue
-        known = _flushed_call(call.session, row)
-        # Settled after the next fork, it may have been in doubt before it.
-        beyond = known.outcome > later.upto
-        call = _doubted(connection, place, call, later.after + 1, later.upto) if beyond else known
-    return call
-
-
-def _doubted(
-    connection: apsw.Connection, place: Place, call: CallRow, after: int, at: int
-) -> CallRow:
-    """The call with the doubt that its record at `at` tells of, if that came after a seq."""
-    entry = find_entry(connection, place, "calls", call.call, at)
-    if entry is None or entry.seq <= after or not isinstance(entry.record, CallRecord):
-        return call
-    record = entry.record
-    return msgspec.structs.replace(
-        call, status=record.status, cause=record.cause, outcome=entry.seq
-    )
-
-
-def _wanted(call: CallRow, query: CallQuery) -> bool:
-    if query.tool is not None and call.tool != query.tool:
-        return False
-    return call.turn > query.after_turn and (not query.statuses or call.status in query.statuses)
-
-
-def _flushed_call(session: str, row: Sequence[object]) -> CallRow:
-    _, seq, call, tool, effect, status, cause, attempt, outcome, turn, at = row
-    assert isinstance(call, bytes)
-    return CallRow(
-        session=session,
-        call=from_bytes(call, "call"),
-        tool=str(tool),
-        seq=int(str(seq)),
-        turn=int(str(turn)),
-        at=int(str(at)),
-        status=str(status),
-        effect=str(effect),
-        cause=str(cause),
-        outcome=int(str(outcome)),
-        attempt=int(str(attempt)),
-    )
-
-
-def _tail_call(session: str, item: Tailed, outcome: Tailed | None) -> CallRow:
-    row = CallRow(
-        session=session,
-        call=item.call,
-        tool=item.tool,
-        seq=item.seq,
-        turn=item.turn,
-        at=item.at,
-        effect=item.effect,
-        attempt=item.attempt,
-    )
-    return _with_outcome(row, outcome) if outcome else row
-
-
-def _with_outcome(call: CallRow, outcome: Tailed) -> CallRow:
-    return msgspec.structs.replace(
-        call, status=outcome.status, cause=outcome.cause, outcome=outcome.seq
-    )
-
-
-def store_calls(
-    connection: apsw.Connection, query: CallQuery, cursor: tuple[int, ...] | None, limit: int
-) -> Page[CallRow]:
-    """Calls of every session's own log (forks do not repeat their parent's), newest session first."""
-    found: list[CallRow] = []
-    start, before = cursor if cursor else (MAX_SEQ, MAX_SEQ)
-    rows = many(
-        connection,
-        "SELECT s, id FROM session WHERE s <= ? AND (? IS NULL OR project = ?) ORDER BY s DESC",
-        (start, query.project, query.project),
-    )
-    for s, identifier in rows:
-        place = load_place(connection, from_bytes(identifier, "session"))
-        place.stretches = place.stretches[-1:]
-        bound = before if s == start else MAX_SEQ
-        page = read_calls(connection, place, query, before=bound, limit=limit - len(found))
-        found += page.rows
-        if page.cursor is not None or len(found) >= limit:
-            return Page(found, (s, found[-1].seq))
-    return Page(found)

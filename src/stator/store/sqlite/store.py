@@ -57,6 +57,7 @@ from stator.store.port import Durability
 from stator.store.rows import to_row
 from stator.store.sqlite import (
     audit,
+    calls,
     connection,
     erasure,
     lease,
@@ -64,6 +65,8 @@ from stator.store.sqlite import (
     projection,
     reader,
     sandbox,
+    touches,
+    turns,
 )
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.live import Live
@@ -609,7 +612,7 @@ class SqliteStore:
             return question(db, reader.load_place(db, session))
 
     def head(self, session: str) -> Head:
-        return self._read(session, reader.read_head)
+        return self._read(session, turns.read_head)
 
     def commits(
         self,
@@ -644,7 +647,7 @@ class SqliteStore:
         check_limit(limit)
         return self._read(
             session,
-            lambda db, place: reader.read_turns(
+            lambda db, place: turns.read_turns(
                 db, place, after=after, upto=upto, newest_first=newest_first, limit=limit
             ),
         )
@@ -688,8 +691,8 @@ class SqliteStore:
         with self._reading() as db:
             if session is not None:
                 place = reader.load_place(db, session)
-                return reader.place_touches(db, place, collection, key, limit)
-            return reader.store_touches(db, collection, key, project, limit)
+                return touches.place_touches(db, place, collection, key, limit)
+            return touches.store_touches(db, collection, key, project, limit)
 
     def calls(
         self, query: CallQuery, *, cursor: tuple[int, ...] | None = None, limit: int = 100
@@ -699,8 +702,8 @@ class SqliteStore:
             if query.session is not None:
                 place = reader.load_place(db, query.session)
                 before = cursor[0] if cursor else SEQ_MASK
-                return reader.read_calls(db, place, query, before=before, limit=limit)
-            return reader.store_calls(db, query, cursor, limit)
+                return calls.read_calls(db, place, query, before=before, limit=limit)
+            return calls.store_calls(db, query, cursor, limit)
 
     def counts(self, session: str) -> Counts:
         return self._read(
