@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
+from stator.errors import WrongProcess
 from stator.model.app import Upcast
 from stator.model.call import Note, Outcome
 from stator.model.commit import Actor, Commit
@@ -40,8 +41,11 @@ class Pool:
 
     def __init__(self, threads: int = THREADS) -> None:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="stator")
+        self.closed = False
 
     async def run(self, operation: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        if self.closed:
+            raise WrongProcess("this store is closed", hint="connect again")
         future = asyncio.get_running_loop().run_in_executor(
             self._threads, functools.partial(operation, *args, **kwargs)
         )
@@ -56,6 +60,7 @@ class Pool:
             raise
 
     def close(self) -> None:
+        self.closed = True
         self._threads.shutdown(wait=True)
 
 
@@ -416,8 +421,9 @@ class AsyncStore:
         return await self._pool.run(self._sync.info)
 
     async def close(self) -> None:
-        await self._pool.run(self._sync.close)
-        self._pool.close()
+        if not self._pool.closed:
+            await self._pool.run(self._sync.close)
+            self._pool.close()
 
     async def sync(self) -> None:
         await self._pool.run(self._sync.sync)

@@ -63,7 +63,7 @@ def translated(path: str) -> Iterator[None]:
         yield
     except apsw.Error as error:
         raise translate(error, path) from error
-    except (msgspec.MsgspecError, ValueError, TypeError, AssertionError) as error:
+    except (msgspec.MsgspecError, ValueError, TypeError, AttributeError, AssertionError) as error:
         # A column of another type, a text that is none: what is stored is not what was written.
         raise StoreCorrupt(f"{path}: {error}", hint="run: stator doctor", store=path) from error
 

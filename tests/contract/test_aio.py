@@ -1,0 +1,58 @@
+"""The contract suite through `stator.aio`: every method awaited on a loop, run by its pool of threads."""
+
+import asyncio
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stator.runtime.aio import Pool
+from stator.store.contract import *  # noqa: F403
+from stator.store.contract import Capabilities, MakeStore
+from stator.store.memory import MemoryStore
+from stator.store.sqlite import SqliteStore, create
+
+
+class Awaited:
+    """A store whose every method is awaited, as `stator.aio` awaits it."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self._pool = Pool(4)
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._store, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            found = asyncio.run(self._pool.run(method, *args, **kwargs))
+            return list(found) if inspect.isgenerator(found) else found
+
+        return call
+
+    def close(self) -> None:
+        asyncio.run(self._pool.run(self._store.close))
+        self._pool.close()
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def capabilities(kind: str) -> Capabilities:
+    return Capabilities(durable=kind == "sqlite", sql=kind == "sqlite")
+
+
+@pytest.fixture
+def make_store(tmp_path: Path, kind: str) -> MakeStore:
+    path = str(tmp_path / "store.db")
+
+    def make(**options: Any) -> Any:
+        if kind == "memory":
+            return Awaited(MemoryStore(**options))
+        create(path)
+        return Awaited(SqliteStore(path, durability="relaxed", **options))
+
+    return make
