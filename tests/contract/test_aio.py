@@ -31,8 +31,9 @@ class Awaited:
         return call
 
     def close(self) -> None:
-        asyncio.run(self._pool.run(self._store.close))
-        self._pool.close()
+        if not self._pool.closed:
+            asyncio.run(self._pool.run(self._store.close))
+            self._pool.close()
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -284,15 +284,14 @@ class SessionView:
         return min(shared, a.seq, b.seq)
 
     def _range(self, session: str, a: Point, b: Point) -> Diff:
-        steps = [name for name in COLLECTIONS if name not in BOOKKEEPING]
+        # Of a long range, what commits keep up to date by themselves is compared at its two ends.
+        ends = {"calls"} if b.seq - a.seq <= SMALL_RANGE else BOOKKEEPING
+        steps = [name for name in COLLECTIONS if name not in ends]
         versions = self._store.versions(session, after=a.seq, upto=b.seq, collections=steps)
         whys = self._whys(session, a.seq, b.seq)
 
         def before(version: Version) -> Record | None:
-            if not version.op.was:
-                return None
-            entry = self._store.find(session, version.op.collection, version.key, at=a.seq)
-            return entry.record if entry is not None else None
+            return self._touched_at(session, version.op.collection, version.op.id, version.op.was)
 
         return diffs.fold_range(
             versions,
@@ -300,15 +299,21 @@ class SessionView:
             whys,
             start=a.shown,
             end=b.shown,
-            ends=(self._bookkeeping(session, a.seq), self._bookkeeping(session, b.seq)),
+            ends=(self._kept(session, ends, a.seq), self._kept(session, ends, b.seq)),
             calls=self._calls_in(session, a.seq, b.seq),
         )
 
-    def _bookkeeping(self, session: str, at: int) -> list[Entry]:
+    def _touched_at(self, session: str, name: str, identifier: str, seq: int) -> Record | None:
+        """What a record was when the commit at a seq had touched it."""
+        if not seq:
+            return None
+        found = self._store.versions(session, after=seq - 1, upto=seq, collections=(name,))
+        ops = [version.op for version in found if version.op.id == identifier]
+        return ops[-1].record if ops and isinstance(ops[-1], Put) else None
+
+    def _kept(self, session: str, names: Iterable[str], at: int) -> list[Entry]:
         return [
-            entry
-            for name in sorted(BOOKKEEPING)
-            for entry in self._store.entries(session, name, at=at)
+            entry for name in sorted(names) for entry in self._store.entries(session, name, at=at)
         ]
 
     def _states(self, a: Point, b: Point, trunk: int) -> Diff:
@@ -325,7 +330,7 @@ class SessionView:
                 for collection, key in keys
                 if (entry := self._store.find(point.session, collection, key, at=point.seq))
             ]
-            + self._bookkeeping(point.session, point.seq)
+            + self._kept(point.session, BOOKKEEPING, point.seq)
             for point in (a, b)
         )
         return diffs.between(
