@@ -140,6 +140,8 @@ class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
     project: str | None = None
     tool: str | None = None
     statuses: tuple[str, ...] = ()
+    after: int = 0
+    """Only calls begun after this seq."""
     after_turn: int = -1
 
 

@@ -357,12 +357,12 @@ class SessionView:
 
     def _calls_in(self, session: str, after: int, upto: int) -> list[CallItem]:
         found: list[CallItem] = []
+        query = CallQuery(session=session, after=after)
         cursor: tuple[int, ...] | None = (upto + 1,)
         while cursor is not None:
-            page = self._store.calls(CallQuery(session=session), cursor=cursor, limit=500)
-            rows = [row for row in page.rows if row.seq > after]
-            found += (_call_item(row) for row in rows)
-            cursor = page.cursor if len(rows) == len(page.rows) else None
+            page = self._store.calls(query, cursor=cursor, limit=500)
+            found += map(_call_item, page.rows)
+            cursor = page.cursor
         return found[::-1]
 
     # -- questions --------------------------------------------------------------------------------

@@ -655,6 +655,7 @@ def _wanted(row: CallRow, query: CallQuery) -> bool:
         (query.tool is None or row.tool == query.tool)
         and (not query.statuses or row.status in query.statuses)
         and row.turn > query.after_turn
+        and row.seq > query.after
     )
 
 

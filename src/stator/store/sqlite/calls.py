@@ -63,7 +63,7 @@ def _each_call(
                 SQL[name if own else "call_page"],
                 {
                     "s": stretch.s,
-                    "low": stretch.after,
+                    "low": max(stretch.after, query.after),
                     "high": high,
                     "turn": query.after_turn,
                     "tool": query.tool,
@@ -123,7 +123,7 @@ def _doubted(
 
 
 def _wanted(call: CallRow, query: CallQuery) -> bool:
-    if query.tool is not None and call.tool != query.tool:
+    if call.seq <= query.after or (query.tool is not None and call.tool != query.tool):
         return False
     return call.turn > query.after_turn and (not query.statuses or call.status in query.statuses)
 
