@@ -156,9 +156,7 @@ class SqliteStore:
                 with contextlib.suppress(StatorError):
                     self._writer.transaction(self._flush_all)
             self._closed = True
-            for db in self._idle:
-                db.close()
-            self._idle.clear()
+            self.drop_readers()
             self._writer.close()
 
     def __enter__(self) -> SqliteStore:

@@ -141,10 +141,6 @@ class Writer:
             with contextlib.suppress(apsw.Error):
                 db.close()
 
-    @property
-    def is_open(self) -> bool:
-        return self._db is not None
-
     def transaction(self, work: Callable[[apsw.Connection], T], *, barrier: bool = True) -> T:
         """Run `work` in a transaction that is committed, guarded and only then answered.
 
