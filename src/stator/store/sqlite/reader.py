@@ -7,7 +7,7 @@ and the tail of its own stretch that no projection holds yet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import apsw
@@ -53,6 +53,8 @@ from stator.store.sqlite.versions import (
 
 MAX_SEQ = SEQ_MASK
 BATCH = 512
+SHORT_RANGE = 64
+"""Commits up to which the versions of a range are read from the log itself."""
 
 decode_session = msgspec.json.Decoder(SessionRecord).decode
 
@@ -546,24 +548,46 @@ def read_versions(
     collections: Sequence[str],
 ) -> list[LogVersion]:
     """Every op of those collections in a range of seqs, in log order."""
+    names = {check_collection(name): name for name in collections or COLLECTIONS}
     found: list[LogVersion] = []
-    for name in collections or COLLECTIONS:
-        number = check_collection(name)
-        for stretch in place.upto(upto):
-            low = max(stretch.after, after)
-            if low >= stretch.upto:
-                continue
+    for stretch in place.upto(upto):
+        low = max(stretch.after, after)
+        if low < stretch.upto:
             found += (
-                _log_version(connection, place, stretch, name, version)
-                for version in _stretch_versions(connection, place, stretch, number, low)
+                _log_version(connection, place, stretch, names[number], version)
+                for number, version in _flushed_versions(connection, place, stretch, names, low)
             )
-        own = place.stretches[-1]
+    own = place.stretches[-1]
+    for number, name in names.items():
         found += (
             _log_version(connection, place, own, name, version)
             for version in place.tail.versions(number, max(after, place.flushed), upto)
         )
     found.sort(key=lambda version: (version.seq, version.n))
     return found
+
+
+def _flushed_versions(
+    connection: apsw.Connection, place: Place, stretch: Stretch, numbers: Iterable[int], low: int
+) -> Iterator[tuple[int, Version]]:
+    """Flushed versions of some collections in a stretch after `low`.
+
+    A short range is read from the log in one go, a long one from the rows of each collection.
+    """
+    upto = min(stretch.upto, place.flushed) if stretch.s == place.s else stretch.upto
+    if upto - low > SHORT_RANGE:
+        for number in numbers:
+            for version in _stretch_versions(connection, place, stretch, number, low):
+                yield number, version
+        return
+    window = msgspec.structs.replace(stretch, after=low, upto=upto)
+    tail = replayed(
+        read_stretch(connection, window),
+        lambda name, identifier, was: _dropped_key(connection, place, name, identifier, was),
+    )
+    for number in numbers:
+        for version in tail.versions(number, low, upto):
+            yield number, version
 
 
 def _stretch_versions(
