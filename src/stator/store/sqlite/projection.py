@@ -27,7 +27,7 @@ from stator.store.sqlite.versions import CALLS, Version, kept, to_sql
 
 SQL = statements("sqlite.sql")
 
-TAIL_MAX = 500
+TAIL_MAX = 1000
 """Commits a session's tail may have before its writer flushes it."""
 SNAP_MIN = 64
 """Versions since the last snapshot before another is worth writing."""
@@ -158,6 +158,13 @@ class Tail:
 
     def __len__(self) -> int:
         return len(self.commits)
+
+    def copy(self) -> Tail:
+        """The tail as it is now, whatever a writer adds to it later."""
+        tail = Tail()
+        tail.commits, tail.ids = list(self.commits), dict(self.ids)
+        tail.origins, tail.latest = dict(self.origins), dict(self.latest)
+        return tail
 
     def add(self, item: Tailed) -> None:
         self.commits.append(item)

@@ -301,7 +301,7 @@ class SqliteStore:
 
     def session(self, session: str) -> SessionRow:
         with self._reading() as db:
-            return listing.row_of(db, self._lease_path, reader.load_place(db, session))
+            return listing.row_of(db, self._lease_path, self._place(db, session))
 
     def sessions(
         self, query: SessionQuery, *, cursor: tuple[int, ...] | None = None, limit: int = 100
@@ -607,7 +607,24 @@ class SqliteStore:
 
     def _read(self, session: str, question: Callable[[apsw.Connection, Place], T]) -> T:
         with self._reading() as db:
-            return question(db, reader.load_place(db, session))
+            return question(db, self._place(db, session))
+
+    def _place(self, db: apsw.Connection, session: str) -> Place:
+        """A session's place in a reader's snapshot; its tail from this process's writer if that is the same.
+
+        So that a driver who asks about its own session does not read back what it just wrote.
+        """
+        place = reader.load_place(db, session, with_tail=False)
+        if not place.dirty:
+            return place
+        live = self._live.get(session)
+        same = live is not None and live.place.flushed == place.flushed
+        shared = live.place.tail.copy() if live is not None and same else None
+        if shared and shared.commits[-1].seq == reader.last_seq(db, place.stretches[-1]):
+            place.tail = shared
+        else:
+            reader.load_tail(db, place)
+        return place
 
     def head(self, session: str) -> Head:
         return self._read(session, turns.read_head)
@@ -688,7 +705,7 @@ class SqliteStore:
         check_limit(limit)
         with self._reading() as db:
             if session is not None:
-                place = reader.load_place(db, session)
+                place = self._place(db, session)
                 return touches.place_touches(db, place, collection, key, limit)
             return touches.store_touches(db, collection, key, project, limit)
 
@@ -698,7 +715,7 @@ class SqliteStore:
         check_limit(limit)
         with self._reading() as db:
             if query.session is not None:
-                place = reader.load_place(db, query.session)
+                place = self._place(db, query.session)
                 before = cursor[0] if cursor else SEQ_MASK
                 return calls.read_calls(db, place, query, before=before, limit=limit)
             return calls.store_calls(db, query, cursor, limit)
