@@ -633,3 +633,12 @@ def test_a_reader_that_stays_does_not_stop_writers(copy):
         reader.close()
         assert len(list(all_sessions(store))) == 2
     assert findings(copy) == []
+
+
+def test_the_fingerprint_of_each_schema_is_that_of_its_file():
+    from stator.store.sqlite import connection
+
+    for version in connection.SCHEMA_FILES:
+        made = connection.scratch(version)
+        assert connection.fingerprint(made) == connection.expected_fingerprint(version)
+        made.close()

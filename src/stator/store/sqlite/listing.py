@@ -13,11 +13,7 @@ import apsw
 
 from stator.model.ids import to_bytes
 from stator.model.query import Page, SessionQuery, SessionRow
-from stator.store.sqlite import (
-    lease,
-    reader,
-    turns,
-)
+from stator.store.sqlite import lease, reader
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import SEQ_MASK, SQL
 from stator.store.sqlite.reader import Place
@@ -42,7 +38,7 @@ def page(
         if (at, row[0]) < (updated, s):
             found.append((at, row[0], row))
     found.sort(key=lambda item: item[:2], reverse=True)
-    rows = [row_of(db, path, reader.place_of(db, row)) for _, _, row in found[:limit]]
+    rows = [row_of(path, reader.place_of(db, row)) for _, _, row in found[:limit]]
     more = len(found) > limit
     return Page(rows, found[limit - 1][:2] if more else None)
 
@@ -74,16 +70,16 @@ def _last_at(db: apsw.Connection, s: int, flushed: int, updated: int) -> int:
     return reader.at_of(row) if row is not None else updated
 
 
-def row_of(db: apsw.Connection, path: str, place: Place) -> SessionRow:
+def row_of(path: str, place: Place) -> SessionRow:
     """A session as listings show it."""
-    newest = turns.read_turns(db, place, after=0, upto=None, newest_first=True, limit=1)
+    tail = place.tail.commits
     return SessionRow(
         record=place.record,
         epoch=place.epoch,
-        head=reader.last_seq(db, place.stretches[-1]),
+        head=tail[-1].seq if tail else place.flushed,
         holder=lease.holder(path, place.holder, place.epoch),
-        turns=newest[0].turn if newest else 0,
-        updated=place.tail.commits[-1].at if place.tail.commits else place.updated,
+        turns=tail[-1].turn if tail else place.ledger.turn,
+        updated=tail[-1].at if tail else place.updated,
     )
 
 

@@ -60,6 +60,8 @@ class Ledger(msgspec.Struct, array_like=True):
     """Collections with an erased record: a key there may still name an older version of it."""
     live: dict[int, int] = {}
     """Collection number → how many more records the session's own log has put than dropped."""
+    turn: int = 0
+    """The number of the last turn."""
 
 
 _pack = msgspec.msgpack.Encoder().encode
@@ -255,6 +257,7 @@ class Tail:
             ledger,
             commits=ledger.commits + len(self.commits),
             turns=ledger.turns + sum(item.kind == "turn" for item in self.commits),
+            turn=self.commits[-1].turn if self.commits else ledger.turn,
             calls=ledger.calls + len(intents),
             failed=ledger.failed + sum(item.status != "ok" for item in ended),
             open=ledger.open + self.opened(),

@@ -301,7 +301,7 @@ class SqliteStore:
 
     def session(self, session: str) -> SessionRow:
         with self._reading() as db:
-            return listing.row_of(db, self._lease_path, self._place(db, session))
+            return listing.row_of(self._lease_path, self._place(db, session))
 
     def sessions(
         self, query: SessionQuery, *, cursor: tuple[int, ...] | None = None, limit: int = 100
