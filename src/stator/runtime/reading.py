@@ -10,7 +10,7 @@ import msgspec
 from stator.errors import Erased
 from stator.model import app, canon
 from stator.model import diff as diffs
-from stator.model.commit import Commit, Large
+from stator.model.commit import Commit
 from stator.model.delta import Put, Version
 from stator.model.diff import CallItem, Diff
 from stator.model.position import AtTurn, Range, parse_range, parse_ref
@@ -34,7 +34,7 @@ from stator.store.port import Store
 
 PAGE = 1000
 SMALL_RANGE = 256
-"""Commits a range may have for its reasons to be read in one go."""
+"""Commits a range may have for every step in it to be looked at."""
 FAILED = ("error", "timeout", "cancelled", "denied", "in doubt")
 
 
@@ -288,7 +288,6 @@ class SessionView:
         ends = {"calls"} if b.seq - a.seq <= SMALL_RANGE else BOOKKEEPING
         steps = [name for name in COLLECTIONS if name not in ends]
         versions = self._store.versions(session, after=a.seq, upto=b.seq, collections=steps)
-        whys = self._whys(session, a.seq, b.seq)
 
         def before(version: Version) -> Record | None:
             return self._touched_at(session, version.op.collection, version.op.id, version.op.was)
@@ -296,7 +295,7 @@ class SessionView:
         return diffs.fold_range(
             versions,
             before,
-            whys,
+            lambda seq: _why_of(self._store, session, seq),
             start=a.shown,
             end=b.shown,
             ends=(self._kept(session, ends, a.seq), self._kept(session, ends, b.seq)),
@@ -342,18 +341,6 @@ class SessionView:
             end=_shown(b, a),
             calls=self._calls_in(b.session, trunk, b.seq),
         )
-
-    def _whys(self, session: str, after: int, upto: int) -> diffs.Why:
-        if upto - after > SMALL_RANGE:
-            return lambda seq: _why_of(self._store, session, seq)
-        commits = self._store.commits(session, after=after, upto=upto, load=False)
-        whys = {
-            commit.seq: _why_of(self._store, session, commit.seq)
-            if isinstance(commit.content.get("why"), Large)
-            else _why(commit)
-            for commit in commits
-        }
-        return lambda seq: whys.get(seq, "")
 
     def _calls_in(self, session: str, after: int, upto: int) -> list[CallItem]:
         found: list[CallItem] = []
