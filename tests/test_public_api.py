@@ -139,3 +139,13 @@ def test_the_version_is_the_one_that_is_released():
 
 def test_the_package_says_that_it_is_typed():
     assert (Path(stator.__file__).parent / "py.typed").exists()
+
+
+def test_reading_a_store_does_not_load_what_only_writing_needs(tmp_path):
+    code = (
+        "import sys, stator; from stator.connect import connect;"
+        f"connect({str(tmp_path / 'a.db')!r}).sessions();"
+        "print([name for name in ('stator.model.redact', 'rich', 'cyclopts', 'asyncio') if name in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

@@ -7,12 +7,12 @@ connection has written.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import apsw
 
 from stator.model.commit import Commit
 from stator.model.delta import Put
-from stator.model.redact import Redactor
 from stator.model.state import Entry, SessionRecord
 from stator.store.sqlite import (
     reader,
@@ -20,6 +20,9 @@ from stator.store.sqlite import (
 )
 from stator.store.sqlite.projection import tailed
 from stator.store.sqlite.reader import Place
+
+if TYPE_CHECKING:
+    from stator.model.redact import Redactor
 
 CACHE_MAX = 4096
 """Records kept by key; past it the cache starts anew."""
