@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 stator init                        here
-stator init ~/work/shop            there
+stator init ~/code/shop            there
 stator init --json | jq -r .store
 """
 
