@@ -8,6 +8,7 @@ and the tail of its own stretch that no projection holds yet.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import apsw
@@ -456,6 +457,12 @@ def _take_stretch(
 ) -> bool:
     """Offer a stretch's versions newest first: back to its last snapshot, then what was live in that."""
     s = stretch.s
+    if limit is not None:
+        # The newest few are usually among the last rows; a snapshot of many need not be unpacked.
+        rows = connection.execute(SQL["rec_back"], (s, number, stretch.after, stretch.upto))
+        for row in islice(rows, limit * 8):
+            if take(stretch, from_sql(row)):
+                return True
     start, pointers = snapshot_before(connection, s, number, stretch.after, stretch.upto)
     for row in connection.execute(SQL["rec_back"], (s, number, start, stretch.upto)):
         if take(stretch, from_sql(row)):
