@@ -1,6 +1,6 @@
 """A stray open of the file in the writer's process drops SQLite's locks; nothing acknowledged may be lost by it.
 
-On bare SQLite each of these leaves 1 of 51 commits after a kill, and `integrity_check` says "ok".
+On bare SQLite each of these can lose acknowledged commits to a kill, and `integrity_check` says "ok".
 """
 
 from __future__ import annotations
