@@ -29,10 +29,6 @@ from stator.model.state import (
 
 Change = Literal["added", "changed", "superseded", "removed"]
 GONE_OPS = frozenset({"deleted"})
-SHOWN = tuple(
-    name for name in COLLECTIONS if name not in ("session", "runs", "calls", "tools", "working_set")
-)
-"""Collections a diff lists one by one; calls are listed from the log, the others on request."""
 
 
 class Step(msgspec.Struct, frozen=True):

@@ -13,9 +13,6 @@ SELECT k, id, hash, salts, body FROM log WHERE k > ? AND k <= ? ORDER BY k LIMIT
 -- name: log_range_newest
 SELECT k, id, hash, salts, body FROM log WHERE k > ? AND k <= ? ORDER BY k DESC LIMIT ?;
 
--- name: log_one
-SELECT k, id, hash, salts, body FROM log WHERE k = ?;
-
 -- name: log_hash
 SELECT hash FROM log WHERE k = ?;
 
@@ -101,12 +98,6 @@ UPDATE session SET flushed = ?, dirty = 1, counts = ? WHERE s = ?;
 
 -- name: alias_insert
 INSERT OR IGNORE INTO alias (tenant, source, foreign_id, s) VALUES (?, ?, ?, ?);
-
--- name: meta_get
-SELECT value FROM meta WHERE key = ?;
-
--- name: meta_set
-INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value;
 
 -- name: next_epoch
 UPDATE meta SET value = value + 1 WHERE key = 'epoch' RETURNING value;
