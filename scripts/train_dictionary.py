@@ -32,9 +32,10 @@ import msgspec
 
 from stator.model.ids import PREFIXES, Kind
 from stator.model.state import Effect, FileOp, StepStatus
-from stator.runtime.calls import Tool
+from stator.runtime.tools import Tool
 from stator.runtime.context import Context
-from stator.runtime.sessions import Session, Store
+from stator.runtime.sessions import Session
+from stator.runtime.stores import Store
 from stator.runtime.turns import Turn
 from stator.store.memory import MemoryStore
 from stator.store.rows import pack
@@ -331,7 +332,7 @@ def one_call(r: random.Random, c: Corpus, turn: Turn) -> None:
             raise ValueError(prose(r, c, 50))
         return shape(r, c, r.randint(40, 600))
 
-    turn.try_call(Tool(run, name, cast("Effect", effect)), **given)
+    turn.try_call(Tool(run, name=name, effect=cast("Effect", effect)), **given)
 
 
 def rarely(r: random.Random, c: Corpus, turn: Turn) -> None:

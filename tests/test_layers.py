@@ -51,6 +51,8 @@ INJECTED = frozenset("os random secrets socket subprocess sys time uuid uuid_uti
 RUNTIME_EXCEPTIONS = {
     # asks git about the folder an agent works in; git is another program
     "stator.runtime.worktree": {"os", "subprocess"},
+    # looks at the files an agent's tools touch, before and after
+    "stator.runtime.observe": {"os"},
     # looks whether asyncio is loaded at all, so as not to load it
     "stator.runtime.context": {"sys"},
 }

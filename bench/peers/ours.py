@@ -15,9 +15,10 @@ import stator
 from bench.peers.base import BARRIER, FULL, READS, RELAXED, Peer, package_versions
 from bench.workload import Turn
 from stator.connect import connect
-from stator.runtime.calls import Tool
+from stator.runtime.tools import Tool
 from stator.runtime.reading import SessionView
-from stator.runtime.sessions import Session, Store
+from stator.runtime.sessions import Session
+from stator.runtime.stores import Store
 from stator.store import sqlite  # noqa: F401 - so that "after imports" is after this one too
 
 EFFECTS = {"Read": "read", "Grep": "read", "Ls": "read", "Bash": "write", "Edit": "write"}
@@ -63,8 +64,8 @@ class Stator(Peer):
                 output = call["output"]
                 tool = Tool(
                     lambda *, _out=output, **_: _out,
-                    call["name"],
-                    EFFECTS.get(call["name"], "write"),
+                    name=call["name"],
+                    effect=EFFECTS.get(call["name"], "write"),
                 )  # type: ignore[arg-type, misc]
                 t.call(tool, **json.loads(call["input"]))
             with t.batch():

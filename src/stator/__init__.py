@@ -18,19 +18,26 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from stator import aio, errors
     from stator.connect import connect, open
-    from stator.errors import InDoubt, NotDone, StatorError
-    from stator.model.call import Outcome
-    from stator.runtime.calls import tool
+    from stator.errors import ApprovalNeeded, BudgetSpent, InDoubt, NotDone, Paused, StatorError
+    from stator.model.approval import Rule
+    from stator.model.call import Outcome, Result
     from stator.runtime.reading import SessionView
-    from stator.runtime.sessions import Session, Store
+    from stator.runtime.sessions import Session
+    from stator.runtime.stores import Store
+    from stator.runtime.tools import tool
     from stator.runtime.turns import Turn
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ApprovalNeeded",
+    "BudgetSpent",
     "InDoubt",
     "NotDone",
     "Outcome",
+    "Paused",
+    "Result",
+    "Rule",
     "Session",
     "SessionView",
     "StatorError",
@@ -44,19 +51,24 @@ __all__ = [
 ]
 
 _HOMES = {
+    "ApprovalNeeded": "stator.errors",
+    "BudgetSpent": "stator.errors",
     "InDoubt": "stator.errors",
     "NotDone": "stator.errors",
     "Outcome": "stator.model.call",
+    "Paused": "stator.errors",
+    "Result": "stator.model.call",
+    "Rule": "stator.model.approval",
     "Session": "stator.runtime.sessions",
     "SessionView": "stator.runtime.reading",
     "StatorError": "stator.errors",
-    "Store": "stator.runtime.sessions",
+    "Store": "stator.runtime.stores",
     "Turn": "stator.runtime.turns",
     "aio": "stator.aio",
     "connect": "stator.connect",
     "errors": "stator.errors",
     "open": "stator.connect",
-    "tool": "stator.runtime.calls",
+    "tool": "stator.runtime.tools",
 }
 
 

@@ -8,6 +8,7 @@ concrete store.
 from __future__ import annotations
 
 import os
+import random
 import secrets
 import socket
 import sys
@@ -21,7 +22,8 @@ from typing import Any
 from stator.errors import InvalidInput, NotAStore
 from stator.model.ids import PREFIXES, Kind
 from stator.runtime.context import Context
-from stator.runtime.sessions import Session, Store
+from stator.runtime.sessions import Session
+from stator.runtime.stores import Store
 from stator.store import port
 
 FOLDER = ".stator"
@@ -193,6 +195,9 @@ def context(*, project: str | None = None) -> Context:
         clock=now,
         mint=mint,
         secret=secrets.token_bytes,
+        sleep=time.sleep,
+        monotonic=time.monotonic,
+        jitter=random.random,
         host=socket.gethostname(),
         pid=os.getpid(),
         program=os.path.basename(sys.argv[0] or "python") if sys.argv else "python",

@@ -27,8 +27,14 @@ next.
     ├── CallError             a call that did not end ok, carries its outcome
     │   ├── CallFailed        E_CALL_FAILED
     │   ├── CallCancelled     E_CALL_CANCELLED
+    │   ├── CallDenied        E_CALL_DENIED  a person or a rule said no
+    │   ├── CallTimeout       E_CALL_TIMEOUT
     │   └── InDoubt           E_IN_DOUBT  it may or may not have happened
     ├── NotDone               E_NOT_DONE  raised by a tool: certainly nothing happened
+    ├── ApprovalNeeded        E_APPROVAL  a person must say yes first; the request is on disk
+    ├── BudgetSpent           E_BUDGET_SPENT  a limit is reached; nothing ran
+    ├── Paused                E_PAUSED    the run stops here and can be taken up again
+    ├── Diverged              E_DIVERGED  the program asks for what its recorded turn never did
     ├── BrokenChain           E_CHAIN     a commit does not match its hash
     └── StoreError            the store cannot be used as asked
         ├── NotAStore         E_NOT_A_STORE
@@ -208,6 +214,14 @@ class CallCancelled(CallError):
     code = "E_CALL_CANCELLED"
 
 
+class CallDenied(CallError):
+    code = "E_CALL_DENIED"
+
+
+class CallTimeout(CallError):
+    code = "E_CALL_TIMEOUT"
+
+
 class InDoubt(CallError):
     """It may or may not have happened. A tool may raise this to say so of itself."""
 
@@ -221,6 +235,34 @@ class NotDone(StatorError):
 
     def __init__(self, what: str = "nothing happened", *, hint: str = "", **ids: Any) -> None:
         super().__init__(what, hint=hint, **ids)
+
+
+class ApprovalNeeded(StatorError):
+    """A person must say yes first. The request is on disk: the process may end, a later run goes on."""
+
+    code = "E_APPROVAL"
+
+
+class BudgetSpent(StatorError):
+    """A limit is reached. Nothing was run; the session pauses until the limit is raised."""
+
+    code = "E_BUDGET_SPENT"
+
+
+class Paused(StatorError):
+    """The run stops here, as somebody asked or as a tool's attempts ran out; running again continues."""
+
+    code = "E_PAUSED"
+
+    def __init__(self, what: str, *, reason: str = "user", hint: str = "", **ids: Any) -> None:
+        super().__init__(what, hint=hint, **ids)
+        self.reason = reason
+
+
+class Diverged(StatorError):
+    """The program asks, in a turn that ended, for something that turn never did."""
+
+    code = "E_DIVERGED"
 
 
 class BrokenChain(StatorError):

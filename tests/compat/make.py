@@ -13,7 +13,8 @@ from hashlib import sha256
 import stator
 from stator.model.ids import PREFIXES, Kind
 from stator.runtime.context import Context
-from stator.runtime.sessions import Session, Store
+from stator.runtime.sessions import Session
+from stator.runtime.stores import Store
 from stator.store import sqlite
 
 

@@ -108,7 +108,7 @@ def call_and_stop(talk: Any, path: str, effect: str, moment: str, effects: str) 
         talk.say(session.id)
         talk.hear()
 
-    @stator.tool(effect=effect, name="touch")  # type: ignore[arg-type]
+    @stator.tool(effect=effect, name="touch")
     def touch() -> str:
         if moment == "before the effect":
             stand()

@@ -10,7 +10,7 @@ import pytest
 import stator
 from stator.connect import mint
 from stator.runtime.context import Context
-from stator.runtime.sessions import Store
+from stator.runtime.stores import Store
 from stator.store.memory import MemoryStore
 
 

@@ -60,7 +60,13 @@ def test_a_function_that_declares_nothing_counts_as_a_write(turn):
     assert last(turn).effect == "write"
 
 
-def test_a_declared_tool_called_directly_is_just_the_function(turn):
+def test_a_declared_tool_called_directly_inside_a_turn_is_recorded(turn):
+    assert look("x") == "content of x"
+    assert last(turn).kind == "outcome"
+
+
+def test_a_declared_tool_called_directly_outside_a_turn_is_just_the_function(turn):
+    turn.end()
     before = turn.session.head
     assert look("x") == "content of x"
     assert turn.session.head == before
@@ -73,7 +79,7 @@ def test_a_tool_can_have_another_name(turn):
 
 def test_an_unknown_effect_is_refused_where_it_is_declared():
     with pytest.raises(stator.StatorError, match="read, idempotent or write"):
-        stator.tool(effect="maybe")  # type: ignore[arg-type]
+        stator.tool(effect="maybe")
 
 
 # -- not ok -------------------------------------------------------------------------------------------

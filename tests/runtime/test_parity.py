@@ -7,8 +7,10 @@ import inspect
 import pytest
 
 from stator.runtime import aio
+from stator.runtime.contributors import Contributor
 from stator.runtime.reading import SessionView
-from stator.runtime.sessions import Contributor, Session, Store
+from stator.runtime.sessions import Session
+from stator.runtime.stores import Store
 from stator.runtime.turns import Turn
 
 TWINS = {
@@ -24,8 +26,14 @@ EXCEPTIONS: dict[tuple[type, str], str] = {
 }
 """What differs, and why."""
 
-OPENING = {(Store, "open"), (Session, "turn")}
-"""Both awaited and entered, so they are plain methods that give something awaitable."""
+OPENING = {
+    (Store, "open"),
+    (Session, "turn"),
+    (Session, "child"),
+    (Session, "wrap"),
+    (Turn, "stream"),
+}
+"""Plain methods that give something awaitable: awaited and entered, called, or iterated."""
 EVERY = [
     pytest.param(kind, name, id=f"{kind.__name__}.{name}")
     for kind in TWINS
@@ -67,7 +75,7 @@ def test_the_asynchronous_twin_is_awaited(kind, name):
 @pytest.mark.parametrize(("kind", "twin"), TWINS.items(), ids=lambda kind: kind.__name__)
 def test_the_twin_has_nothing_the_original_lacks(kind, twin):
     extra = {name for name in dir(twin) if not name.startswith("_")} - set(dir(kind))
-    assert extra <= {"id", "number"}
+    assert extra <= {"id", "number", "continued", "reused"}
 
 
 def test_every_exception_is_still_needed():

@@ -16,13 +16,14 @@ from stator.errors import BadDelta, InvalidInput
 from stator.model.commit import KINDS, Draft, Erase, Remove, Upsert
 from stator.model.delta import Delta, Drop, Op, Put
 from stator.model.ids import record_id, retype
-from stator.model.session import TRANSITIONS, check_transition
+from stator.model.session import TRANSITIONS, check_budget, check_transition
 from stator.model.state import (
     COLLECTIONS,
     KEY_MAX,
     KEYLESS,
     ArtifactRecord,
     CallRecord,
+    CallStatus,
     DecisionRecord,
     Effect,
     Entry,
@@ -35,6 +36,7 @@ from stator.model.state import (
     WorkingRecord,
     file_key,
     key_of,
+    to_settle,
 )
 
 
@@ -164,7 +166,7 @@ def _call(draft: Draft, made: Made) -> None:
             attempt=draft.attempt or 1,
             effect=cast("Effect", draft.effect or "write"),
             since=draft.happened,
-            status="started",
+            status=cast("CallStatus", draft.status or "started"),
         ),
         draft.call,
         fresh=draft.call == retype(draft.id, "call"),
@@ -207,9 +209,35 @@ def _count_use(draft: Draft, made: Made) -> None:
 
 
 def _settlement(draft: Draft, made: Made) -> None:
+    """A call in doubt is known at last; what was left to do about it is done."""
     made.drop("calls", draft.call)
+    if made.find("pending", to_settle(draft.call)) is not None:
+        made.drop("pending", to_settle(draft.call))
     for change in draft.changes:
         _change(change, made)
+
+
+def _approval(draft: Draft, made: Made) -> None:
+    """An answer stands in the state; the driver's own says that the call it let through has started."""
+    for change in draft.changes:
+        _change(change, made)
+    if draft.status == "started":
+        standing = made.find("calls", draft.call)
+        if standing is None:
+            raise BadDelta(f"no call {draft.call} waits for approval", path="$.call")
+        record = cast("CallRecord", standing[2])
+        made.put("calls", msgspec.structs.replace(record, status="started"), draft.call)
+
+
+def _tool(record: Record, made: Made) -> None:
+    """A tool's definition may change; how often it was used stays."""
+    tool = cast("ToolRecord", record)
+    standing = made.find("tools", tool.name)
+    if standing is not None and isinstance(known := standing[2], ToolRecord):
+        tool = msgspec.structs.replace(
+            tool, uses=known.uses, failures=known.failures, last=known.last
+        )
+    made.put("tools", tool)
 
 
 def _decision(record: Record, made: Made) -> None:
@@ -310,6 +338,19 @@ def _spend(usage: dict[str, int], made: Made) -> None:
         made.put("spend", SpendRecord(unit=unit, amount=spent + amount), unit)
 
 
+def _budget(draft: Draft, made: Made) -> None:
+    """Of the session record a budget brings, only the limits are taken: whoever sets them may not know the rest."""
+    standing = made.find("session", "")
+    wanted = [
+        c.record for c in draft.changes if isinstance(c, Upsert) and c.collection == "session"
+    ]
+    if standing is None or len(draft.changes) != 1 or len(wanted) != 1:
+        raise InvalidInput("a budget brings a session's limits, and nothing else", path="$.changes")
+    limits = check_budget(cast("SessionRecord", wanted[0]).budget)
+    known = cast("SessionRecord", standing[2])
+    made.put("session", msgspec.structs.replace(known, budget=limits), "")
+
+
 def _erasure(draft: Draft, made: Made) -> None:
     """The store carries an erasure out; it changes no state by itself."""
     if not draft.changes or not all(isinstance(change, Erase) for change in draft.changes):
@@ -324,6 +365,8 @@ _SPECIAL: dict[str, Callable[[Draft, Made], None]] = {
     "call": _call,
     "outcome": _outcome,
     "settlement": _settlement,
+    "approval": _approval,
+    "budget": _budget,
     "fork": _fork,
     "erasure": _erasure,
     **dict.fromkeys(TRANSITIONS, _nothing),
@@ -334,4 +377,5 @@ _MERGE: dict[str, Callable[[Record, Made], None]] = {
     "artifacts": _artifact,
     "plan": _plan,
     "working_set": _use,
+    "tools": _tool,
 }

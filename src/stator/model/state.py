@@ -84,6 +84,7 @@ class ChildRecord(Record, frozen=True):
 
     session: str
     kind: str = "child"
+    name: str = ""
     status: str = ""
 
 
@@ -197,11 +198,12 @@ class WorkingRecord(Record, frozen=True):
 
 
 class ApprovalRecord(Record, frozen=True):
-    """A person's standing yes or no."""
+    """A person's standing yes or no: to one call, to these arguments, or to a pattern."""
 
     tool: str
     arguments: str = ""
     by: str = ""
+    call: str = ""
     expires: int = 0
     pattern: str = ""
     scope: str = "once"
@@ -285,7 +287,9 @@ COLLECTIONS: dict[str, Collection] = {
         Collection(13, "dead_ends", DeadEndRecord, ("what",)),
         Collection(14, "artifacts", ArtifactRecord, ("name",)),
         Collection(15, "working_set", WorkingRecord, ("kind", "name")),
-        Collection(16, "approvals", ApprovalRecord, ("tool", "arguments", "pattern", "scope")),
+        Collection(
+            16, "approvals", ApprovalRecord, ("tool", "arguments", "pattern", "scope", "call")
+        ),
         Collection(17, "spend", SpendRecord, ("unit",)),
         Collection(18, "scores", ScoreRecord, ("name", "on", "by")),
         Collection(19, "evicted", EvictedRecord, ("key",)),
@@ -323,6 +327,11 @@ def key_of(collection: Collection, record: Record, record_id: str) -> str:
 def file_key(root: str, path: str) -> str:
     """Files of the session's own root are known by their path alone."""
     return path if root == "." else f"{root}\n{path}"
+
+
+def to_settle(call: str) -> str:
+    """The key of the pending item that a call in doubt leaves for whoever can find out."""
+    return f"settle {call}"
 
 
 class ErasedRecord(Record, frozen=True, tag="erased"):

@@ -9,31 +9,57 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import functools
 import inspect
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Generic, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Generic, Literal, TypeVar
 
-from stator.errors import WrongProcess
+from msgspec import UNSET
+
+from stator.errors import ApprovalNeeded, StatorError, WrongProcess
 from stator.model.app import Upcast
-from stator.model.call import Note, Outcome
+from stator.model.approval import Rule
+from stator.model.budget import PriceFunction, PriceTable
+from stator.model.call import (
+    Answer,
+    Note,
+    Outcome,
+    Pause,
+    Raised,
+    Reconcile,
+    Returned,
+    Run,
+    TimedOut,
+)
 from stator.model.commit import Actor, Commit
 from stator.model.diff import Diff
 from stator.model.query import CallRow, Counts, Head, Page, SessionRow, StoreInfo, TurnRow
+from stator.model.reply import Dialect
 from stator.model.session import ParentKind
 from stator.model.state import Entry, FileOp, Knowledge, SessionRecord, State, StepStatus, UseKind
-from stator.runtime.calls import Calling, Tool
+from stator.runtime.calls import Calling, found
+from stator.runtime.context import warn_on_loop
+from stator.runtime.contributors import Contributor
 from stator.runtime.drive import adrive
+from stator.runtime.loop import Dispatch, DoubtMode, Effects, ModelCalling, Stream, unwrapped
 from stator.runtime.reading import DecisionLine, FileChange, Reason, SessionView
+from stator.runtime.recovery import Recovery
 from stator.runtime.resolve import Point
-from stator.runtime.sessions import BusyMode, Contributor, Session, Store
+from stator.runtime.sessions import HeldMode, Session
+from stator.runtime.settling import OpenDoubt, Settled, Verdict
+from stator.runtime.stores import Store
+from stator.runtime.terms import POLL_S, ApproveMode
+from stator.runtime.tools import Tool, current_call, current_turn
 from stator.runtime.turns import Turn
 
 T = TypeVar("T")
 A = TypeVar("A")
 THREADS = 8
 """Operations of one store that may be under way at once."""
+TOOL_THREADS = 64
+"""Plain functions that may run at once as tools."""
 
 
 class Pool:
@@ -41,6 +67,7 @@ class Pool:
 
     def __init__(self, threads: int = THREADS) -> None:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="stator")
+        self.tools = ThreadPoolExecutor(TOOL_THREADS, thread_name_prefix="stator tool")
         self.closed = False
 
     async def run(self, operation: Callable[..., T], *args: Any, **kwargs: Any) -> T:
@@ -59,9 +86,14 @@ class Pool:
             )
             raise
 
+    def later(self, operation: Callable[..., object], *args: Any) -> None:
+        """An operation nobody waits for."""
+        self._threads.submit(operation, *args)
+
     def close(self) -> None:
         self.closed = True
         self._threads.shutdown(wait=True)
+        self.tools.shutdown(wait=False)
 
 
 async def _settled(future: asyncio.Future[Any]) -> None:
@@ -275,6 +307,146 @@ class AsyncMarker(AsyncRecorder):
         return await self._pool.run(self._marker.erase, ref, fields=fields, record=record)
 
 
+class _Hands:
+    """Carries out a call's effects on the loop: store operations in one pool of threads, plain tools
+    in another, so that slow tools keep nobody from recording."""
+
+    def __init__(self, calling: Calling, pool: Pool) -> None:
+        self._calling = calling
+        self._pool = pool
+
+    async def append(self, note: Note) -> Answer:
+        calling = self._calling
+        calling.landed(await self._pool.run(calling.turn._write, calling.drafts(note)))
+        return calling.stop(note)
+
+    async def run(self, effect: Run) -> tuple[Returned | Raised, BaseException | None]:
+        calling = self._calling
+        calling.look()
+        clock = calling.turn._session.context.monotonic
+        try:
+            value, interrupt = await self._value()
+        except Exception as error:
+            return Raised(error, clock()), None
+        except BaseException as error:
+            return Raised(error, clock()), error
+        return Returned(value, clock()), interrupt
+
+    async def _value(self) -> tuple[Any, BaseException | None]:
+        calling, tool = self._calling, self._calling.tool
+        if tool.is_async and tool.timeout_s is None:
+            return calling.finish(await self._awaited()), None
+        work: asyncio.Future[Any]
+        if tool.is_async:
+            work = asyncio.ensure_future(self._awaited())
+        else:
+            plain = contextvars.copy_context().run
+            work = asyncio.wrap_future(self._pool.tools.submit(plain, calling.invoke))
+        interrupt = await _bounded(work, tool.timeout_s, cancel=tool.is_async)
+        if not work.done():
+            assert tool.timeout_s is not None
+            work.add_done_callback(self._late)
+            raise TimedOut(tool.timeout_s)
+        value = work.result()
+        if inspect.isawaitable(value):
+            value = await value
+        return (calling.finish(value) if tool.is_async else value), interrupt
+
+    async def _awaited(self) -> Any:
+        calling = self._calling
+        token = current_call.set(calling.asked.call)
+        try:
+            return await calling.tool.function(*calling.args, **calling.kwargs)
+        finally:
+            current_call.reset(token)
+
+    def _late(self, work: asyncio.Future[Any]) -> None:
+        """A result that comes after its time; a coroutine that was given up has none."""
+        if work.cancelled():
+            return
+        done: Future[Any] = Future()
+        error = work.exception()
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(work.result())
+        if not self._pool.closed:
+            self._pool.later(self._calling.settle_late, done)
+
+    async def pause(self, effect: Pause) -> None:
+        await asyncio.sleep(self._calling.seconds(effect))
+
+    async def answer(self) -> Answer:
+        session = self._calling.turn._session
+        while True:
+            said = await self._pool.run(session._answer, self._calling.asked)
+            if said is not None or not session._terms.waits:
+                return said
+            await asyncio.sleep(POLL_S)
+
+    async def reconcile(self, effect: Reconcile) -> Answer:
+        calling = self._calling
+        ask = calling.tool.reconcile
+        assert ask is not None
+        if inspect.iscoroutinefunction(ask):
+            return found(await ask(calling.intent(effect)), calling.tool)
+        return await self._pool.run(calling.reconcile, effect)
+
+
+async def _bounded(
+    work: asyncio.Future[Any], seconds: float | None, *, cancel: bool
+) -> BaseException | None:
+    """Wait for a tool, at most so long. A cancellation is handed on to a coroutine; a plain function
+    cannot be stopped, so that its end is waited for. Returns the cancellation, for later."""
+    try:
+        await asyncio.wait({work}, timeout=seconds)
+    except asyncio.CancelledError as cancelled:
+        if cancel:
+            work.cancel()
+        await _settled(work)
+        return cancelled
+    if not work.done() and cancel:
+        work.cancel()
+    return None
+
+
+class AsyncStream:
+    """`Stream`, iterated on the loop."""
+
+    def __init__(self, stream: Stream, pool: Pool) -> None:
+        self._stream = stream
+        self._pool = pool
+
+    @property
+    def reply(self) -> Any:
+        """The whole, once it has come."""
+        return self._stream.reply
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        if await self._pool.run(self._stream.begin):
+            return
+        try:
+            chunks = self._stream.chunks()
+            if inspect.isawaitable(chunks):
+                chunks = await chunks
+            async for chunk in _each(chunks):
+                self._stream.take(chunk)
+                yield chunk
+        except BaseException as error:
+            await self._pool.run(self._stream.broken, error)
+            raise
+        await self._pool.run(self._stream.done)
+
+
+async def _each(chunks: Any) -> AsyncIterator[Any]:
+    if hasattr(chunks, "__aiter__"):
+        async for chunk in chunks:
+            yield chunk
+    else:
+        for chunk in chunks:
+            yield chunk
+
+
 class AsyncTurn(AsyncRecorder):
     """`Turn`, awaited; its tools may be plain functions or coroutine functions."""
 
@@ -282,6 +454,12 @@ class AsyncTurn(AsyncRecorder):
         self._sync = self._recorder = turn
         self._pool = pool
         self.id, self.number = turn.id, turn.number
+        self.continued, self.reused = turn.continued, turn.reused
+        self._token: contextvars.Token[Any] | None = None
+
+    @property
+    def ended(self) -> bool:
+        return self._sync.ended
 
     @contextlib.asynccontextmanager
     async def batch(self) -> AsyncIterator[None]:
@@ -324,18 +502,61 @@ class AsyncTurn(AsyncRecorder):
     async def try_call(
         self, function: Callable[..., Any] | Tool[..., Any], /, *args: Any, **kwargs: Any
     ) -> Outcome:
-        calling = Calling(self._sync, function, args, kwargs)
+        return await self._drive(Calling(self._sync, function, args, kwargs))
 
-        async def append(note: Note) -> None:
-            await self._pool.run(self._sync._submit, calling.draft(note))
+    async def _drive(self, calling: Calling) -> Outcome:
+        return await adrive(calling.life(), _Hands(calling, self._pool))
 
-        return await adrive(calling.life(), append, lambda: self._run(calling))
+    def _direct(self, tool: Tool[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A tool that was called like a function: awaited if it is a coroutine function."""
+        if tool.is_async:
+            return self.call(tool, *args, **kwargs)
+        warn_on_loop()
+        return self._sync.call(tool, *args, **kwargs)
 
-    async def _run(self, calling: Calling) -> Any:
-        made = calling.tool.function
-        if inspect.iscoroutinefunction(made):
-            return await made(*calling.args, **calling.kwargs)
-        return await self._pool.run(made, *calling.args, **calling.kwargs)
+    async def model(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        await self._pool.run(self._sync._offer, kwargs.get("tools"))
+        calling = ModelCalling(self._sync, function, args, kwargs)
+        return self._sync._reply((await self._drive(calling)).result(), calling.seq)
+
+    async def reply(self, response: Any, *, model: str = "") -> Any:
+        return await self._pool.run(self._sync.reply, response, model=model)
+
+    def stream(self, source: Any, /, *args: Any, **kwargs: Any) -> AsyncStream:
+        return AsyncStream(self._sync.stream(source, *args, **kwargs), self._pool)
+
+    async def messages(
+        self,
+        provider: Dialect,
+        *,
+        max_tokens: int | None = None,
+        count_tokens: Callable[[str], int] | None = None,
+    ) -> list[dict[str, Any]]:
+        return await self._pool.run(
+            self._sync.messages, provider, max_tokens=max_tokens, count_tokens=count_tokens
+        )
+
+    async def results(
+        self,
+        reply: Any,
+        dispatch: Dispatch,
+        *,
+        effects: Effects | None = None,
+        parallel: bool = False,
+        in_doubt: DoubtMode = "tell",
+    ) -> list[dict[str, Any]]:
+        seq, calls = await self._pool.run(self._sync._requested, reply, dispatch, effects)
+        if parallel:
+            ended = await asyncio.gather(*(self._attempt(call) for call in calls))
+        else:
+            ended = [await self._attempt(call) for call in calls]
+        return await self._pool.run(self._sync._told, seq, ended, in_doubt)
+
+    async def _attempt(self, calling: Calling) -> Outcome | StatorError:
+        try:
+            return await self._drive(calling)
+        except ApprovalNeeded as needed:
+            return needed
 
     async def end(self) -> None:
         await self._pool.run(self._sync.end)
@@ -344,11 +565,15 @@ class AsyncTurn(AsyncRecorder):
         await self._pool.run(self._sync.abort, why)
 
     async def __aenter__(self) -> AsyncTurn:
+        self._token = current_turn.set(self)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: object
     ) -> None:
+        if self._token is not None:
+            current_turn.reset(self._token)
+            self._token = None
         await self._pool.run(self._sync.__exit__, kind, error, trace)
 
 
@@ -371,6 +596,20 @@ class _Opening(Generic[T]):
         await self._opened.__aexit__(*exc)
 
 
+class AsyncDoubt:
+    """`OpenDoubt`, awaited."""
+
+    def __init__(self, doubt: OpenDoubt, pool: Pool) -> None:
+        self._sync = doubt
+        self._pool = pool
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sync, name)
+
+    async def settle(self, verdict: Verdict, value: Any = UNSET, *, why: str = "") -> Settled:
+        return await self._pool.run(self._sync.settle, verdict, value, why=why)
+
+
 class AsyncSession(AsyncView, AsyncMarker, Generic[A]):
     """`Session`, awaited."""
 
@@ -378,9 +617,46 @@ class AsyncSession(AsyncView, AsyncMarker, Generic[A]):
         AsyncView.__init__(self, session, pool)
         self._session = self._recorder = self._marker = session
 
-    def turn(self, prompt: Any = None, *, key: str = "") -> _Opening[AsyncTurn]:
+    def turn(self, prompt: Any = None, *, key: str = "", new: bool = False) -> _Opening[AsyncTurn]:
         async def begin() -> AsyncTurn:
-            return AsyncTurn(await self._pool.run(self._session.turn, prompt, key=key), self._pool)
+            turn = await self._pool.run(self._session.turn, prompt, key=key, new=new)
+            return AsyncTurn(turn, self._pool)
+
+        return _Opening(begin)
+
+    async def recovery(self) -> Recovery:
+        return await self._pool.run(lambda: self._session.recovery)
+
+    async def in_doubt(self) -> list[AsyncDoubt]:
+        found = await self._pool.run(lambda: self._session.in_doubt)
+        return [AsyncDoubt(doubt, self._pool) for doubt in found]
+
+    def wrap(
+        self, dispatch: Dispatch, *, effects: Effects | None = None, in_doubt: DoubtMode = "tell"
+    ) -> Callable[[str, Mapping[str, Any]], Awaitable[Any]]:
+        async def recorded(name: str, arguments: Mapping[str, Any]) -> Any:
+            calling = self._session._wrapped(name, arguments, dispatch, effects)
+            outcome = await adrive(calling.life(), _Hands(calling, self._pool))
+            return unwrapped(outcome, in_doubt)
+
+        return recorded
+
+    async def track(self, root: str = "") -> None:
+        await self._pool.run(self._session.track, root)
+
+    def child(
+        self,
+        name: str,
+        *,
+        agent: str = "",
+        budget: Mapping[str, int] | None = None,
+        busy: HeldMode = "fail",
+    ) -> _Opening[AsyncSession[Any]]:
+        async def begin() -> AsyncSession[Any]:
+            child = await self._pool.run(
+                self._session.child, name, agent=agent, budget=budget, busy=busy
+            )
+            return AsyncSession(child, self._pool)
 
         return _Opening(begin)
 
@@ -447,9 +723,12 @@ class AsyncStore:
         app: Any = None,
         app_version: int = 1,
         upcasts: Mapping[int, Upcast] | None = None,
-        busy: BusyMode = "fail",
+        busy: HeldMode | Literal["read"] = "fail",
+        rules: Sequence[Rule] = (),
+        approve: ApproveMode = "raise",
+        prices: PriceTable | PriceFunction | None = None,
     ) -> _Opening[AsyncSession[Any]]:
-        async def begin() -> AsyncSession[Any]:
+        async def begin() -> Any:
             session = await self._pool.run(
                 self._sync.open,
                 name,
@@ -463,8 +742,14 @@ class AsyncStore:
                 app_version=app_version,
                 upcasts=upcasts,
                 busy=busy,
+                rules=rules,
+                approve=approve,
+                prices=prices,
             )
-            return AsyncSession(session, self._pool)
+            view: SessionView = session
+            if isinstance(view, Session):
+                return AsyncSession(view, self._pool)
+            return AsyncView(view, self._pool)
 
         return _Opening(begin)
 

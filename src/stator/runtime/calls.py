@@ -1,54 +1,62 @@
-"""Calls: what a tool is, and the calls of one turn."""
+"""Calls of a turn: each with its intent on disk before it runs, met by what the record knows of it."""
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+import contextvars
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
 
-from stator.errors import BadType, InvalidInput
-from stator.model.call import Life, Note, Outcome, life
-from stator.model.commit import Draft, Provenance
+import msgspec
+
+from stator.errors import BadType, InvalidInput, Paused
+from stator.model import replay
+from stator.model.call import (
+    Answer,
+    Asked,
+    Found,
+    Life,
+    Note,
+    Outcome,
+    Pause,
+    Raised,
+    Reconcile,
+    Returned,
+    Run,
+    TimedOut,
+    life,
+)
+from stator.model.commit import Change, Commit, Draft, Provenance
 from stator.model.ids import retype
-from stator.model.state import Effect
+from stator.runtime import lifecycle, observe
 from stator.runtime.drive import drive
+from stator.runtime.terms import POLL_S
+from stator.runtime.tools import KEY_ARGUMENT, Tool, arguments, current_call, declare
 
 if TYPE_CHECKING:
     from stator.runtime.turns import Turn
 
-P = ParamSpec("P")
-R = TypeVar("R")
 FROM_TOOL = Provenance("tool", "unverified")
 FROM_MODEL = Provenance("model", "unverified")
+ACTORS = {"call": "agent", "outcome": "tool"}
 
 
-class Tool(Generic[P, R]):
-    """A function with what Stator must know of it. Called directly, it is just the function."""
+class Intent(msgspec.Struct, frozen=True, kw_only=True):
+    """A call in doubt, as its tool's `reconcile` is asked about it."""
 
-    def __init__(self, function: Callable[P, R], name: str, effect: Effect = "write") -> None:
-        self.function = function
-        self.name = name
-        self.effect: Effect = effect
-        functools.update_wrapper(self, function)
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self.function(*args, **kwargs)
-
-
-def tool(*, effect: Effect = "write", name: str = "") -> Callable[[Callable[P, R]], Tool[P, R]]:
-    """Declare what a call does: `read` changes nothing, `idempotent` may be repeated, else `write`."""
-    if effect not in ("read", "idempotent", "write"):
-        raise InvalidInput(f"unknown effect {effect!r:.40}", hint="read, idempotent or write")
-
-    def declared(function: Callable[P, R]) -> Tool[P, R]:
-        return Tool(function, name or function.__name__, effect)
-
-    return declared
+    call: str
+    tool: str
+    arguments: Any
+    key: str
+    """Its idempotency key: what the tool was given, if it takes one."""
+    at: int
+    attempt: int
 
 
 class Calling:
-    """One call of a turn, ready to be driven."""
+    """One call of a turn, ready to be driven. The synchronous driver's hands are its own methods."""
 
     def __init__(
         self,
@@ -56,67 +64,219 @@ class Calling:
         function: Callable[..., Any] | Tool[..., Any],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
+        *,
+        origin: tuple[str, str] | None = None,
+        given: dict[str, Any] | None = None,
     ) -> None:
         self.turn = turn
-        self.tool = function if isinstance(function, Tool) else declare(function)
+        self.tool = declare(function)
         self.args, self.kwargs = args, kwargs
+        self.origin = origin
         if turn._batch is not None:
             raise InvalidInput(
                 f"{self.tool.name} cannot be called in a batch",
                 hint="its intent must be on disk before it runs; end the batch first",
             )
         self._intent = turn._session.context.mint("commit")
-        self.call = retype(self._intent, "call")
+        self.parent = current_call.get()
+        self.given = arguments(self.tool.function, args, kwargs) if given is None else given
+        self.asked = Asked(
+            call=retype(self._intent, "call"),
+            tool=self.tool.name,
+            effect=self.tool.effect,
+            given=self.given,
+        )
+        self._seen: observe.Sight | None = None
+        self._late: Future[Any] | None = None
+
+    # -- deciding ---------------------------------------------------------------------------------
 
     def life(self) -> Life:
-        given = arguments(self.tool.function, self.args, self.kwargs)
-        return life(self.call, self.tool.name, self.tool.effect, given)
+        """Everything this call does: what the record answers, else asking, running, recording."""
+        turn, tool = self.turn, self.tool
+        self._key()
+        met = yield from turn._meet(self)
+        if isinstance(met, Outcome):
+            return met
+        turn._session._check_terms()
+        gate, why = turn._session._gate(tool, self.given)
+        self.asked = msgspec.structs.replace(met, gate=gate, why=why)
+        outcome = yield from life(self.asked, tool.policy, tool.detect)
+        if tool.on_exhausted == "pause" and outcome.status in ("error", "timeout"):
+            raise Paused(
+                f"{tool.name} failed {outcome.attempts} times: {outcome.error}",
+                reason="error",
+                hint="run again to go on with this call",
+                call=outcome.call,
+            )
+        return outcome
+
+    def _key(self) -> None:
+        """The idempotency key: the same for the same call, however often it is tried or rerun."""
+        self.key = self.tool.key
+        if not self.tool.takes_key:
+            return
+        hashed = replay.fingerprint(self.given, self.turn._session._scrub)
+        self.key = self.key or self._derived(hashed, self.turn._occurrence(self.tool.name, hashed))
+        self.kwargs = {**self.kwargs, KEY_ARGUMENT: self.key}
+
+    def _derived(self, hashed: str, occurrence: int) -> str:
+        turn = self.turn
+        parts = (turn._session.id, turn.id, self.tool.name, hashed, str(occurrence))
+        return sha256("\n".join(parts).encode()).hexdigest()
 
     def draft(self, note: Note) -> Draft:
         """The commit a note asks for."""
-        intent = note.kind == "call"
+        kind = note.kind
+        fields = dict(note.fields)
+        intent = kind == "call"
+        asked = self.asked
+        own = intent and asked.call == retype(self._intent, "call") and fields["attempt"] == 1
+        if intent:
+            fields.update(origin=self.origin, parent=self.parent, key=self.tool.key)
+        elif kind == "outcome":
+            fields["changes"] = self._consequences(fields)
         return self.turn._draft(
-            note.kind,
-            id=self._intent if intent else "",
-            call=self.call,
+            kind,
+            id=self._intent if own else "",
+            call=fields.pop("call", asked.call),
             tool=self.tool.name,
             effect=self.tool.effect,
-            attempt=1,
-            actor="agent" if intent else "tool",
+            actor=ACTORS.get(kind, "system"),
             provenance=FROM_MODEL if intent else FROM_TOOL,
-            **note.fields,
+            **fields,
         )
 
-    def run(self) -> Outcome:
+    def _consequences(self, fields: dict[str, Any]) -> tuple[Change, ...]:
+        """What else an outcome changes: files, and what is left to find out."""
+        touched: tuple[Change, ...] = ()
+        if self._seen is not None:
+            touched = self._seen.changes(self.given, fields.get("output"))
+        if fields["status"] == "in doubt" and self.tool.reconcile is None:
+            return (*touched, lifecycle.left_to_settle(self.asked, fields["cause"]))
+        return touched
+
+    # -- doing, synchronously ---------------------------------------------------------------------
+
+    def drive(self) -> Outcome:
         """Run the tool here and now."""
-        if inspect.iscoroutinefunction(self.tool.function):
+        if self.tool.is_async:
             raise BadType(
                 f"{self.tool.name} is async and this is the synchronous API",
                 hint="use stator.aio, or pass a plain function",
             )
-        return drive(
-            self.life(),
-            lambda note: self.turn._submit(self.draft(note)),
-            lambda: self.tool.function(*self.args, **self.kwargs),
+        return drive(self.life(), self)
+
+    def append(self, note: Note) -> Answer:
+        self.landed(self.turn._write(self.drafts(note)))
+        return self.stop(note)
+
+    def stop(self, note: Note) -> Answer:
+        """Once the intent is on disk and before anything runs: whether somebody wants the run to end."""
+        return self.turn._session._stop() if note.kind in ("call", "approval") else None
+
+    def landed(self, commits: Sequence[Commit]) -> None:
+        """These commits of the call are in the log."""
+
+    def drafts(self, note: Note) -> list[Draft]:
+        return [self.draft(note)]
+
+    def run(self, effect: Run) -> Returned | Raised:
+        self.look()
+        clock = self.turn._session.context.monotonic
+        context = contextvars.copy_context()
+        try:
+            if self.tool.timeout_s is None:
+                value = context.run(self.invoke)
+            else:
+                value = self._bounded(context, self.tool.timeout_s)
+        except BaseException as error:
+            return Raised(error, clock())
+        return Returned(value, clock())
+
+    def look(self) -> None:
+        """See what is there before the call runs, where it may change files."""
+        session = self.turn._session
+        self._seen = observe.before(session._root, self.tool, self.given, session._tracked)
+
+    def invoke(self) -> Any:
+        """The function itself, with this call as the parent of those it makes."""
+        current_call.set(self.asked.call)
+        return self.finish(self.tool.function(*self.args, **self.kwargs))
+
+    def finish(self, value: Any) -> Any:
+        """What the function gave, as the call's result."""
+        return value
+
+    def _bounded(self, context: contextvars.Context, seconds: float) -> Any:
+        """Run in a thread of its own, so that waiting can end before the tool does."""
+        future: Future[Any] = Future()
+        worker = threading.Thread(
+            target=context.run,
+            args=(_fulfil, future, self.invoke),
+            name=f"stator {self.tool.name}",
+            daemon=True,
+        )
+        worker.start()
+        try:
+            return future.result(seconds)
+        except TimeoutError:
+            if future.done():  # the tool's own
+                raise
+        self.await_late(future)
+        raise TimedOut(seconds)
+
+    def await_late(self, future: Future[Any]) -> None:
+        """A result that comes after its time settles the call, if it was left in doubt."""
+        if self.tool.effect == "write":
+            future.add_done_callback(self.settle_late)
+
+    def settle_late(self, done: Future[Any]) -> None:
+        self.turn._session._settle_late(self.asked, done)
+
+    def pause(self, effect: Pause) -> None:
+        self.turn._session.context.sleep(self.seconds(effect))
+
+    def seconds(self, effect: Pause) -> float:
+        jitter = self.turn._session.context.jitter()
+        return effect.least_s + (effect.most_s - effect.least_s) * jitter
+
+    def answer(self) -> Answer:
+        session = self.turn._session
+        while True:
+            said = session._answer(self.asked)
+            if said is not None or not session._terms.waits:
+                return said
+            session.context.sleep(POLL_S)
+
+    def reconcile(self, effect: Reconcile) -> Answer:
+        assert self.tool.reconcile is not None
+        return found(self.tool.reconcile(self.intent(effect)), self.tool)
+
+    def intent(self, effect: Reconcile) -> Intent:
+        return Intent(
+            call=effect.call,
+            tool=effect.tool,
+            arguments=effect.arguments,
+            key=effect.key or self._derived(effect.input_hash, effect.occurrence),
+            at=effect.at,
+            attempt=effect.attempt,
         )
 
 
-def declare(function: Callable[..., Any]) -> Tool[..., Any]:
-    """A function that declares nothing counts as a write."""
-    if not callable(function):
-        raise BadType(f"not callable: {type(function).__name__}", hint="t.call(function, arg=…)")
-    name = getattr(function, "__name__", "") or type(function).__name__
-    return Tool(function, name)
-
-
-def arguments(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> dict[str, Any]:
-    """The arguments by name, as far as the function's signature tells."""
-    if not args:
-        return dict(kwargs)
+def _fulfil(future: Future[Any], run: Callable[[], Any]) -> None:
     try:
-        bound = inspect.signature(function).bind_partial(*args, **kwargs)
-    except (TypeError, ValueError):
-        return {"args": list(args), **kwargs}
-    return dict(bound.arguments)
+        future.set_result(run())
+    except BaseException as error:
+        future.set_exception(error)
+
+
+def found(said: Any, tool: Tool[..., Any]) -> Found:
+    """What a tool's `reconcile` says, typed."""
+    verdict, value = said if isinstance(said, tuple) and len(said) == 2 else (said, None)
+    if verdict not in ("done", "not_done", "unknown"):
+        raise BadType(
+            f"reconcile of {tool.name} said {said!r:.60}",
+            hint='return "done", "not_done", "unknown" or ("done", value)',
+        )
+    return Found(verdict, value)

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from stator.model.ids import Mint
+
+if TYPE_CHECKING:
+    from stator.model.approval import Rule
+    from stator.model.budget import PriceTable
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,16 @@ class Context:
     program: str = ""
     principal: str = ""
     project: str = ""
+    sleep: Callable[[float], object] = lambda seconds: None
+    """Seconds. By default no time passes, as in tests that bring their own clock."""
+    monotonic: Callable[[], float] = lambda: 0.0
+    """Seconds on a clock that only goes forward."""
+    jitter: Callable[[], float] = lambda: 0.5
+    """From 0 to 1, at random."""
+    rules: Sequence[Rule] = ()
+    """Of the policy file: what a person must approve."""
+    prices: PriceTable | None = None
+    """Of the policy file: what usage costs."""
     root: str = ""
     """The folder file paths are relative to; empty where there is none."""
 

@@ -1,63 +1,124 @@
-"""Sessions: opening, driving, leaving. `Store` is the object people hold; `Session` is a session they drive."""
+"""A session this program drives: its runs, its turns, and what it leaves behind."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import contextlib
+import contextvars
+import functools
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Generic, Literal, TypeVar
 
-from stator.errors import Busy, InvalidInput, StatorError, WrongState
-from stator.model.app import Upcast, schema_name
+import msgspec
+from msgspec import UNSET
+
+from stator.errors import (
+    ApprovalNeeded,
+    BadDelta,
+    BadTurn,
+    BudgetSpent,
+    Busy,
+    LeaseLost,
+    Paused,
+    StatorError,
+    WrongProcess,
+    WrongState,
+)
+from stator.model import replay
+from stator.model.call import Asked, Granted, Note, Raised, Refused, Returned, Stop, life
 from stator.model.check import encode_checked
-from stator.model.commit import Commit, Draft, Remove, Upsert
-from stator.model.ids import run_id
-from stator.model.query import (
-    CallQuery,
-    CallRow,
-    Holder,
-    Lease,
-    Page,
-    SessionQuery,
-    SessionRow,
-    StoreInfo,
-)
-from stator.model.session import ParentKind, check_budget, check_name
-from stator.model.state import (
-    CallRecord,
-    RunRecord,
-    SessionRecord,
-    file_key,
-)
-from stator.runtime import forks, worktree
-from stator.runtime.arguments import cause, mapping, pairs, text
+from stator.model.commit import Commit, Draft, Provenance, Remove, Upsert
+from stator.model.ids import retype, run_id
+from stator.model.query import Lease, SessionRow
+from stator.model.replay import Known, Scrub
+from stator.model.session import check_budget
+from stator.model.state import RunRecord, SessionRecord, ToolRecord
+from stator.model.transcript import Transcript
+from stator.runtime import children, forks, lifecycle, recovery, settling, worktree
+from stator.runtime.arguments import cause, mapping, text
+from stator.runtime.boundary import Boundary
+from stator.runtime.calls import FROM_TOOL, Calling
 from stator.runtime.context import Context, warn_on_loop
+from stator.runtime.loop import Dispatch, DoubtMode, Effects, by_name, offered, unwrapped
 from stator.runtime.marks import Marker
-from stator.runtime.reading import DecisionLine, FileChange, Reason, SessionView, explain
-from stator.runtime.resolve import find_session
+from stator.runtime.reading import SessionView
+from stator.runtime.recovery import Past, Recovery
+from stator.runtime.settling import OpenDoubt
+from stator.runtime.terms import Gate, Limits, Terms, answer
+from stator.runtime.tools import Tool
 from stator.runtime.turns import Turn
 from stator.store import port
 
 A = TypeVar("A")
-BusyMode = Literal["fail", "fork", "take"]
+T = TypeVar("T")
+FROM_USER = Provenance("user", "verified")
+SHOWN = frozenset({"turn", "outcome", "settlement", "entry"})
+"""Kinds whose content the model is shown: what its next answer derives from."""
+INPUTS_MAX = 100
+PARALLEL_MAX = 32
+"""Calls of one response that run at once."""
+PAGE = 1000
+ENDED = {"pause": "paused", "close": "closed"}
+HeldMode = Literal["fail", "wait", "fork", "take"]
 KEY_BYTES = 16
 """Of a session's redaction key."""
+POLL_S = 0.25
+"""How often a session that somebody else drives is asked for again."""
+
+
+class Began(msgspec.Struct):
+    """How a turn began."""
+
+    id: str
+    number: int
+    how: Literal["new", "continued", "reused"] = "new"
+    known: Known | None = None
 
 
 class Session(SessionView, Marker, Generic[A]):
     """A session this program drives, from `open` until the `with` block is left."""
 
     def __init__(
-        self, store: port.Store, row: SessionRow, context: Context, lease: Lease, **app: Any
+        self,
+        store: port.Store,
+        row: SessionRow,
+        context: Context,
+        lease: Lease,
+        terms: Terms,
+        *,
+        again: bool = False,
+        **app: Any,
     ) -> None:
         super().__init__(store, row.id, **app)
         self.context = context
+        self._terms = terms
         self._principal = context.principal
         self._open_turn: Turn | None = None
         self._lease = lease
         self._run = run_id(row.id, lease.epoch)
         self._root = context.root
+        self._tracked = ""
         self._in_git = bool(context.root) and worktree.in_git(context.root)
         self._left = False
-        self._begin(row)
+        self._lock = threading.RLock()
+        self._place = 0
+        """How many turns this run has come to."""
+        self._matching = True
+        self._answered = 0
+        self._since: list[int] = []
+        self._rendered: Transcript | None = None
+        self._fed = 0
+        self._offered: dict[str, str] | None = None
+        self._last_run = recovery.last_run(store, row, again=again)
+        self._on_leave: Callable[[str], None] = lambda status: None
+        self._boundary: Boundary | None = None
+        began = self._begin(row)
+        self._began = began.seq
+        self._boundary = Boundary(store, row.id, self._run, began.seq)
+        self._limits = Limits(store, row.id)
+        self._boundary.changed = self._limits.refresh
+        self._timed = context.monotonic()
 
     # -- appending --------------------------------------------------------------------------------
 
@@ -74,12 +135,46 @@ class Session(SessionView, Marker, Generic[A]):
     def _append(self, drafts: Sequence[Draft]) -> list[Commit]:
         if self._left:
             raise WrongState(f"session {self._id} was left", hint="open it again", session=self._id)
-        return self._store.append(self._id, drafts, fresh=True)
+        boundary = self._boundary
+        if boundary is None:
+            return self._store.append(self._id, drafts, fresh=True)
+        boundary.sending(len(drafts))
+        try:
+            commits = self._store.append(self._id, drafts, fresh=True)
+        except BaseException:
+            boundary.failed(len(drafts))
+            raise
+        boundary.landed(commits)
+        self._count(commits)
+        return commits
+
+    def _count(self, commits: Sequence[Commit]) -> None:
+        """What the next answer of the model will be derived from."""
+        with self._lock:
+            for commit in commits:
+                if commit.kind == "entry" and commit.actor == "model":
+                    self._since.clear()
+                elif commit.kind in SHOWN:
+                    self._since.append(commit.seq)
+
+    def _since_answer(self) -> tuple[int, ...]:
+        with self._lock:
+            return tuple(self._since[-INPUTS_MAX:])
 
     def _submit(self, draft: Draft) -> str:
         return self._append([draft])[0].id
 
-    def _begin(self, row: SessionRow) -> None:
+    @functools.cached_property
+    def _scrub(self) -> Scrub:
+        """What this session's texts are redacted with: the key is content of its first commit."""
+        from stator.model.redact import Redactor
+
+        first = self._store.commits(self._id, upto=1, limit=1)[0]
+        return Redactor(bytes.fromhex(first.value("key", "00"))).scrub
+
+    # -- beginning --------------------------------------------------------------------------------
+
+    def _begin(self, row: SessionRow) -> Commit:
         """Begin a run: say what the last one left open, take the session up again."""
         context = self.context
         run = RunRecord(
@@ -91,57 +186,245 @@ class Session(SessionView, Marker, Generic[A]):
             since=context.clock(),
         )
         kind = "run" if row.record.status in ("open", "active") else "resume"
+        spans = self._last_run.spans
         begin = self._draft(
-            kind, actor="system", principal=context.principal, changes=(Upsert("runs", run),)
+            kind,
+            actor="system",
+            principal=context.principal,
+            input={"program": spans} if spans else UNSET,
+            changes=(Upsert("runs", run),),
         )
-        self._append([*self._close_out(row), begin])
-
-    def _close_out(self, row: SessionRow) -> list[Draft]:
-        """What a driver that died left behind, said: unknown writes are in doubt, its turn is
-        interrupted.
-
-        Nothing is executed, and nothing at all is said of a driver that may still be alive.
-        """
-        if self._lease.displaced is not None:
-            return []
-        drafts = [
-            self._draft(
-                "outcome",
-                call=record.call,
-                tool=record.tool,
-                effect=record.effect,
-                attempt=record.attempt,
-                status="in doubt" if record.effect == "write" else "cancelled",
-                cause="process died",
-                actor="system",
-            )
-            for entry in self._store.entries(self._id, "calls")
-            if isinstance(record := entry.record, CallRecord)
-            and record.status == "started"
-            and not record.elsewhere
-        ]
-        died = {"status": "interrupted", "cause": "process died", "actor": "system"}
-        if self._store.head(self._id).turn_open:
-            drafts.append(self._draft("turn_end", **died))
-        stale = tuple(Remove("runs", entry.key) for entry in self._store.entries(self._id, "runs"))
-        if stale:
-            drafts.append(self._draft("run_end", changes=stale, **died))
-        return drafts
+        left = lifecycle.close_out(self._store, self._lease, self._draft)
+        return self._append([*left, begin])[-1]
 
     def _git(self) -> dict[str, str] | None:
         return worktree.facts(self._root) if self._in_git else None
 
+    @functools.cached_property
+    def recovery(self) -> Recovery:
+        """What the last run left: interrupted or not, and what became of its calls."""
+        return recovery.report(self._store, self._id, self._last_run)
+
+    @property
+    def in_doubt(self) -> list[OpenDoubt]:
+        """Calls that may or may not have happened, each with `settle`."""
+        found = settling.doubts(self._store, session=self._id)
+        return [OpenDoubt(self._store, self.context, doubt) for doubt in found]
+
     # -- driving ----------------------------------------------------------------------------------
 
-    def turn(self, prompt: Any = None, *, key: str = "") -> Turn:
-        """Begin a turn: `with s.turn("fix the login bug") as t`."""
+    def turn(self, prompt: Any = None, *, key: str = "", new: bool = False) -> Turn:
+        """Begin a turn: `with s.turn("fix the login bug") as t`.
+
+        If the last run was interrupted and this is the turn it had come to, it goes on there
+        (`t.continued`), or comes from the record if it had ended (`t.reused`). `key` pins a turn
+        whatever its prompt; `new=True` begins afresh.
+        """
         warn_on_loop()
-        self._open_turn = Turn(self, prompt, key=key)
+        self._open_turn = Turn(self, prompt, key=key, new=new)
         return self._open_turn
+
+    def _begin_turn(self, prompt: Any, *, key: str, new: bool) -> Began:
+        self._check_terms()
+        self._place += 1
+        past = None if new else self._past(prompt, key)
+        if past is not None:
+            return self._again(past)
+        self._matching = False
+        draft = self._draft(
+            "turn", input=prompt, key=key, attempt=self._place, actor="user", provenance=FROM_USER
+        )
+        commit = self._append([draft])[0]
+        return Began(retype(commit.id, "turn"), commit.turn)
+
+    def _past(self, prompt: Any, key: str) -> Past | None:
+        """The recorded turn that this one is, if the same program runs again."""
+        spans = self._last_run.spans
+        number = replay.turn_at(spans, self._place) if self._matching or key else None
+        if number is None:
+            return None
+        found = recovery.past(self._store, self._id, number)
+        same = found.keyed(key) if key else found.asked(prompt, self._scrub)
+        return found if same else None
+
+    def _again(self, past: Past) -> Began:
+        row = past.row
+        identifier = retype(past.first.id, "turn")
+        known = recovery.known(self._store, self._id, row)
+        last = self._store.head(self._id).turn == row.turn
+        if row.status != "interrupted" or not last:
+            return Began(identifier, row.turn, "reused", known)
+        self._append([self._draft("turn", status="continued", attempt=self._place, actor="system")])
+        return Began(identifier, row.turn, "continued", known)
+
+    def wrap(
+        self, dispatch: Dispatch, *, effects: Effects | None = None, in_doubt: DoubtMode = "tell"
+    ) -> Callable[[str, Mapping[str, Any]], Any]:
+        """A dispatch function that records: the same name and arguments in, the same result out.
+
+        A doubt is told to the model as a result (`in_doubt="raise"` raises it); a failure raises.
+        """
+
+        def recorded(name: str, arguments: Mapping[str, Any]) -> Any:
+            return unwrapped(self._wrapped(name, arguments, dispatch, effects).drive(), in_doubt)
+
+        return recorded
+
+    def _wrapped(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        dispatch: Dispatch,
+        effects: Effects | None,
+    ) -> Calling:
+        turn = self._open_turn
+        if turn is None or turn.ended:
+            raise BadTurn(
+                f"no turn of session {self._id} is open", hint="with session.turn(…) first"
+            )
+        return by_name(turn, name, arguments, dispatch, effects)
+
+    def track(self, root: str = "") -> None:
+        """Look at the files of a folder before and after each call that is not a read, and record
+        what changed."""
+        self._tracked = root or self._root
+
+    def child(
+        self,
+        name: str,
+        *,
+        agent: str = "",
+        budget: Mapping[str, int] | None = None,
+        busy: HeldMode = "fail",
+    ) -> Session[Any]:
+        """Open the session of a sub-agent: `with s.child("research") as c`.
+
+        Its id is recorded here before it starts, its end when it is left. Run again, the same name
+        continues the same child.
+        """
+        known, again = children.announce(self, name)
+        record = children.child_record(
+            self, known, agent=agent, budget=check_budget(mapping(budget, "budget"))
+        )
+        child = drive(self._store, self.context, record, self._terms, busy=busy, again=again)
+        child._on_leave = lambda status: children.conclude(self, known, child, status)
+        return child
 
     def fork(self, at: str = "head", *, name: str = "") -> str:
         """Start another session from a position of this one; its id."""
         return forks.fork(self._store, self.context, self.at(at), name=name, kind="fork").id
+
+    def _stop(self) -> Stop | None:
+        """Somebody's wish that this run end, if there is one."""
+        asked = None if self._boundary is None else self._boundary.asked
+        return None if asked is None else Stop(asked, "pause requested")
+
+    def _check_terms(self) -> None:
+        """Before anything new begins: raise if somebody asked to pause, or a limit is reached."""
+        error = self._boundary.asked if self._boundary is not None else None
+        running = {"seconds": int(self.context.monotonic() - self._timed)}
+        stop = error or self._limits.spent(running)
+        if stop is not None:
+            raise stop
+
+    def _elapsed(self) -> dict[str, int] | None:
+        """Whole seconds since this was last asked, as spend."""
+        now = self.context.monotonic()
+        seconds = int(now - self._timed)
+        self._timed += seconds
+        return {"seconds": seconds} if seconds else None
+
+    def _cost(self, usage: dict[str, int], model: Any) -> dict[str, int]:
+        """What an answer used, with its price where that is known."""
+        return self._terms.priced(usage, model if isinstance(model, str) else "")
+
+    def _gate(self, tool: Tool[..., Any], given: dict[str, Any]) -> tuple[Gate, str]:
+        """Whether a call may run as it is, and why not."""
+        return self._terms.gate(tool, given)
+
+    def _answer(self, asked: Asked) -> Granted | Refused | None:
+        """What people have said to a call so far."""
+        return answer(self._store, self.context, self._id, asked, self._scrub)
+
+    # -- the transcript ---------------------------------------------------------------------------
+
+    def _transcript(self) -> Transcript:
+        """Everything said so far; read once, then only what is new."""
+        with self._lock:
+            if self._rendered is None:
+                self._rendered = Transcript()
+            upto = self._store.head(self._id).seq
+            while self._fed < upto:
+                page = self._store.commits(self._id, after=self._fed, upto=upto, limit=PAGE)
+                for commit in page:
+                    self._rendered.feed(commit)
+                self._fed = page[-1].seq
+            return self._rendered
+
+    def _offer(self, tools: Any) -> None:
+        """Record what is offered to the model where that changed since it was last offered."""
+        now = offered(tools)
+        with self._lock:
+            if self._offered is None:
+                self._offered = {
+                    record.name: record.definition
+                    for entry in self._store.entries(self._id, "tools")
+                    if isinstance(record := entry.record, ToolRecord)
+                    and record.available
+                    and record.definition
+                }
+            before, self._offered = (
+                self._offered,
+                {name: digest for name, (digest, _) in now.items()},
+            )
+        changed = {name: found for name, found in now.items() if before.get(name) != found[0]}
+        gone = [name for name in before if name not in now]
+        if not changed and not gone:
+            return
+        records = [
+            ToolRecord(name=name, definition=digest) for name, (digest, _) in changed.items()
+        ]
+        records += [ToolRecord(name=name, available=False) for name in gone]
+        self._submit(
+            self._draft(
+                "tools",
+                input=[definition for _, definition in changed.values()],
+                changes=tuple(Upsert("tools", record) for record in records),
+            )
+        )
+
+    def _together(self, calls: Sequence[Callable[[], T]]) -> list[T]:
+        """Run several calls at once, each in a thread of its own, in this context."""
+        if len(calls) < 2:
+            return [call() for call in calls]
+        with ThreadPoolExecutor(min(len(calls), PARALLEL_MAX), "stator call") as pool:
+            begun = [pool.submit(contextvars.copy_context().run, call) for call in calls]
+            return [future.result() for future in begun]
+
+    def _settle_late(self, asked: Asked, done: Future[Any]) -> None:
+        """A tool answered after its time was up: what it says settles the call, if still in doubt."""
+        late = life(asked)
+        next(late), late.send(None)
+        error = done.exception()
+        note = late.send(Raised(error) if error else Returned(done.result()))
+        assert isinstance(note, Note)
+        if note.fields["status"] == "in doubt":
+            return
+        with contextlib.suppress(BadDelta, LeaseLost, WrongState, WrongProcess):
+            # Somebody settled it meanwhile, or this run is over: what they know stands.
+            self._submit(
+                self._draft(
+                    "settlement",
+                    call=asked.call,
+                    tool=asked.tool,
+                    effect=asked.effect,
+                    status=note.fields["status"],
+                    cause="late result",
+                    output=note.fields.get("output", UNSET),
+                    actor="tool",
+                    provenance=FROM_TOOL,
+                )
+            )
 
     # -- leaving ----------------------------------------------------------------------------------
 
@@ -153,22 +436,33 @@ class Session(SessionView, Marker, Generic[A]):
         """End the run and close the session: it takes no more turns until it is resumed."""
         self._leave("close", reason)
 
-    def _leave(self, kind: str, reason: str) -> None:
+    def _leave(self, kind: str, reason: str, *, interrupted: bool = False) -> None:
         if self._left:
             return
         reason = cause(text(reason, "reason"))
+        turn = self._open_turn
+        in_turn = turn is not None and not turn.ended and not turn.reused
         ended = (Remove("runs", self._run),)
+        status = "interrupted" if interrupted or in_turn else "ok"
         drafts = [
-            self._draft("run_end", status="ok", cause=reason, actor="system", changes=ended),
+            self._draft(
+                "run_end",
+                status=status,
+                cause=reason,
+                actor="system",
+                inputs=(self._began,),
+                changes=ended,
+            ),
             self._draft(kind, cause=reason, actor="system"),
         ]
         try:
-            if self._open_turn is not None and not self._open_turn.ended:
-                self._open_turn._interrupt(f"left: {reason}")
+            if turn is not None and in_turn:
+                turn._interrupt(f"left: {reason}")
             self._append(drafts)
         finally:
             self._left = True
             self._store.release(self._lease)
+        self._on_leave("interrupted" if status != "ok" else ENDED[kind])
 
     def __enter__(self) -> Session[A]:
         return self
@@ -176,233 +470,71 @@ class Session(SessionView, Marker, Generic[A]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: object
     ) -> None:
-        self._leave("pause", "user" if error is None else f"error: {type(error).__name__}")
+        turn = self._open_turn
+        between = turn is None or (turn.ended and turn._how != "interrupted")
+        # Leaving between turns with Ctrl-C or exit() is leaving in order.
+        in_order = error is None or (between and isinstance(error, (KeyboardInterrupt, SystemExit)))
+        self._leave("pause", why_left(error), interrupted=not in_order)
 
 
-class Store:
-    """A store of sessions, as `stator.connect` gives it."""
+def drive(
+    store: port.Store,
+    context: Context,
+    record: SessionRecord,
+    terms: Terms,
+    *,
+    busy: HeldMode = "fail",
+    again: bool = False,
+    **app: Any,
+) -> Session[Any]:
+    """Create a session or take it up again, under the lease."""
+    encode_checked("session", record)
+    opening = Draft(
+        id=context.mint("commit"),
+        session=record.id,
+        kind="open",
+        key=context.secret(KEY_BYTES).hex(),
+        actor="system",
+        principal=context.principal,
+        changes=(Upsert("session", record),),
+    )
+    row, _ = store.create([opening])
+    lease = _acquire(store, context, row, busy)
+    if lease is None:
+        row = forks.fork(store, context, forks.head_of(store, row), kind="fork")
+        lease = store.acquire(row.id, lifecycle.holder(context))
+    try:
+        return Session(store, store.session(row.id), context, lease, terms, again=again, **app)
+    except StatorError:
+        store.release(lease)
+        raise
 
-    def __init__(self, store: port.Store, context: Context) -> None:
-        self.port = store
-        self.context = context
 
-    def info(self) -> StoreInfo:
-        return self.port.info()
-
-    def close(self) -> None:
-        self.port.close()
-
-    def sync(self) -> None:
-        """A barrier: when this returns, everything recorded survives a power cut."""
-        self.port.sync()
-
-    def __enter__(self) -> Store:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    # -- opening ----------------------------------------------------------------------------------
-
-    def open(
-        self,
-        name: str,
-        *,
-        agent: str = "",
-        project: str | None = None,
-        tenant: str = "",
-        labels: Mapping[str, str] | None = None,
-        budget: Mapping[str, int] | None = None,
-        aliases: Sequence[tuple[str, str]] = (),
-        app: Any = None,
-        app_version: int = 1,
-        upcasts: Mapping[int, Upcast] | None = None,
-        busy: BusyMode = "fail",
-    ) -> Session[Any]:
-        """Create the session or take it up again, and drive it.
-
-        `busy` says what to do when another driver has it: "fail" with who it is, "fork" it and
-        drive the fork, or "take" it from a driver that does not answer. (To only look, `read` needs
-        no lease.)
-        """
-        if busy not in ("fail", "fork", "take"):
-            raise InvalidInput(f"unknown busy mode {busy!r:.40}", hint="fail, fork or take")
-        warn_on_loop()
-        record = SessionRecord(
-            id=self.context.mint("session"),
-            name=check_name(name),
-            agent=agent,
-            project=self.context.project if project is None else project,
-            tenant=tenant,
-            labels=mapping(labels, "labels"),
-            budget=check_budget(mapping(budget, "budget")),
-            aliases=pairs(aliases, "aliases"),
-            app_schema=schema_name(app),
-            app_version=app_version if app is not None else 0,
-            created=self.context.clock(),
+def _acquire(store: port.Store, context: Context, row: SessionRow, busy: HeldMode) -> Lease | None:
+    """The lease; None where a fork is to be driven instead."""
+    if row.record.status == "archived":
+        raise WrongState(
+            f"session {row.record.name!r} is archived", hint="fork it to go on", session=row.id
         )
-        encode_checked("session", record)
-        opening = Draft(
-            id=self.context.mint("commit"),
-            session=record.id,
-            kind="open",
-            key=self.context.secret(KEY_BYTES).hex(),
-            actor="system",
-            principal=self.context.principal,
-            changes=(Upsert("session", record),),
-        )
-        row, _ = self.port.create([opening])
-        lease = self._acquire(row, busy)
-        if lease is None:
-            row = forks.fork(self.port, self.context, forks.head_of(self.port, row), kind="fork")
-            lease = self.port.acquire(row.id, self._holder())
+    while True:
         try:
-            return Session(
-                self.port,
-                self.port.session(row.id),
-                self.context,
-                lease,
-                app_type=app,
-                app_version=app_version,
-                upcasts=upcasts,
-            )
-        except StatorError:
-            self.port.release(lease)
-            raise
-
-    def _acquire(self, row: SessionRow, busy: BusyMode) -> Lease | None:
-        if row.record.status == "archived":
-            raise WrongState(
-                f"session {row.record.name!r} is archived", hint="fork it to go on", session=row.id
-            )
-        try:
-            return self.port.acquire(row.id, self._holder(), take=busy == "take")
+            return store.acquire(row.id, lifecycle.holder(context), take=busy == "take")
         except Busy:
             if busy == "fork":
                 return None
-            raise
-
-    def _holder(self) -> Holder:
-        context = self.context
-        return Holder(
-            epoch=0,
-            host=context.host,
-            pid=context.pid,
-            program=context.program,
-            since=context.clock(),
-        )
-
-    def read(self, name: str, *, project: str | None = None, **app: Any) -> SessionView:
-        """A session to look at: by id, end of an id, name, or `last`. Needs no lease, changes nothing."""
-        scope = self.context.project if project is None else project
-        return SessionView(
-            self.port, find_session(self.port, name, project=scope or None).id, **app
-        )
-
-    def contribute(self, name: str, *, principal: str = "") -> Contributor:
-        """Add decisions, facts, tags, scores and the like to a session somebody else drives."""
-        view = self.read(name)
-        return Contributor(self.port, view.id, self.context, principal or self.context.principal)
-
-    def fork(
-        self, name: str, at: str = "head", *, as_name: str = "", kind: ParentKind = "fork"
-    ) -> SessionView:
-        """Start a session from a position of another, by reference: nothing is copied."""
-        point = self.read(name).at(at)
-        row = forks.fork(self.port, self.context, point, name=as_name, kind=kind)
-        return SessionView(self.port, row.id)
-
-    def ingest(self, commits: Sequence[Commit]) -> int:
-        """Take in sealed commits of one session, as they are; how many were new."""
-        return self.port.ingest(commits)
-
-    # -- asking -----------------------------------------------------------------------------------
-
-    def sessions(
-        self,
-        *,
-        project: str | None = None,
-        agent: str | None = None,
-        status: str | None = None,
-        cursor: tuple[int, ...] | None = None,
-        limit: int = 100,
-    ) -> Page[SessionRow]:
-        """Sessions, most recently used first."""
-        query = SessionQuery(project=project, agent=agent, status=status)
-        return self.port.sessions(query, cursor=cursor, limit=limit)
-
-    def calls(
-        self,
-        *,
-        project: str | None = None,
-        statuses: Sequence[str] = (),
-        tool: str | None = None,
-        cursor: tuple[int, ...] | None = None,
-        limit: int = 100,
-    ) -> Page[CallRow]:
-        """Calls of a project or the whole store, newest session first."""
-        query = CallQuery(project=project, statuses=tuple(statuses), tool=tool)
-        return self.port.calls(query, cursor=cursor, limit=limit)
-
-    def views(self, *, project: str | None = None) -> Iterator[SessionView]:
-        """Every session of a project, or of the store, most recently used first."""
-        cursor: tuple[int, ...] | None = None
-        while True:
-            page = self.sessions(project=project, cursor=cursor)
-            for row in page.rows:
-                yield SessionView(self.port, row.id)
-            cursor = page.cursor
-            if cursor is None:
-                return
-
-    def files(
-        self, *, last: int | None = 5, reads: bool = False, project: str | None = None
-    ) -> list[FileChange]:
-        """Files touched in the last so many turns of each session of a project, or of the store."""
-        return [
-            change
-            for view in self.views(project=project)
-            for change in view.files(last=last, reads=reads)
-        ]
-
-    def decisions(
-        self, *, standing: bool | None = None, project: str | None = None
-    ) -> list[DecisionLine]:
-        """Decisions of every session of a project, or of the store."""
-        return [
-            line
-            for view in self.views(project=project)
-            for line in view.decisions(standing=standing)
-        ]
-
-    def why(
-        self, path: str, *, root: str = ".", project: str | None = None, limit: int = 50
-    ) -> list[Reason]:
-        """What lies behind a path, over every session of a project, or of the store."""
-        touches = self.port.touches("files", file_key(root, path), project=project, limit=limit)
-        return explain(self.port, [(t.session, t.seq, t.turn) for t in touches], path)
+            if busy != "wait":
+                raise
+        context.sleep(POLL_S)
 
 
-class Contributor(Marker):
-    """Adds to a session without driving it: the closed list of kinds that need no lease."""
-
-    def __init__(self, store: port.Store, session: str, context: Context, principal: str) -> None:
-        self._store = store
-        self._id = session
-        self._context = context
-        self._principal = principal
-        self._root = context.root
-        self._app_version = 1
-
-    def _draft(self, kind: str, **fields: Any) -> Draft:
-        fields.setdefault("actor", "user")
-        return Draft(
-            id=self._context.mint("commit"),
-            session=self._id,
-            kind=kind,
-            principal=fields.pop("principal", self._principal),
-            **fields,
-        )
-
-    def _submit(self, draft: Draft) -> str:
-        return self._store.append(self._id, [draft], barrier=True)[0].id
+def why_left(error: BaseException | None) -> str:
+    """The typed reason a session is paused for when its block is left like this."""
+    if isinstance(error, Paused):
+        return error.reason
+    if isinstance(error, BudgetSpent):
+        return "budget"
+    if isinstance(error, ApprovalNeeded):
+        return "approval"
+    if error is None or isinstance(error, (KeyboardInterrupt, SystemExit)):
+        return "user"
+    return "lease lost" if isinstance(error, LeaseLost) else f"error: {type(error).__name__}"

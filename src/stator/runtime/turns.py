@@ -7,17 +7,20 @@ and appended together, in one transaction.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextvars import Token
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import UNSET
 
-from stator.errors import BadTurn, InvalidInput
-from stator.model import canon
-from stator.model.call import Outcome
-from stator.model.commit import Actor, Change, Draft, Provenance, Remove, Upsert
-from stator.model.ids import retype
+from stator.errors import BadTurn, Diverged, InvalidInput
+from stator.model import canon, replay
+from stator.model.call import Answer, Asked, EffectOf, Outcome
+from stator.model.commit import Actor, Change, Commit, Draft, Provenance, Remove, Upsert
+from stator.model.replay import Known
+from stator.model.reply import Reply, requests, usage_of
 from stator.model.state import (
     AppRecord,
     ArtifactRecord,
@@ -37,7 +40,9 @@ from stator.model.state import (
 )
 from stator.runtime import paths
 from stator.runtime.arguments import cause, mapping, text, texts, thousandths
-from stator.runtime.calls import Calling, Tool
+from stator.runtime.calls import Calling
+from stator.runtime.loop import Loop
+from stator.runtime.tools import Tool, current_turn
 
 if TYPE_CHECKING:
     from stator.runtime.sessions import Session
@@ -182,19 +187,31 @@ class Recorder:
         return self._record("artifact", Upsert("artifacts", record), input=content, why=why)
 
 
-class Turn(Recorder):
-    """What an agent does between being asked and being done."""
+class Turn(Recorder, Loop):
+    """What an agent does between being asked and being done. Safe to use from several threads."""
 
-    def __init__(self, session: Session[Any], prompt: Any, *, key: str = "") -> None:
+    ended = False
+
+    def __init__(
+        self, session: Session[Any], prompt: Any, *, key: str = "", new: bool = False
+    ) -> None:
         self._session = session
         self._root = session._root
         self._app_version = session._app_version
         self._batch: list[Draft] | None = None
-        self.ended = False
-        draft = session._draft("turn", input=prompt, key=key, actor="user", provenance=FROM_USER)
-        commit = session._append([draft])[0]
-        self.id = retype(commit.id, "turn")
-        self.number = commit.turn
+        self._lock = threading.RLock()
+        self._occurrences: dict[tuple[str, str], int] = {}
+        self._replies: dict[int, tuple[Any, int]] = {}
+        """Responses of this turn and the seqs of their entries, by identity."""
+        self._token: Token[Any] | None = None
+        began = session._begin_turn(prompt, key=key, new=new)
+        self.id, self.number = began.id, began.number
+        self._known: Known | None = began.known
+        self.continued = began.how == "continued"
+        """Whether this turn was interrupted and goes on here."""
+        self.reused = began.how == "reused"
+        """Whether this turn ended in an earlier run: everything in it comes from the record."""
+        self._how = ""
 
     # -- appending --------------------------------------------------------------------------------
 
@@ -203,11 +220,101 @@ class Turn(Recorder):
 
     def _submit(self, draft: Draft) -> str:
         self._check_open()
+        recorded = self._recorded(draft)
+        if recorded is not None:
+            return recorded
         if self._batch is not None:
             self._batch.append(draft)
         else:
             self._session._append([draft])
         return draft.id
+
+    def _recorded(self, draft: Draft) -> str | None:
+        """The commit that recorded this in an earlier run of the same turn."""
+        if self._known is None:
+            return None
+        with self._lock:
+            found = self._known.mark(draft, self._session._scrub, loose=self.reused)
+        if found is not None:
+            return found.id
+        self._check_unended(f"a {draft.kind}")
+        return None
+
+    def _check_unended(self, what: str) -> None:
+        """A turn that ended takes nothing new."""
+        if self.reused:
+            raise Diverged(
+                f"turn {self.number} of session {self._session.id} ended in an earlier run, "
+                f"and this program asks it for {what} that it did not record",
+                hint="the program changed: begin this turn with new=True",
+                session=self._session.id,
+            )
+
+    def _write(self, drafts: list[Draft]) -> list[Commit]:
+        """Append what a call or an answer asks to be recorded, whatever a batch collects."""
+        self._check_open()
+        return self._session._append(drafts)
+
+    def _meet(self, calling: Calling) -> Generator[EffectOf, Answer, Outcome | Asked]:
+        """What this turn's record makes of a call."""
+        if self._known is None:
+            return calling.asked
+        scrub = self._session._scrub
+        hashes = [replay.fingerprint(calling.given, how) for how in (scrub, None)]
+        with self._lock:
+            own = self._known.call(
+                calling.tool.name, key=calling.tool.key, origin=calling.origin, hashes=hashes
+            )
+        doubts = self._known.doubts(calling.tool.name) if own is None else []
+        if own is None and not doubts:
+            self._check_unended(f"a call of {calling.tool.name}")
+        ask = calling.tool.reconcile is not None
+        return (yield from replay.meet(calling.asked, own, doubts, ended=self.reused, ask=ask))
+
+    # -- what the model said -----------------------------------------------------------------------
+
+    def _next_entry(self) -> Commit | None:
+        """The next answer of the model that this turn's record has. One whose arguments were redacted
+        is asked for again."""
+        if self._known is None:
+            return None
+        with self._lock:
+            entry = self._known.entry()
+        if entry is not None and replay.is_redacted(entry, "output") and not self.reused:
+            asked = requests(entry.value("output"))
+            if any(replay.PLACEHOLDER.decode() in repr(request.arguments) for request in asked):
+                return None
+        return entry
+
+    def _entry(self, said: Any, *, call: str = "", model: Any = "", status: str = "") -> Draft:
+        """What the model said, as it is recorded."""
+        session = self._session
+        return self._draft(
+            "entry",
+            output=said,
+            call=call,
+            actor="model",
+            status=status,
+            provenance=FROM_MODEL,
+            inputs=session._since_answer(),
+            usage=session._cost(usage_of(said), model) or None,
+        )
+
+    def _reply(self, said: Any, seq: int) -> Any:
+        """A response as the loop reads it, and which entry it is."""
+        reply = Reply(said) if isinstance(said, dict) else said
+        self._replies[id(reply)] = (reply, seq)
+        return reply
+
+    def _seq_of(self, identifier: str) -> int:
+        found = self._session._store.locate(identifier.partition("_")[2], self._session.id)
+        return found[0][1]
+
+    def _occurrence(self, tool: str, hashed: str) -> int:
+        """Which call of this tool with these arguments the next one is, in this turn."""
+        with self._lock:
+            count = self._occurrences[tool, hashed] = self._occurrences.get((tool, hashed), 0) + 1
+        return count
 
     def _check_open(self) -> None:
         if self.ended:
@@ -296,13 +403,17 @@ class Turn(Recorder):
 
         Raises `CallFailed` with the tool's exception as cause, or `InDoubt` where nobody knows.
         """
-        return Calling(self, function, args, kwargs).run().result()
+        return Calling(self, function, args, kwargs).drive().result()
 
     def try_call(
         self, function: Callable[..., Any] | Tool[..., Any], /, *args: Any, **kwargs: Any
     ) -> Outcome:
         """Run a tool and return its outcome, whatever it is, to branch on."""
-        return Calling(self, function, args, kwargs).run()
+        return Calling(self, function, args, kwargs).drive()
+
+    def _direct(self, tool: Tool[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A tool that was called like a function, inside this turn."""
+        return self.call(tool, *args, **kwargs)
 
     # -- ending -----------------------------------------------------------------------------------
 
@@ -322,24 +433,30 @@ class Turn(Recorder):
         self._end("interrupted", cause)
 
     def _end(self, status: Literal["ok", "aborted", "interrupted"], cause: str) -> None:
-        git = self._session._git()
-        self._submit(
-            self._draft(
+        if not self.reused:
+            git = self._session._git()
+            self._check_open()
+            end = self._draft(
                 "turn_end",
                 status=status,
                 cause=cause[:500],
                 actor="system",
+                usage=self._session._elapsed(),
                 input={"git": git} if git else UNSET,
             )
-        )
-        self.ended = True
+            self._session._append([end])
+        self.ended, self._how = True, status
 
     def __enter__(self) -> Turn:
+        self._token = current_turn.set(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: object
     ) -> None:
+        if self._token is not None:
+            current_turn.reset(self._token)
+            self._token = None
         if self.ended:
             return
         if error is None:

@@ -17,7 +17,7 @@ from stator.model.position import AtName, Range, parse_range
 from stator.model.query import SessionRow
 from stator.runtime.reading import SessionView
 from stator.runtime.resolve import find_session
-from stator.runtime.sessions import Store
+from stator.runtime.stores import Store
 from stator.surfaces.cli.gist import count
 from stator.surfaces.cli.paint import Line
 from stator.surfaces.cli.screen import Screen, note

@@ -12,7 +12,7 @@ from stator.errors import StatorError, StoreError
 from stator.model.ids import short
 from stator.model.query import Finding
 from stator.runtime.reading import SessionView
-from stator.runtime.sessions import Store
+from stator.runtime.stores import Store
 from stator.surfaces.cli.commands.verify import plain
 from stator.surfaces.cli.exits import FINDING, OK, code_of
 from stator.surfaces.cli.gist import size

@@ -1,0 +1,405 @@
+"""What the record of a turn answers when the same program runs that turn again.
+
+A turn that was interrupted is continued: model responses and outcomes come from the record, in
+order, up to where it ends; what comes after runs. A turn that ended is only replayed. Decisions
+only: who reads the log and who runs tools is `runtime`'s business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from hashlib import sha256
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET
+
+from stator.errors import Erased
+from stator.model import canon
+from stator.model.call import (
+    Answer,
+    Asked,
+    EffectOf,
+    Found,
+    Note,
+    Outcome,
+    Reconcile,
+    settled,
+)
+from stator.model.commit import Commit, Draft, Upsert
+from stator.model.delta import Put
+from stator.model.state import CallStatus, Effect, Record
+
+Scrub = Callable[[str, str | None], str]
+Step = Literal["replay", "run", "in doubt", "awaiting"]
+"""What to do about a call that the record knows: give its outcome, run it (again), ask what became
+of it, or go on waiting for a person."""
+
+MARKS = frozenset(
+    "entry tools child decision file fact preference dead_end plan pending artifact use scratch "
+    "app tag score flag".split()
+)
+"""Kinds an agent's own program appends in a turn, besides calls: done once, not once a run."""
+PLACEHOLDER = "‹secret:".encode()
+"""How what stands for a secret begins."""
+DISPLACED = "driver displaced"
+"""Why a call is in doubt whose driver may still be at it: nobody asks its tool."""
+MODEL = "model"
+"""The tool that a model call is a call of, and the origin of the calls it asks for."""
+
+
+def fingerprint(given: Any, scrub: Scrub | None) -> str:
+    """The hash of a call's arguments, as the log has it."""
+    return sha256(canon.dumps(given, path="$.input", scrub=scrub)).hexdigest()
+
+
+def same_value(recorded: Commit, name: str, given: Any, scrub: Scrub | None) -> bool:
+    """Whether a content field was recorded from this value."""
+    item = recorded.content.get(name)
+    if given is UNSET:
+        return item is None
+    return item is not None and item in (canon.dumps(given), canon.dumps(given, scrub=scrub))
+
+
+class KnownCall(msgspec.Struct, kw_only=True):
+    """A call of the turn, as far as its record goes."""
+
+    call: str
+    tool: str
+    effect: Effect
+    turn: int
+    seq: int
+    attempt: int = 1
+    at: int = 0
+    key: str = ""
+    input_hash: str = ""
+    occurrence: int = 1
+    """Which of the calls of this tool with these arguments it is, in the order they were asked."""
+    given: Any = None
+    origin: tuple[str, str] | None = None
+    status: CallStatus = "started"
+    cause: str = ""
+    ending: Commit | None = None
+    """The outcome, or the settlement, that says what became of it."""
+    redacted: bool = False
+    """Whether its value was not kept because a secret stood in it."""
+    last: bool = True
+    """Whether nothing that was recorded after its end can have built on it."""
+
+    def step(self, *, ended: bool) -> Step:
+        """What a program gets that asks for this call again; `ended`: in a turn that is over."""
+        if self.status in ("started", "in doubt") and self.effect == "write":
+            return "in doubt"
+        if self.status == "awaiting approval":
+            return "awaiting"
+        if self.status == "ok":
+            again = self.redacted and self.effect != "write"
+            return "run" if again and not ended else "replay"
+        again = self.cause == "run again" or self.last
+        return "run" if again and not ended else "replay"
+
+    def outcome(self) -> Outcome:
+        """What the record says of it."""
+        said = None if self.ending is None else _value(self.ending, "output")
+        known = Outcome(
+            call=self.call,
+            tool=self.tool,
+            status="in doubt" if self.status == "started" else self.status,
+            cause=self.cause or "no outcome was recorded",
+            attempts=self.attempt,
+            replayed=True,
+        )
+        if self.status == "ok":
+            cause = "value redacted" if self.redacted else ""
+            value = None if self.redacted else said
+            return msgspec.structs.replace(known, value=value, cause=cause)
+        if not isinstance(said, dict):
+            return known
+        error = str(said.get("message", ""))
+        return msgspec.structs.replace(known, error=error, value=said.get("returned"))
+
+
+class Known:
+    """The record of one turn, handed out piece by piece. Not safe for threads: its turn locks."""
+
+    def __init__(self, commits: Iterable[Commit]) -> None:
+        self.calls: list[KnownCall] = []
+        self._marks: list[Commit] = []
+        self._entries: list[Commit] = []
+        self._taken: set[int] = set()
+        by_id: dict[str, KnownCall] = {}
+        for commit in commits:
+            self._add(commit, by_id)
+
+    def _add(self, commit: Commit, by_id: dict[str, KnownCall]) -> None:
+        kind = commit.kind
+        if kind == "call":
+            self._begun(commit, by_id)
+        elif kind in ("outcome", "settlement") and (call := by_id.get(commit.call)):
+            call.status, call.cause = commit.status, commit.cause  # type: ignore[assignment]
+            call.ending = commit
+            call.redacted = is_redacted(commit, "output")
+            call.last = True
+        elif kind == "approval" and commit.status == "started" and (call := by_id.get(commit.call)):
+            call.status = "started"
+        elif kind == "entry" and commit.actor == "model":
+            (self._entries if commit.call else self._marks).append(commit)
+            for call in self.calls:
+                call.last = False
+        elif kind in MARKS and commit.epoch:
+            self._marks.append(commit)
+            self._built_on(commit.call)
+
+    def _built_on(self, call: str) -> None:
+        """The code that made a call by hand went on and knew its outcome. What a model asked for is
+        known to it only when it is asked again."""
+        for other in self.calls:
+            if other.ending is not None and other.origin is None and other.call != call:
+                other.last = False
+
+    def _begun(self, commit: Commit, by_id: dict[str, KnownCall]) -> None:
+        if commit.tool == MODEL and commit.origin is None:
+            return
+        self._built_on(commit.call)
+        known = by_id.get(commit.call)
+        if known is None:
+            known = by_id[commit.call] = KnownCall(
+                call=commit.call,
+                tool=commit.tool,
+                effect=commit.effect or "write",  # type: ignore[arg-type]
+                turn=commit.turn,
+                seq=commit.seq,
+                at=commit.when,
+                key=_text(commit, "key"),
+                input_hash=_text(commit, "input_hash"),
+                given=_value(commit, "input"),
+                origin=commit.origin,
+            )
+            known.occurrence += sum(
+                call.tool == known.tool and call.input_hash == known.input_hash
+                for call in self.calls
+            )
+            self.calls.append(known)
+        known.attempt = commit.attempt or 1
+        known.status = commit.status or "started"  # type: ignore[assignment]
+        known.cause, known.ending = "", None
+
+    # -- handing out ------------------------------------------------------------------------------
+
+    def entry(self) -> Commit | None:
+        """The next thing the model said."""
+        for commit in self._entries:
+            if commit.seq not in self._taken:
+                self._taken.add(commit.seq)
+                return commit
+        return None
+
+    def call(
+        self, tool: str, *, key: str = "", origin: tuple[str, str] | None = None,
+        hashes: Sequence[str] = (),
+    ) -> KnownCall | None:  # fmt: skip
+        """The call the record has for this one: by key, by the provider's id, by its arguments."""
+        free = [call for call in self.calls if call.seq not in self._taken and call.tool == tool]
+        found = (
+            _first(call for call in free if key and call.key == key)
+            or _first(call for call in free if origin and call.origin == origin)
+            or _first(call for call in free if not key and call.input_hash in hashes)
+        )
+        if found is not None:
+            self._taken.add(found.seq)
+        return found
+
+    def doubts(self, tool: str) -> list[KnownCall]:
+        """Writes of that tool of which nobody knows whether they happened."""
+        return [
+            call
+            for call in self.calls
+            if call.tool == tool and call.step(ended=False) == "in doubt"
+        ]
+
+    def mark(self, draft: Draft, scrub: Scrub | None, *, loose: bool) -> Commit | None:
+        """The commit that recorded what this draft would; `loose`: the next of its kind will do."""
+        for commit in self._marks:
+            if commit.seq in self._taken or commit.kind != draft.kind:
+                continue
+            if loose or says(commit, draft, scrub):
+                self._taken.add(commit.seq)
+                return commit
+        return None
+
+
+def says(commit: Commit, draft: Draft, scrub: Scrub | None) -> bool:
+    """Whether a commit holds what a draft asks for; the reducer may have added to it, never changed."""
+    if (commit.kind, commit.actor, commit.status, commit.tool) != (
+        draft.kind, draft.actor, draft.status, draft.tool,
+    ):  # fmt: skip
+        return False
+    if not all(
+        same_value(commit, name, getattr(draft, name), scrub) for name in ("input", "output")
+    ):
+        return False
+    if not same_value(commit, "why", draft.why or UNSET, scrub):
+        return False
+    puts = [op for op in commit.delta if isinstance(op, Put)]
+    upserts = [change for change in draft.changes if isinstance(change, Upsert)]
+    return len(upserts) == len(draft.changes) - _removals(draft) and all(
+        any(
+            op.collection == wish.collection and _holds(op.record, wish.record, scrub)
+            for op in puts
+        )
+        for wish in upserts
+    )
+
+
+def _removals(draft: Draft) -> int:
+    return sum(not isinstance(change, Upsert) for change in draft.changes)
+
+
+def _holds(record: Record, wish: Record, scrub: Scrub | None) -> bool:
+    """Whether every field the caller set is in the record."""
+    kept: dict[str, Any] = msgspec.to_builtins(record)
+    wanted: dict[str, Any] = msgspec.to_builtins(wish, enc_hook=_as_is)
+    for plain in (None, scrub):
+        named = {
+            name: canon.to_plain(value, scrub=_named(plain, wanted))
+            for name, value in wanted.items()
+        }
+        if all(kept.get(name) == value for name, value in named.items()):
+            return True
+    return False
+
+
+def _as_is(value: Any) -> Any:
+    return canon.to_plain(value)
+
+
+def _named(scrub: Scrub | None, wanted: dict[str, Any]) -> Scrub | None:
+    name = str(wanted.get("name", "value"))
+    return None if scrub is None else lambda text, key: scrub(text, key or name)
+
+
+def is_redacted(commit: Commit, name: str) -> bool:
+    """Whether a secret was taken out of a content field before it was recorded."""
+    item = commit.content.get(name)
+    return isinstance(item, bytes) and PLACEHOLDER in item
+
+
+# -- meeting the record ---------------------------------------------------------------------------
+
+
+def meet(
+    asked: Asked, own: KnownCall | None, doubts: Sequence[KnownCall], *, ended: bool, ask: bool
+) -> Generator[EffectOf, Answer, Outcome | Asked]:
+    """What the record makes of a call: how it ended, or what is left to run.
+
+    `own` is the call the record has for it, `doubts` are writes of the same tool from before that
+    nobody knows the end of. `ask`: the tool can say what became of one.
+    """
+    if own is None:
+        return (yield from _beside(asked, doubts, ask=ask))
+    following = msgspec.structs.replace(asked, call=own.call, attempt=own.attempt + 1)
+    step = own.step(ended=ended)
+    if step == "replay":
+        return own.outcome()
+    if step == "awaiting":
+        return msgspec.structs.replace(following, attempt=own.attempt, awaiting=True)
+    if step == "run":
+        return following
+    found = yield from _reconcile(own, ask=ask and not ended)
+    if found.verdict == "done":
+        return msgspec.structs.replace(
+            own.outcome(), status="ok", value=found.value, cause="reconciled", error=""
+        )
+    return following if found.verdict == "not_done" else own.outcome()
+
+
+def _beside(
+    asked: Asked, doubts: Sequence[KnownCall], *, ask: bool
+) -> Generator[EffectOf, Answer, Outcome | Asked]:
+    """A new call of a tool of which an earlier write is in doubt: it may be the same one, reworded."""
+    for doubt in doubts:
+        found = yield from _reconcile(doubt, ask=ask)
+        if found.verdict == "not_done":
+            continue
+        known = doubt.outcome()
+        if found.verdict == "done":
+            cause = f"call {doubt.call} is done"
+            said = f"not run: an earlier call of {asked.tool} turned out to be done; ask again if it is still needed"
+            known = msgspec.structs.replace(known, call=asked.call, status="denied", error=said)
+        else:
+            cause = f"call {doubt.call} is in doubt"
+            said = f"not run: whether an earlier call of {asked.tool} happened is not known"
+        yield Note("call", {"status": "requested", "input": asked.given, "attempt": asked.attempt})
+        refusal = {"error": cause, "message": said, "call": doubt.call}
+        ending = {"status": "denied", "cause": cause, "attempt": asked.attempt, "output": refusal}
+        yield Note("outcome", ending)
+        return msgspec.structs.replace(known, cause=cause, replayed=False)
+    return asked
+
+
+def _reconcile(known: KnownCall, *, ask: bool) -> Generator[EffectOf, Answer, Found]:
+    """Ask the tool what became of a call in doubt, and put on record what it says."""
+    if not ask or known.status != "in doubt" or known.cause == DISPLACED:
+        return Found("unknown")
+    found = yield Reconcile(
+        known.call,
+        known.tool,
+        known.given,
+        known.at,
+        known.attempt,
+        known.key,
+        known.input_hash,
+        known.occurrence,
+    )
+    assert isinstance(found, Found)
+    if found.verdict != "unknown":
+        yield Note("settlement", {"call": known.call, **settled(found)})
+        known.status = "ok" if found.verdict == "done" else "error"
+    return found
+
+
+# -- a program's turns ----------------------------------------------------------------------------
+
+
+def program(before: Sequence[Sequence[int]], begun: int, upto: int, place: int) -> list[list[int]]:
+    """The turns of a program that was interrupted, as ranges of turn numbers.
+
+    `before`: those its run began with. `begun` is the first turn it began itself and `place` that
+    turn's place among its turns; `upto` is its last.
+    """
+    if upto < begun:
+        return [list(span) for span in before]
+    kept: list[list[int]] = []
+    left = place - 1
+    for first, last in before:
+        if left <= 0:
+            break
+        size = min(left, last - first + 1)
+        kept.append([first, first + size - 1])
+        left -= size
+    return [*kept, [begun, upto]]
+
+
+def turn_at(spans: Sequence[Sequence[int]], place: int) -> int | None:
+    """The number of a program's nth turn, None after its last."""
+    for first, last in spans:
+        if place <= last - first + 1:
+            return first + place - 1
+        place -= last - first + 1
+    return None
+
+
+def _first(found: Iterable[KnownCall]) -> KnownCall | None:
+    return next(iter(found), None)
+
+
+def _text(commit: Commit, name: str) -> str:
+    value = _value(commit, name)
+    return value if isinstance(value, str) else ""
+
+
+def _value(commit: Commit, name: str) -> Any:
+    try:
+        return commit.value(name)
+    except Erased:
+        return None

@@ -1,0 +1,228 @@
+"""Coming back: what an interrupted run left, and which of its turns the same program runs again.
+
+Reading and classifying only; nothing here executes anything.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from stator.errors import Erased
+from stator.model import replay
+from stator.model.commit import Commit
+from stator.model.query import SessionRow, TurnRow
+from stator.model.replay import Known, KnownCall, Scrub
+from stator.model.reply import requests
+from stator.runtime import settling
+from stator.runtime.settling import Doubt
+from stator.store.port import Store
+
+PAGE = 200
+
+
+class Unfinished(msgspec.Struct, frozen=True, kw_only=True):
+    """A call of which something is still to be known or done, or that ended just before."""
+
+    call: str
+    tool: str
+    effect: str
+    arguments: Any
+    input_hash: str
+    at: int
+    attempt: int
+    turn: int
+    seq: int
+    status: str
+    cause: str
+
+
+class Unstarted(msgspec.Struct, frozen=True, kw_only=True):
+    """Something the model asked for that was never begun."""
+
+    tool: str
+    arguments: Any
+    turn: int
+
+
+class Recovery(msgspec.Struct, frozen=True, kw_only=True):
+    """What `open` found: how the last run ended, and what became of the calls of its last turn."""
+
+    interrupted: bool = False
+    """Whether the last run ended in the middle: running the same program again continues it."""
+    turn: int = 0
+    prompt: Any = None
+    cause: str = ""
+    never_started: list[Unstarted] = []
+    settled: list[Unfinished] = []
+    """Calls whose outcome is known; they will not run again."""
+    cancelled: list[Unfinished] = []
+    """Reads and repeatable calls without an outcome; they may run again."""
+    awaiting: list[Unfinished] = []
+    """Calls that wait for a person's yes."""
+    in_doubt: list[Doubt] = []
+    """Writes that may or may not have happened, of this turn or an earlier one."""
+
+
+class LastRun(msgspec.Struct, frozen=True):
+    """The run before this one."""
+
+    interrupted: bool
+    spans: list[list[int]]
+    """Its program's turns."""
+
+
+def last_run(store: Store, row: SessionRow, *, again: bool = False) -> LastRun:
+    """How the last run of a session ended, and the turns its program had come to.
+
+    One that was left in order has none, unless it is to be gone through `again`.
+    """
+    began, interrupted = _began(store, row.id)
+    if began is None or not (interrupted or again):
+        return LastRun(False, [])
+    commit = _commit(store, row.id, began)
+    spans: list[list[int]] = []
+    if commit.has("input"):
+        spans = commit.value("input")["program"]
+    begun, upto = commit.turn + 1, store.head(row.id).turn
+    place = 1
+    if upto >= begun:
+        turn = store.turns(row.id, after=begun - 1, upto=begun)[0]
+        place = _commit(store, row.id, turn.first).attempt or 1
+    return LastRun(interrupted, replay.program(spans, begun, upto, place))
+
+
+def _began(store: Store, session: str) -> tuple[int | None, bool]:
+    """Where the last run began (None: there was none, or it does not say), and whether it was
+    interrupted."""
+    stale = store.entries(session, "runs")
+    if stale:
+        return stale[0].seq, True
+    upto: int | None = None
+    while True:
+        page = store.commits(session, upto=upto, newest_first=True, limit=PAGE, load=False)
+        for commit in page:
+            if commit.kind == "run_end":
+                began = commit.inputs[0] if commit.inputs else None
+                whole = began if isinstance(began, int) else None
+                return whole, commit.status == "interrupted"
+            if commit.kind in ("open", "fork"):
+                return None, False
+        if not page:
+            return None, False
+        upto = page[-1].seq - 1
+
+
+def _commit(store: Store, session: str, seq: int) -> Commit:
+    return store.commits(session, after=seq - 1, upto=seq, limit=1)[0]
+
+
+# -- a turn, as it was ----------------------------------------------------------------------------
+
+
+class Past(msgspec.Struct):
+    """A recorded turn that a program comes to again."""
+
+    row: TurnRow
+    first: Commit
+
+    def asked(self, prompt: Any, scrub: Scrub) -> bool:
+        """Whether it began with this prompt."""
+        return replay.same_value(self.first, "input", prompt, scrub)
+
+    def keyed(self, key: str) -> bool:
+        try:
+            return bool(key) and self.first.value("key") == key
+        except Erased:
+            return False
+
+
+def past(store: Store, session: str, number: int) -> Past:
+    row = store.turns(session, after=number - 1, upto=number)[0]
+    return Past(row, _commit(store, session, row.first))
+
+
+def known(store: Store, session: str, row: TurnRow) -> Known:
+    """Everything a turn recorded."""
+    return Known(_turn_commits(store, session, row))
+
+
+def _turn_commits(store: Store, session: str, row: TurnRow) -> list[Commit]:
+    found: list[Commit] = []
+    upto = store.head(session).seq
+    after = row.first
+    while page := store.commits(session, after=after, upto=upto, limit=PAGE):
+        found += [commit for commit in page if commit.turn == row.turn]
+        if page[-1].turn > row.turn:
+            break
+        after = page[-1].seq
+    return found
+
+
+# -- the report -----------------------------------------------------------------------------------
+
+
+def report(store: Store, session: str, run: LastRun) -> Recovery:
+    """What the last run left, after what it left open has been said."""
+    doubts = settling.doubts(store, session=session)
+    rows = store.turns(session, newest_first=True, limit=1)
+    if not run.interrupted or not rows:
+        return Recovery(interrupted=run.interrupted, in_doubt=doubts)
+    row = rows[0]
+    commits = _turn_commits(store, session, row)
+    begun = past(store, session, row.turn)
+    calls = [_unfinished(call) for call in Known(commits).calls]
+    ends = [commit for commit in commits if commit.kind == "turn_end"]
+    return Recovery(
+        interrupted=True,
+        turn=row.turn,
+        prompt=_value(begun.first, "input"),
+        cause=ends[-1].cause if ends else "",
+        never_started=_never_started(commits),
+        settled=[call for call in calls if call.status in ("ok", "error", "timeout", "denied")],
+        cancelled=[call for call in calls if call.status == "cancelled"],
+        awaiting=[call for call in calls if call.status == "awaiting approval"],
+        in_doubt=doubts,
+    )
+
+
+def _unfinished(call: KnownCall) -> Unfinished:
+    return Unfinished(
+        call=call.call,
+        tool=call.tool,
+        effect=call.effect,
+        arguments=call.given,
+        input_hash=call.input_hash,
+        at=call.at,
+        attempt=call.attempt,
+        turn=call.turn,
+        seq=call.seq,
+        status=call.status,
+        cause=call.cause,
+    )
+
+
+def _never_started(commits: list[Commit]) -> list[Unstarted]:
+    """What the model asked for last and nobody began."""
+    entries = [c for c in commits if c.kind == "entry" and c.actor == "model" and not c.status]
+    if not entries:
+        return []
+    entry = entries[-1]
+    begun = {
+        commit.origin[1].split("/", 2)[1]
+        for commit in commits
+        if commit.kind == "call" and commit.origin and commit.origin[1].startswith(f"{entry.seq}/")
+    }
+    return [
+        Unstarted(tool=request.name, arguments=request.arguments, turn=entry.turn)
+        for request in requests(_value(entry, "output"))
+        if str(request.index) not in begun
+    ]
+
+
+def _value(commit: Commit, name: str) -> Any:
+    try:
+        return commit.value(name)
+    except Erased:
+        return None

@@ -1,0 +1,204 @@
+"""A store of sessions, as `stator.connect` gives it: opening, reading and asking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from stator.errors import Busy, InvalidInput
+from stator.model.app import Upcast, schema_name
+from stator.model.commit import Commit
+from stator.model.query import CallQuery, CallRow, Page, SessionQuery, SessionRow, StoreInfo
+from stator.model.session import ParentKind, check_budget, check_name
+from stator.model.state import SessionRecord, file_key
+from stator.runtime import forks
+from stator.runtime.arguments import mapping, pairs
+from stator.runtime.context import Context, warn_on_loop
+from stator.runtime.contributors import Contributor
+from stator.runtime.reading import DecisionLine, FileChange, Reason, SessionView, explain
+from stator.runtime.resolve import find_session
+from stator.store import port
+
+if TYPE_CHECKING:  # what driving needs is loaded when somebody drives
+    from stator.model.approval import Rule
+    from stator.model.budget import PriceFunction, PriceTable
+    from stator.runtime.sessions import HeldMode, Session
+    from stator.runtime.terms import ApproveMode
+
+
+BUSY = ("fail", "wait", "read", "fork", "take")
+
+
+class Store:
+    """A store of sessions, as `stator.connect` gives it."""
+
+    def __init__(self, store: port.Store, context: Context) -> None:
+        self.port = store
+        self.context = context
+
+    def info(self) -> StoreInfo:
+        return self.port.info()
+
+    def close(self) -> None:
+        self.port.close()
+
+    def sync(self) -> None:
+        """A barrier: when this returns, everything recorded survives a power cut."""
+        self.port.sync()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    # -- opening ----------------------------------------------------------------------------------
+
+    def open(
+        self,
+        name: str,
+        *,
+        agent: str = "",
+        project: str | None = None,
+        tenant: str = "",
+        labels: Mapping[str, str] | None = None,
+        budget: Mapping[str, int] | None = None,
+        aliases: Sequence[tuple[str, str]] = (),
+        app: Any = None,
+        app_version: int = 1,
+        upcasts: Mapping[int, Upcast] | None = None,
+        busy: HeldMode | Literal["read"] = "fail",
+        rules: Sequence[Rule] = (),
+        approve: ApproveMode = "raise",
+        prices: PriceTable | PriceFunction | None = None,
+    ) -> Session[Any]:
+        """Create the session or take it up again, and drive it.
+
+        `busy` says what to do when another driver has it: "fail" with who it is, "wait" until it is
+        left, "read" it only (as `read` does), "fork" it and drive the fork, or "take" it from a
+        driver that does not answer. `rules` say which calls a person must approve, after those of
+        the policy file; `approve="wait"` waits for the answer instead of raising `ApprovalNeeded`.
+        `prices` turns usage into money.
+        """
+        if busy not in BUSY:
+            raise InvalidInput(f"unknown busy mode {busy!r:.40}", hint=", ".join(BUSY))
+        warn_on_loop()
+        from stator.runtime.sessions import drive
+        from stator.runtime.terms import Terms
+
+        record = SessionRecord(
+            id=self.context.mint("session"),
+            name=check_name(name),
+            agent=agent,
+            project=self.context.project if project is None else project,
+            tenant=tenant,
+            labels=mapping(labels, "labels"),
+            budget=check_budget(mapping(budget, "budget")),
+            aliases=pairs(aliases, "aliases"),
+            app_schema=schema_name(app),
+            app_version=app_version if app is not None else 0,
+            created=self.context.clock(),
+        )
+        terms = Terms(
+            rules=[*self.context.rules, *rules],
+            approve=approve,
+            prices=self.context.prices if prices is None else prices,
+        )
+        types: dict[str, Any] = {"app_type": app, "app_version": app_version, "upcasts": upcasts}
+        if busy != "read":
+            return drive(self.port, self.context, record, terms, busy=busy, **types)
+        try:
+            return drive(self.port, self.context, record, terms, **types)
+        except Busy as held:
+            # What reading offers of a session; driving it is refused by its absence.
+            return cast("Session[Any]", SessionView(self.port, held.ids["session"], **types))
+
+    def read(self, name: str, *, project: str | None = None, **app: Any) -> SessionView:
+        """A session to look at: by id, end of an id, name, or `last`. Needs no lease, changes nothing."""
+        scope = self.context.project if project is None else project
+        return SessionView(
+            self.port, find_session(self.port, name, project=scope or None).id, **app
+        )
+
+    def contribute(self, name: str, *, principal: str = "") -> Contributor:
+        """Add decisions, facts, tags, scores and the like to a session somebody else drives."""
+        view = self.read(name)
+        return Contributor(self.port, view.id, self.context, principal or self.context.principal)
+
+    def fork(
+        self, name: str, at: str = "head", *, as_name: str = "", kind: ParentKind = "fork"
+    ) -> SessionView:
+        """Start a session from a position of another, by reference: nothing is copied."""
+        point = self.read(name).at(at)
+        row = forks.fork(self.port, self.context, point, name=as_name, kind=kind)
+        return SessionView(self.port, row.id)
+
+    def ingest(self, commits: Sequence[Commit]) -> int:
+        """Take in sealed commits of one session, as they are; how many were new."""
+        return self.port.ingest(commits)
+
+    # -- asking -----------------------------------------------------------------------------------
+
+    def sessions(
+        self,
+        *,
+        project: str | None = None,
+        agent: str | None = None,
+        status: str | None = None,
+        cursor: tuple[int, ...] | None = None,
+        limit: int = 100,
+    ) -> Page[SessionRow]:
+        """Sessions, most recently used first."""
+        query = SessionQuery(project=project, agent=agent, status=status)
+        return self.port.sessions(query, cursor=cursor, limit=limit)
+
+    def calls(
+        self,
+        *,
+        project: str | None = None,
+        statuses: Sequence[str] = (),
+        tool: str | None = None,
+        cursor: tuple[int, ...] | None = None,
+        limit: int = 100,
+    ) -> Page[CallRow]:
+        """Calls of a project or the whole store, newest session first."""
+        query = CallQuery(project=project, statuses=tuple(statuses), tool=tool)
+        return self.port.calls(query, cursor=cursor, limit=limit)
+
+    def views(self, *, project: str | None = None) -> Iterator[SessionView]:
+        """Every session of a project, or of the store, most recently used first."""
+        cursor: tuple[int, ...] | None = None
+        while True:
+            page = self.sessions(project=project, cursor=cursor)
+            for row in page.rows:
+                yield SessionView(self.port, row.id)
+            cursor = page.cursor
+            if cursor is None:
+                return
+
+    def files(
+        self, *, last: int | None = 5, reads: bool = False, project: str | None = None
+    ) -> list[FileChange]:
+        """Files touched in the last so many turns of each session of a project, or of the store."""
+        return [
+            change
+            for view in self.views(project=project)
+            for change in view.files(last=last, reads=reads)
+        ]
+
+    def decisions(
+        self, *, standing: bool | None = None, project: str | None = None
+    ) -> list[DecisionLine]:
+        """Decisions of every session of a project, or of the store."""
+        return [
+            line
+            for view in self.views(project=project)
+            for line in view.decisions(standing=standing)
+        ]
+
+    def why(
+        self, path: str, *, root: str = ".", project: str | None = None, limit: int = 50
+    ) -> list[Reason]:
+        """What lies behind a path, over every session of a project, or of the store."""
+        touches = self.port.touches("files", file_key(root, path), project=project, limit=limit)
+        return explain(self.port, [(t.session, t.seq, t.turn) for t in touches], path)

@@ -1,0 +1,106 @@
+"""The terms a session is driven on: what needs a person's yes, what may be spent, what things cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from stator.errors import BudgetSpent, InvalidInput
+from stator.model import approval, budget, replay
+from stator.model.approval import Rule
+from stator.model.budget import PriceFunction, PriceTable
+from stator.model.call import Asked, Granted, Refused
+from stator.model.commit import Remove
+from stator.model.ids import short
+from stator.model.state import ApprovalRecord
+from stator.runtime import approvals, budgets
+from stator.runtime.context import Context
+from stator.runtime.tools import Tool
+from stator.store.port import Store
+
+ApproveMode = Literal["raise", "wait"]
+Gate = Literal["", "ask", "deny"]
+POLL_S = 0.25
+"""How often a call that waits for a person looks for the answer."""
+
+
+class Terms:
+    """What one driver was told when it opened its session."""
+
+    def __init__(
+        self,
+        *,
+        rules: Sequence[Rule] = (),
+        approve: ApproveMode = "raise",
+        prices: PriceTable | PriceFunction | None = None,
+    ) -> None:
+        if approve not in ("raise", "wait"):
+            raise InvalidInput(f"unknown approve {approve!r:.40}", hint="raise or wait")
+        self.rules = list(rules)
+        self.waits = approve == "wait"
+        self.prices = prices
+
+    def gate(self, tool: Tool[..., Any], given: Mapping[str, Any]) -> tuple[Gate, str]:
+        """Whether a call may run: as it is, after a person said yes, or not at all; and why."""
+        if self.rules:
+            rule = approval.decide(self.rules, tool.name, tool.effect, given)
+            if rule is not None:
+                return ("" if rule.action == "allow" else rule.action), rule.why
+        return ("ask", "") if tool.approve and tool.needs_approval(given) else ("", "")
+
+    def priced(self, usage: dict[str, int], model: str) -> dict[str, int]:
+        """Usage with its price added, or with what says that the price is not known."""
+        return {**usage, **budget.price(usage, model, self.prices or {})} if usage else usage
+
+
+def answer(
+    store: Store, context: Context, session: str, asked: Asked, scrub: replay.Scrub
+) -> Granted | Refused | None:
+    """What people have said to a call: yes, no, or nothing yet. A yes that holds once is used up."""
+    standing = approvals.standing(store, session)
+    for how in (scrub, None):
+        entry = approval.answer(
+            standing,
+            tool=asked.tool,
+            digest=replay.fingerprint(asked.given, how),
+            arguments=asked.given,
+            now=context.clock(),
+            call=asked.call,
+        )
+        if entry is None:
+            continue
+        record = entry.record
+        assert isinstance(record, ApprovalRecord)
+        if record.verdict == "denied":
+            return Refused(f"denied by {record.by}")
+        once = record.scope == "once"
+        return Granted((Remove("approvals", entry.key),) if once else ())
+    return None
+
+
+class Limits:
+    """Whether a session may spend more; nobody is asked while no limit holds for it."""
+
+    def __init__(self, store: Store, session: str) -> None:
+        self._store, self._session = store, session
+        parent = store.session(session).record.parent
+        self._child = parent is not None and parent.kind == "child"
+        self.refresh()
+
+    def refresh(self) -> None:
+        self._limited = self._child or bool(budgets.limits(self._store, self._session))
+
+    def spent(self, running: Mapping[str, int]) -> BudgetSpent | None:
+        """The limit that is reached, if one is."""
+        if not self._limited:
+            return None
+        breach = budgets.check(self._store, self._session, running=running)
+        if breach is None:
+            return None
+        where = breach.session or self._session
+        return BudgetSpent(
+            f"{breach}",
+            hint=f"raise it, then run again: stator budget {short(where)} +…",
+            session=where,
+            unit=breach.unit,
+        )
