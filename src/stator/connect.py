@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stator.errors import InvalidInput, NotAStore
 from stator.model.ids import PREFIXES, Kind
@@ -26,9 +26,14 @@ from stator.runtime.sessions import Session
 from stator.runtime.stores import Store
 from stator.store import port
 
+if TYPE_CHECKING:
+    from stator.model.approval import Rule
+    from stator.model.budget import PriceTable
+
 FOLDER = ".stator"
 FILE = "store.db"
 PROJECT_FILE = "project"
+POLICY_FILE = "stator.toml"
 USERS = "user data folder"
 DURABILITIES = ("full", "barrier", "relaxed")
 
@@ -191,6 +196,7 @@ def project_id(root: Path) -> str:
 def context(*, project: str | None = None) -> Context:
     """The real world: clock, ids, and who is running this."""
     root = project_root()
+    rules, prices = policy(root)
     return Context(
         clock=now,
         mint=mint,
@@ -198,6 +204,8 @@ def context(*, project: str | None = None) -> Context:
         sleep=time.sleep,
         monotonic=time.monotonic,
         jitter=random.random,
+        rules=rules,
+        prices=prices,
         host=socket.gethostname(),
         pid=os.getpid(),
         program=os.path.basename(sys.argv[0] or "python") if sys.argv else "python",
@@ -205,6 +213,18 @@ def context(*, project: str | None = None) -> Context:
         project=project_id(root) if project is None else project,
         root=str(root),
     )
+
+
+def policy(root: Path) -> tuple[list[Rule], PriceTable | None]:
+    """What the project's policy file says: which calls a person must approve, and what usage costs."""
+    try:
+        text = (root / POLICY_FILE).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return [], None
+    from stator.model.approval import parse_policy
+    from stator.model.budget import parse_prices
+
+    return parse_policy(text), parse_prices(text) or None
 
 
 def _user() -> str:

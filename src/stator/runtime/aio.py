@@ -340,8 +340,12 @@ class _Hands:
         if tool.is_async:
             work = asyncio.ensure_future(self._awaited())
         else:
-            plain = contextvars.copy_context().run
-            work = asyncio.wrap_future(self._pool.tools.submit(plain, calling.invoke))
+            context = contextvars.copy_context()
+            if tool.timeout_s is None:
+                begun = self._pool.tools.submit(context.run, calling.invoke)
+            else:
+                begun = calling.begin(context)
+            work = asyncio.wrap_future(begun)
         interrupt = await _bounded(work, tool.timeout_s, cancel=tool.is_async)
         if not work.done():
             assert tool.timeout_s is not None
@@ -377,12 +381,10 @@ class _Hands:
         await asyncio.sleep(self._calling.seconds(effect))
 
     async def answer(self) -> Answer:
-        session = self._calling.turn._session
-        while True:
-            said = await self._pool.run(session._answer, self._calling.asked)
-            if said is not None or not session._terms.waits:
-                return said
+        waits = self._calling.turn._session._terms.waits
+        while (said := await self._pool.run(self._calling.said)) is None and waits:
             await asyncio.sleep(POLL_S)
+        return said
 
     async def reconcile(self, effect: Reconcile) -> Answer:
         calling = self._calling

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from stator.errors import BadType, InvalidInput, Paused
-from stator.model import replay
+from stator.model import replay, retry
 from stator.model.call import (
     Answer,
     Asked,
     Found,
+    Granted,
     Life,
     Note,
     Outcome,
@@ -30,6 +31,7 @@ from stator.model.call import (
 )
 from stator.model.commit import Change, Commit, Draft, Provenance
 from stator.model.ids import retype
+from stator.model.state import Effect
 from stator.runtime import lifecycle, observe
 from stator.runtime.drive import drive
 from stator.runtime.terms import POLL_S
@@ -87,7 +89,7 @@ class Calling:
             given=self.given,
         )
         self._seen: observe.Sight | None = None
-        self._late: Future[Any] | None = None
+        self._free = False
 
     # -- deciding ---------------------------------------------------------------------------------
 
@@ -100,9 +102,11 @@ class Calling:
             return met
         turn._session._check_terms()
         gate, why = turn._session._gate(tool, self.given)
-        self.asked = msgspec.structs.replace(met, gate=gate, why=why)
+        # What once waited for a person needs its start on record, even if nobody need be asked now.
+        self._free = met.awaiting and not gate
+        self.asked = msgspec.structs.replace(met, gate="ask" if self._free else gate, why=why)
         outcome = yield from life(self.asked, tool.policy, tool.detect)
-        if tool.on_exhausted == "pause" and outcome.status in ("error", "timeout"):
+        if tool.on_exhausted == "pause" and is_exhausted(tool.effect, outcome):
             raise Paused(
                 f"{tool.name} failed {outcome.attempts} times: {outcome.error}",
                 reason="error",
@@ -209,15 +213,7 @@ class Calling:
         return value
 
     def _bounded(self, context: contextvars.Context, seconds: float) -> Any:
-        """Run in a thread of its own, so that waiting can end before the tool does."""
-        future: Future[Any] = Future()
-        worker = threading.Thread(
-            target=context.run,
-            args=(_fulfil, future, self.invoke),
-            name=f"stator {self.tool.name}",
-            daemon=True,
-        )
-        worker.start()
+        future = self.begin(context)
         try:
             return future.result(seconds)
         except TimeoutError:
@@ -225,6 +221,18 @@ class Calling:
                 raise
         self.await_late(future)
         raise TimedOut(seconds)
+
+    def begin(self, context: contextvars.Context) -> Future[Any]:
+        """Run in a thread of its own, so that waiting for it can end before it does. One that never
+        ends does not keep the program from ending."""
+        future: Future[Any] = Future()
+        threading.Thread(
+            target=context.run,
+            args=(_fulfil, future, self.invoke),
+            name=f"stator {self.tool.name}",
+            daemon=True,
+        ).start()
+        return future
 
     def await_late(self, future: Future[Any]) -> None:
         """A result that comes after its time settles the call, if it was left in doubt."""
@@ -243,11 +251,13 @@ class Calling:
 
     def answer(self) -> Answer:
         session = self.turn._session
-        while True:
-            said = session._answer(self.asked)
-            if said is not None or not session._terms.waits:
-                return said
+        while (said := self.said()) is None and session._terms.waits:
             session.context.sleep(POLL_S)
+        return said
+
+    def said(self) -> Answer:
+        """What people have said to this call so far."""
+        return Granted() if self._free else self.turn._session._answer(self.asked)
 
     def reconcile(self, effect: Reconcile) -> Answer:
         assert self.tool.reconcile is not None
@@ -269,6 +279,13 @@ def _fulfil(future: Future[Any], run: Callable[[], Any]) -> None:
         future.set_result(run())
     except BaseException as error:
         future.set_exception(error)
+
+
+def is_exhausted(effect: Effect, outcome: Outcome) -> bool:
+    """Whether a call failed although trying again was worth it: its attempts ran out."""
+    error = outcome.exception
+    failed = outcome.status in ("error", "timeout") and error is not None
+    return failed and error is not None and retry.may_repeat(effect, error)
 
 
 def found(said: Any, tool: Tool[..., Any]) -> Found:

@@ -138,6 +138,16 @@ class Past(msgspec.Struct):
             return False
 
 
+def keyed(store: Store, session: str, spans: list[list[int]], key: str) -> Past | None:
+    """The turn of a program that was begun under a key, newest first."""
+    for first, last in reversed(spans):
+        for number in range(last, first - 1, -1):
+            found = past(store, session, number)
+            if found.keyed(key):
+                return found
+    return None
+
+
 def past(store: Store, session: str, number: int) -> Past:
     row = store.turns(session, after=number - 1, upto=number)[0]
     return Past(row, _commit(store, session, row.first))

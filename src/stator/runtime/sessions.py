@@ -118,6 +118,7 @@ class Session(SessionView, Marker, Generic[A]):
         self._boundary = Boundary(store, row.id, self._run, began.seq)
         self._limits = Limits(store, row.id)
         self._boundary.changed = self._limits.refresh
+        self._found = recovery.report(store, row.id, self._last_run)
         self._timed = context.monotonic()
 
     # -- appending --------------------------------------------------------------------------------
@@ -200,10 +201,11 @@ class Session(SessionView, Marker, Generic[A]):
     def _git(self) -> dict[str, str] | None:
         return worktree.facts(self._root) if self._in_git else None
 
-    @functools.cached_property
+    @property
     def recovery(self) -> Recovery:
-        """What the last run left: interrupted or not, and what became of its calls."""
-        return recovery.report(self._store, self._id, self._last_run)
+        """What the last run left, as this one found it: interrupted or not, and what became of its
+        calls."""
+        return self._found
 
     @property
     def in_doubt(self) -> list[OpenDoubt]:
@@ -240,12 +242,13 @@ class Session(SessionView, Marker, Generic[A]):
     def _past(self, prompt: Any, key: str) -> Past | None:
         """The recorded turn that this one is, if the same program runs again."""
         spans = self._last_run.spans
-        number = replay.turn_at(spans, self._place) if self._matching or key else None
+        if key:
+            return recovery.keyed(self._store, self._id, spans, key)
+        number = replay.turn_at(spans, self._place) if self._matching else None
         if number is None:
             return None
         found = recovery.past(self._store, self._id, number)
-        same = found.keyed(key) if key else found.asked(prompt, self._scrub)
-        return found if same else None
+        return found if found.asked(prompt, self._scrub) else None
 
     def _again(self, past: Past) -> Began:
         row = past.row
@@ -470,6 +473,10 @@ class Session(SessionView, Marker, Generic[A]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: object
     ) -> None:
+        if isinstance(error, LeaseLost):  # whoever drives it now has said what this run left
+            self._left = True
+            self._store.release(self._lease)
+            return
         turn = self._open_turn
         between = turn is None or (turn.ended and turn._how != "interrupted")
         # Leaving between turns with Ctrl-C or exit() is leaving in order.
@@ -537,4 +544,4 @@ def why_left(error: BaseException | None) -> str:
         return "approval"
     if error is None or isinstance(error, (KeyboardInterrupt, SystemExit)):
         return "user"
-    return "lease lost" if isinstance(error, LeaseLost) else f"error: {type(error).__name__}"
+    return f"error: {type(error).__name__}"

@@ -76,7 +76,7 @@ class Store:
 
         `busy` says what to do when another driver has it: "fail" with who it is, "wait" until it is
         left, "read" it only (as `read` does), "fork" it and drive the fork, or "take" it from a
-        driver that does not answer. `rules` say which calls a person must approve, after those of
+        driver that does not answer. `rules` say which calls a person must approve, before those of
         the policy file; `approve="wait"` waits for the answer instead of raising `ApprovalNeeded`.
         `prices` turns usage into money.
         """
@@ -100,7 +100,7 @@ class Store:
             created=self.context.clock(),
         )
         terms = Terms(
-            rules=[*self.context.rules, *rules],
+            rules=[*rules, *self.context.rules],
             approve=approve,
             prices=self.context.prices if prices is None else prices,
         )

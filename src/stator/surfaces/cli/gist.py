@@ -7,12 +7,15 @@ from typing import Any
 
 from stator.errors import StatorError
 from stator.model import canon
+from stator.model.budget import shown
 from stator.model.chain import put_item
 from stator.model.commit import Commit, Gone, Large
 from stator.model.delta import Drop, Put, to_plain
 from stator.model.ids import short
+from stator.model.reply import dialect, requests, text_of
 from stator.model.state import (
     AppRecord,
+    ApprovalRecord,
     ArtifactRecord,
     CallRecord,
     ChildRecord,
@@ -195,7 +198,7 @@ _RECORDS: dict[type[Record], Callable[[Any], Line]] = {
     AppRecord: lambda r: Line(f"{r.name} = {recorded(r.value)}"),
     ArtifactRecord: lambda r: Line(f"{r.name} v{r.version}").add(f" ({size(r.size)})", "dim"),
     CallRecord: _call,
-    ChildRecord: lambda r: Line(f"{r.kind} {short(r.session)} ").status(r.status),
+    ChildRecord: lambda r: Line(f"{r.kind} {r.name} {short(r.session)} ").status(r.status),
     DeadEndRecord: lambda r: _because(Line(r.what), r.why),
     DecisionRecord: _decision,
     ErasedRecord: lambda r: Line(f"(erased by @{r.erased})", "dim"),
@@ -239,6 +242,8 @@ def of_commit(commit: Commit) -> Line:
 
 
 def _asked(commit: Commit) -> Line:
+    if commit.status == "continued":
+        return Line("(continued)", "dim")
     return Line(brief(value_of(commit, "input")) or "(no prompt)", "user")
 
 
@@ -255,7 +260,16 @@ def _turn_end(commit: Commit) -> Line:
 
 
 def _said(commit: Commit) -> Line:
-    return Line(brief(value_of(commit, "output")))
+    """What was said, and what a model asked for with it."""
+    output = value_of(commit, "output")
+    line = Line("(partial) " if commit.status == "partial" else "", "doubt")
+    asks = requests(output)
+    text = text_of(output) if dialect(output) != "plain" or isinstance(output, str) else output
+    line.add(brief(text) if text or not asks else "")
+    for place, ask in enumerate(asks):
+        line.add(" " if place or text else "").add("→ ", "dim").add(ask.name, "bold")
+        line.add(f"({arguments(ask.arguments)})")
+    return line
 
 
 def intent(commit: Commit) -> Line:
@@ -265,6 +279,13 @@ def intent(commit: Commit) -> Line:
 
 def _outcome(commit: Commit) -> Line:
     line = Line(f"{commit.tool} ").status(commit.status or "settled")
+    if commit.kind == "settlement":
+        line.add(f" ({commit.cause})" if commit.cause else "", "dim")
+        return line.add(
+            f" by {who}" if (who := brief(value_of(commit, "principal"))) else "", "dim"
+        )
+    if commit.attempt > 1:
+        line.add(f" at attempt {commit.attempt}", "dim")
     output = value_of(commit, "output")
     summary = brief(value_of(commit, "output_summary"))
     if commit.status == "ok":
@@ -273,6 +294,32 @@ def _outcome(commit: Commit) -> Line:
     message = output.get("message", "") if isinstance(output, Mapping) else output
     said = ": ".join(part for part in (commit.cause, brief(message)) if part)
     return line.add(f": {said}" if said else "")
+
+
+def _approval(commit: Commit) -> Line:
+    """A person's word, or the driver's that it used one."""
+    record = _record(commit, "approvals")
+    line = Line(f"{commit.tool} ", "bold").status(commit.status)
+    if isinstance(record, ApprovalRecord):
+        line.add(f" for {record.scope}{f' {record.pattern}' if record.pattern else ''}", "dim")
+    who = brief(value_of(commit, "principal"))
+    return _because(line.add(f" by {who}" if who else "", "dim"), brief(value_of(commit, "why")))
+
+
+def _tools(commit: Commit) -> Line:
+    """What the model is offered from now on."""
+    puts = [op.record for op in commit.delta if isinstance(op, Put)]
+    tools = [record for record in puts if isinstance(record, ToolRecord)]
+    offered = ", ".join(record.name for record in tools if record.available)
+    gone = ", ".join(record.name for record in tools if not record.available)
+    line = Line(f"offered {offered}" if offered else "")
+    return line.add(f"{'; ' if offered else ''}gone {gone}" if gone else "")
+
+
+def _budget(commit: Commit) -> Line:
+    record = _record(commit, "session")
+    limits = record.budget if isinstance(record, SessionRecord) else {}
+    return Line(", ".join(shown(unit, limit) for unit, limit in limits.items()) or "no limits")
 
 
 def _lifecycle(commit: Commit) -> Line:
@@ -354,4 +401,8 @@ _KINDS: dict[str, Callable[[Commit], Line]] = {
     "close": _lifecycle,
     "archive": _lifecycle,
     "erasure": _erasure,
+    "approval": _approval,
+    "tools": _tools,
+    "budget": _budget,
+    "pause_request": _lifecycle,
 }
