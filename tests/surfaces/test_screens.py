@@ -98,6 +98,8 @@ files
 decisions
   ≈ @26   auth: use server sessions superseded by use signed cookies — because works
           without a store
+pending
+  + @25   settle c_… — pay: the tool does not know
 facts
   ~ @29   test command: pytest -q → pytest -q tests
 calls

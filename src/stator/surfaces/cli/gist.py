@@ -11,7 +11,7 @@ from stator.model.budget import shown
 from stator.model.chain import put_item
 from stator.model.commit import Commit, Gone, Large
 from stator.model.delta import Drop, Put, to_plain
-from stator.model.ids import short
+from stator.model.ids import is_id, short
 from stator.model.reply import dialect, requests, text_of
 from stator.model.state import (
     AppRecord,
@@ -190,6 +190,13 @@ def _session(record: SessionRecord) -> Line:
     return line.add(" · ", "dim").status(record.status)
 
 
+def _pending(record: PendingRecord) -> Line:
+    verb, _, call = record.what.partition(" ")
+    doubt = verb == "settle" and is_id(call, "call")
+    what = f"settle {short(call)}" if doubt else record.what
+    return _because(Line(f"{what}{f' (waits for {record.on})' if record.on else ''}"), record.why)
+
+
 def _used(record: WorkingRecord) -> Line:
     return _because(Line(f"{record.kind} {record.name}"), record.detail)
 
@@ -208,9 +215,7 @@ _RECORDS: dict[type[Record], Callable[[Any], Line]] = {
     FlagRecord: lambda r: _because(
         Line(f"{r.name}{f' on {r.on}' if r.on else ''}", "doubt"), r.why
     ),
-    PendingRecord: lambda r: _because(
-        Line(f"{r.what}{f' (waits for {r.on})' if r.on else ''}"), r.why
-    ),
+    PendingRecord: _pending,
     PlanRecord: _plan,
     PreferenceRecord: lambda r: Line(f"{r.name} = {recorded(r.value)}"),
     RunRecord: _run,
