@@ -216,11 +216,13 @@ class Calling:
         future = self.begin(context)
         try:
             return future.result(seconds)
-        except TimeoutError:
+        except BaseException as error:
             if future.done():  # the tool's own
                 raise
-        self.await_late(future)
-        raise TimedOut(seconds)
+            self.await_late(future)
+            if isinstance(error, TimeoutError):
+                raise TimedOut(seconds) from None
+            raise
 
     def begin(self, context: contextvars.Context) -> Future[Any]:
         """Run in a thread of its own, so that waiting for it can end before it does. One that never
