@@ -24,6 +24,8 @@ next.
     ├── WrongState            E_STATE     the session's lifecycle does not allow it
     ├── Busy                  E_BUSY      a live driver holds the session
     ├── LeaseLost             E_LEASE     this driver was displaced; its append was refused
+    ├── ApprovalNeeded        E_APPROVAL  a call waits for a person's word; its request is on disk
+    ├── BudgetSpent           E_BUDGET_SPENT  a limit is used up; nothing more begins until it is raised
     ├── CallError             a call that did not end ok, carries its outcome
     │   ├── CallFailed        E_CALL_FAILED
     │   ├── CallCancelled     E_CALL_CANCELLED
@@ -188,6 +190,22 @@ class Busy(StatorError):
 
 class LeaseLost(StatorError):
     code = "E_LEASE"
+
+
+class ApprovalNeeded(StatorError):
+    """A call waits for a person's word. Its request is on disk: the process may end, a later run goes on."""
+
+    code = "E_APPROVAL"
+
+
+class BudgetSpent(StatorError):
+    """A limit is used up; `breach` says which. Nothing more begins until it is raised."""
+
+    code = "E_BUDGET_SPENT"
+
+    def __init__(self, what: str, *, breach: Any = None, hint: str = "", **ids: Any) -> None:
+        super().__init__(what, hint=hint, **ids)
+        self.breach = breach
 
 
 class CallError(StatorError):

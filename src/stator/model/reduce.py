@@ -16,7 +16,7 @@ from stator.errors import BadDelta, InvalidInput
 from stator.model.commit import KINDS, Draft, Erase, Remove, Upsert
 from stator.model.delta import Delta, Drop, Op, Put
 from stator.model.ids import record_id, retype
-from stator.model.session import TRANSITIONS, check_transition
+from stator.model.session import TRANSITIONS, check_budget, check_transition
 from stator.model.state import (
     COLLECTIONS,
     KEY_MAX,
@@ -288,6 +288,19 @@ def _fork(draft: Draft, made: Made) -> None:
             made.drop("calls", entry.key)
 
 
+def _budget(draft: Draft, made: Made) -> None:
+    """Of the session record a budget brings, only the limits are taken: whoever sets them may not know the rest."""
+    standing = made.find("session", "")
+    wanted = [
+        c.record for c in draft.changes if isinstance(c, Upsert) and c.collection == "session"
+    ]
+    if standing is None or len(draft.changes) != 1 or len(wanted) != 1:
+        raise InvalidInput("a budget brings a session's limits, and nothing else", path="$.changes")
+    limits = check_budget(cast("SessionRecord", wanted[0]).budget)
+    known = cast("SessionRecord", standing[2])
+    made.put("session", msgspec.structs.replace(known, budget=limits), "")
+
+
 def _lifecycle(draft: Draft, made: Made) -> None:
     standing = made.find("session", "")
     if standing is None:
@@ -325,6 +338,7 @@ _SPECIAL: dict[str, Callable[[Draft, Made], None]] = {
     "outcome": _outcome,
     "settlement": _settlement,
     "fork": _fork,
+    "budget": _budget,
     "erasure": _erasure,
     **dict.fromkeys(TRANSITIONS, _nothing),
 }

@@ -197,11 +197,12 @@ class WorkingRecord(Record, frozen=True):
 
 
 class ApprovalRecord(Record, frozen=True):
-    """A person's standing yes or no."""
+    """A person's standing yes or no: to one call, to these arguments, or to a pattern."""
 
     tool: str
     arguments: str = ""
     by: str = ""
+    call: str = ""
     expires: int = 0
     pattern: str = ""
     scope: str = "once"
@@ -285,7 +286,9 @@ COLLECTIONS: dict[str, Collection] = {
         Collection(13, "dead_ends", DeadEndRecord, ("what",)),
         Collection(14, "artifacts", ArtifactRecord, ("name",)),
         Collection(15, "working_set", WorkingRecord, ("kind", "name")),
-        Collection(16, "approvals", ApprovalRecord, ("tool", "arguments", "pattern", "scope")),
+        Collection(
+            16, "approvals", ApprovalRecord, ("tool", "arguments", "pattern", "scope", "call")
+        ),
         Collection(17, "spend", SpendRecord, ("unit",)),
         Collection(18, "scores", ScoreRecord, ("name", "on", "by")),
         Collection(19, "evicted", EvictedRecord, ("key",)),

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import msgspec
 
-from stator.errors import Ambiguous, BadPosition, NotFound
+from stator.errors import Ambiguous, BadPosition, Erased, NotFound
+from stator.model.commit import Commit
 from stator.model.ids import is_id, short, suffix_of
 from stator.model.position import AtHead, AtName, AtSeq, AtTurn, Position
 from stator.model.query import SessionQuery, SessionRow
 from stator.store.port import Store
 
 CANDIDATES = 8
+PAGE = 100
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -24,12 +29,12 @@ class Point(msgspec.Struct, frozen=True):
 def find_session(store: Store, text: str, *, project: str | None = None) -> SessionRow:
     """The session a person means: id, end of an id, name, alias, or `last` (newest in the project)."""
     if text == "last":
-        rows = store.sessions(SessionQuery(project=project), limit=1).rows
-        if not rows:
+        newest = last_used(store, project)
+        if newest is None:
             raise NotFound(
                 "there are no sessions here yet", hint="stator ls --all looks everywhere"
             )
-        return rows[0]
+        return newest
     if is_id(text, "session"):
         return store.session(text)
     rows = store.sessions(SessionQuery(name=text, project=project), limit=CANDIDATES).rows
@@ -48,6 +53,65 @@ def find_session(store: Store, text: str, *, project: str | None = None) -> Sess
             hint="give an id: " + ", ".join(short(row.id) for row in rows),
         )
     return rows[0]
+
+
+def last_used(store: Store, project: str | None = None) -> SessionRow | None:
+    """The session used last; a project's own session is not one that anybody means."""
+    rows = rows_of(store, project=project)
+    return next((row for row in rows if row.record.mode != "project"), None)
+
+
+def rows_of(
+    store: Store, *, session: str | None = None, project: str | None = None
+) -> Iterator[SessionRow]:
+    """One session, those of a project, or all there are, most recently used first."""
+    if session is not None:
+        yield store.session(session)
+        return
+    cursor: tuple[int, ...] | None = None
+    while True:
+        page = store.sessions(SessionQuery(project=project), cursor=cursor, limit=PAGE)
+        yield from page.rows
+        cursor = page.cursor
+        if cursor is None:
+            return
+
+
+def find_call(store: Store, text: str, *, session: str | None = None) -> Commit:
+    """The intent of the call a person means: its id, or the end of one; in a session, or anywhere."""
+    digits = suffix_of(text, "call")
+    places = store.locate(digits, session) if digits else []
+    found: dict[str, Commit] = {}
+    for owner, seq in places:
+        (commit,) = store.commits(owner, after=seq - 1, upto=seq, limit=1)
+        if commit.kind == "call" and commit.call.endswith(digits or ""):
+            found.setdefault(commit.call, commit)
+    if not found:
+        raise NotFound(f"no call {text!r:.60}", hint="stator calls shows what there is", call=text)
+    if len(found) > 1:
+        raise Ambiguous(
+            f"{len(found)} calls answer to {text!r:.60}",
+            candidates=list(found),
+            hint="give more digits: " + ", ".join(found),
+        )
+    return next(iter(found.values()))
+
+
+def intent_of(store: Store, session: str, call: str) -> Commit | None:
+    """The commit that holds what a call was asked to do."""
+    for _, seq in store.locate(call[2:], session):
+        (found,) = store.commits(session, after=seq - 1, upto=seq, limit=1)
+        if found.kind == "call" and found.call == call:
+            return found
+    return None
+
+
+def arguments_of(intent: Commit | None) -> Any:
+    """The arguments of a call as they were recorded; None where they are not there to see."""
+    try:
+        return intent.value("input") if intent is not None else None
+    except Erased:
+        return None
 
 
 def resolve(store: Store, session: str, position: Position) -> Point:

@@ -16,7 +16,7 @@ from stator.model.ids import short
 from stator.model.position import AtName, Range, parse_range
 from stator.model.query import SessionRow
 from stator.runtime.reading import SessionView
-from stator.runtime.resolve import find_session
+from stator.runtime.resolve import find_session, last_used
 from stator.runtime.sessions import Store
 from stator.surfaces.cli.gist import count
 from stator.surfaces.cli.paint import Line
@@ -53,10 +53,10 @@ class Asking:
         return SessionView(self.store.port, found.id)
 
     def _newest(self) -> SessionRow:
-        rows = self.store.sessions(limit=1).rows
-        if not rows:
+        found = last_used(self.store.port)
+        if found is None:
             raise NotFound(f"there are no sessions in {self.place.url}", hint=self.elsewhere())
-        return rows[0]
+        return found
 
     def aim(self, session: str | None, text: str | None) -> tuple[SessionView, str | None]:
         """The session that a position or range is about, and the position; None where only a session was named.

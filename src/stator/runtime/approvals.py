@@ -1,0 +1,383 @@
+"""Approvals: which calls wait for a person's word, and giving it.
+
+Giving it is no method of a session or a turn: what an agent holds cannot approve what the agent asks
+for. Every grant names its principal, is a contribution to the session that waits (or, for a whole
+project, to the project's own session), and counts only in the store it was given in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from stator.errors import Ambiguous, BadDelta, Conflict, Erased, InvalidInput, NotFound, WrongState
+from stator.model import approval
+from stator.model.approval import SCOPES, Scope, Verdict, is_expired, is_own, parse_pattern
+from stator.model.commit import Commit, Draft, Provenance, Remove, Upsert
+from stator.model.ids import short
+from stator.model.query import SessionQuery, SessionRow
+from stator.model.state import ApprovalRecord, CallRecord, Entry, SessionRecord
+from stator.runtime.context import Context
+from stator.runtime.resolve import arguments_of, find_call, intent_of, rows_of
+from stator.store.port import Store
+
+PROJECT_SESSION = "(project)"
+"""What a project's own session is called."""
+KEY_BYTES = 16
+FROM_PERSON = Provenance("user", "verified")
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that waits for a person's word."""
+
+    session: str
+    name: str
+    call: str
+    tool: str
+    effect: str
+    arguments: Any
+    digest: str
+    since: int
+    turn: int
+    seq: int
+    why: str = ""
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
+    """A person's standing word, and where it stands."""
+
+    id: str
+    session: str
+    name: str
+    record: ApprovalRecord
+    seq: int
+    state: str = "standing"
+    """standing, expired, or imported: given elsewhere, so that it answers nothing here."""
+
+
+# -- asking ---------------------------------------------------------------------------------------
+
+
+def waiting(
+    store: Store, *, session: str | None = None, project: str | None = None
+) -> list[Waiting]:
+    """Calls that wait for a person's word: of a session, a project or the store; longest first."""
+    found = [
+        _waiting(store, row, record)
+        for row in rows_of(store, session=session, project=project)
+        if row.record.status not in ("closed", "archived")
+        for entry in store.entries(row.id, "calls")
+        if isinstance(record := entry.record, CallRecord) and _waits(record)
+    ]
+    return sorted(found, key=lambda item: (item.since, item.call))
+
+
+def _waits(record: CallRecord) -> bool:
+    return record.status == "awaiting approval" and not record.elsewhere
+
+
+def _waiting(store: Store, row: SessionRow, record: CallRecord) -> Waiting:
+    intent = intent_of(store, row.id, record.call)
+    return Waiting(
+        session=row.id,
+        name=row.record.name,
+        call=record.call,
+        tool=record.tool,
+        effect=record.effect,
+        arguments=arguments_of(intent),
+        digest=_text(intent, "input_hash"),
+        since=record.since or (intent.when if intent else 0),
+        turn=intent.turn if intent else 0,
+        seq=intent.seq if intent else 0,
+        why=_text(intent, "why"),
+    )
+
+
+def _text(commit: Commit | None, field: str) -> str:
+    try:
+        return str(commit.value(field, "")) if commit is not None else ""
+    except Erased:
+        return ""
+
+
+def find_waiting(store: Store, call: str) -> Waiting:
+    """The waiting call a person means, by id or the end of one."""
+    intent = find_call(store, call)
+    row = store.session(intent.session)
+    entry = store.find(row.id, "calls", intent.call)
+    record = entry.record if entry is not None else None
+    if not isinstance(record, CallRecord) or not _waits(record):
+        status = record.status if isinstance(record, CallRecord) else "over"
+        raise WrongState(
+            f"{intent.tool} · call {short(intent.call)} does not wait for anybody: it is {status}",
+            hint="stator approvals shows what waits",
+            call=intent.call,
+            session=row.id,
+            status=status,
+        )
+    return _waiting(store, row, record)
+
+
+def standing(store: Store, session: str) -> list[Entry]:
+    """Grants that may answer a call of this session: its own and its project's, given in this store."""
+    found = _own(store, session)
+    record = store.session(session).record
+    project = _project(store, record)
+    return found if project is None else found + _own(store, project.id)
+
+
+def _own(store: Store, session: str) -> list[Entry]:
+    here = store.info().id
+    return [
+        entry
+        for entry in store.entries(session, "approvals")
+        if isinstance(entry.record, ApprovalRecord) and is_own(entry.record, session, here)
+    ]
+
+
+def grants(
+    store: Store, *, now: int, session: str | None = None, project: str | None = None
+) -> list[Grant]:
+    """Every grant there is, also those that answer nothing any more, newest session first."""
+    here = store.info().id
+    found = list(rows_of(store, session=session, project=project))
+    if session is not None and (own := _project(store, found[0].record)):
+        found.append(own)
+    return [
+        Grant(
+            id=entry.id,
+            session=row.id,
+            name=row.record.name,
+            record=entry.record,
+            seq=entry.seq,
+            state=_state(entry.record, row.id, here, now),
+        )
+        for row in found
+        for entry in store.entries(row.id, "approvals")
+        if isinstance(entry.record, ApprovalRecord)
+    ]
+
+
+def _state(record: ApprovalRecord, session: str, store: str, now: int) -> str:
+    if not is_own(record, session, store):
+        return "imported"
+    return "expired" if is_expired(record, now) else "standing"
+
+
+# -- saying ---------------------------------------------------------------------------------------
+
+
+def approve(
+    store: Store,
+    context: Context,
+    call: str,
+    *,
+    by: str,
+    scope: Scope = "once",
+    pattern: str = "",
+    expires: int = 0,
+) -> Grant:
+    """Let a waiting call run: this one, every one of these arguments, or every one that fits a pattern."""
+    found = find_waiting(store, call)
+    return _about(store, context, found, "approved", by, scope, pattern, expires, "")
+
+
+def deny(
+    store: Store,
+    context: Context,
+    call: str,
+    *,
+    by: str,
+    why: str = "",
+    scope: Scope = "once",
+    pattern: str = "",
+    expires: int = 0,
+) -> Grant:
+    """Refuse a waiting call, with the reason the agent is told."""
+    found = find_waiting(store, call)
+    return _about(store, context, found, "denied", by, scope, pattern, expires, why)
+
+
+def grant(
+    store: Store,
+    context: Context,
+    session: str,
+    pattern: str,
+    *,
+    by: str,
+    verdict: Verdict = "approved",
+    scope: Scope = "session",
+    expires: int = 0,
+    why: str = "",
+) -> Grant:
+    """Say it before anybody asks: every call that fits the pattern, in a session or its project."""
+    fitting = parse_pattern(pattern)
+    record = ApprovalRecord(
+        tool=fitting.tool,
+        pattern=str(fitting),
+        scope=scope,
+        verdict=verdict,
+        by=by,
+        expires=expires,
+    )
+    return _record(store, context, session, record, why=why)
+
+
+def _about(
+    store: Store,
+    context: Context,
+    found: Waiting,
+    verdict: Verdict,
+    by: str,
+    scope: Scope,
+    pattern: str,
+    expires: int,
+    why: str,
+) -> Grant:
+    if pattern:
+        if parse_pattern(pattern).fits(found.tool, found.arguments) is not True:
+            raise InvalidInput(
+                f"the call does not fit {pattern!r:.80}",
+                path="$.pattern",
+                hint=f"stator approvals shows the arguments of {short(found.call)}",
+                call=found.call,
+            )
+        return grant(
+            store, context, found.session, pattern, by=by, verdict=verdict, scope=scope,
+            expires=expires, why=why,
+        )  # fmt: skip
+    if not found.digest:
+        raise Erased(
+            f"what call {short(found.call)} asks for has been erased: nobody can answer for it",
+            call=found.call,
+        )
+    record = ApprovalRecord(
+        tool=found.tool,
+        arguments=found.digest,
+        scope=scope,
+        verdict=verdict,
+        by=by,
+        call=found.call if scope == "once" else "",
+        expires=expires,
+    )
+    return _record(store, context, found.session, record, call=found.call, why=why)
+
+
+def _record(
+    store: Store,
+    context: Context,
+    session: str,
+    record: ApprovalRecord,
+    *,
+    call: str = "",
+    why: str = "",
+) -> Grant:
+    if not record.by:
+        raise InvalidInput("an approval says who gives it", path="$.by", hint="such as local:ann")
+    if record.scope not in SCOPES:
+        raise InvalidInput(
+            f"unknown scope {record.scope!r:.40}", path="$.scope", hint=", ".join(SCOPES)
+        )
+    if is_expired(record, context.clock()):
+        raise InvalidInput("that time has passed already", path="$.expires")
+    asked = store.session(session).record
+    where = session if record.scope != "project" else project_session(store, context, asked).id
+    made = approval.sign(record, where, store.info().id)
+    draft = Draft(
+        id=context.mint("commit"),
+        session=where,
+        kind="approval",
+        actor="user",
+        principal=record.by,
+        call=call if where == session else "",
+        tool=record.tool,
+        status=record.verdict,
+        why=why,
+        provenance=FROM_PERSON,
+        changes=(Upsert("approvals", made),),
+    )
+    commit = store.append(where, [draft], barrier=True)[-1]
+    name = asked.name if where == session else PROJECT_SESSION
+    return Grant(id=commit.delta[0].id, session=where, name=name, record=made, seq=commit.seq)
+
+
+def revoke(
+    store: Store, context: Context, grant: str, *, by: str, project: str | None = None
+) -> Grant:
+    """Take a grant back, by its id or the end of one; from now on it answers nothing."""
+    known = grants(store, now=context.clock(), project=project)
+    found = [item for item in known if grant and item.id.endswith(grant)]
+    if not found:
+        raise NotFound(f"no grant {grant!r:.60}", hint="stator approvals --grants lists them")
+    if len(found) > 1:
+        ids = [item.id for item in found]
+        raise Ambiguous(
+            f"{len(ids)} grants answer to {grant!r:.60}", candidates=ids, hint="give more digits"
+        )
+    item = found[0]
+    entry = _entry(store.entries(item.session, "approvals"), item.id)
+    draft = Draft(
+        id=context.mint("commit"),
+        session=item.session,
+        kind="approval",
+        actor="user",
+        principal=by,
+        tool=item.record.tool,
+        status="revoked",
+        provenance=FROM_PERSON,
+        changes=(Remove("approvals", entry.key),),
+    )
+    try:
+        store.append(item.session, [draft], barrier=True)
+    except BadDelta:
+        raise NotFound(f"grant {grant!r:.60} has just been used or taken back") from None
+    return item
+
+
+def _entry(entries: Sequence[Entry], identifier: str) -> Entry:
+    for entry in entries:
+        if entry.id == identifier:
+            return entry
+    raise NotFound(f"grant {identifier} has just been used or taken back")
+
+
+# -- the project's own session --------------------------------------------------------------------
+
+
+def project_session(store: Store, context: Context, record: SessionRecord) -> SessionRow:
+    """The session that belongs to the project of another one, made when it is first needed."""
+    found = _project(store, record)
+    if found is not None:
+        return found
+    made = SessionRecord(
+        id=context.mint("session"),
+        name=PROJECT_SESSION,
+        project=record.project,
+        tenant=record.tenant,
+        mode="project",
+        created=context.clock(),
+    )
+    opening = Draft(
+        id=context.mint("commit"),
+        session=made.id,
+        kind="open",
+        key=context.secret(KEY_BYTES).hex(),
+        actor="system",
+        principal=context.principal,
+        changes=(Upsert("session", made),),
+    )
+    row, _ = store.create([opening])
+    if row.record.mode != "project":
+        raise Conflict(
+            f"a session of this project is called {PROJECT_SESSION!r} and is not the project's own",
+            hint="its name is in the way of grants for the whole project",
+            session=row.id,
+        )
+    return row
+
+
+def _project(store: Store, record: SessionRecord) -> SessionRow | None:
+    query = SessionQuery(mode="project", project=record.project, tenant=record.tenant)
+    return next(iter(store.sessions(query, limit=1).rows), None)
