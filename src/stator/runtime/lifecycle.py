@@ -88,12 +88,17 @@ def _move(
     row = store.session(session)
     if row.record.status in TRANSITIONS[steps[-1]].values():
         return _moved(store, session)  # it is there already
-    with held(store, context, session) as hold:
-        drafts = [
-            hold.draft(kind, cause=reason, actor="user", principal=by or context.principal)
-            for kind in steps
-        ]
-        store.append(session, [*hold.left_behind(), *drafts], barrier=True)
+    try:
+        with held(store, context, session) as hold:
+            drafts = [hold.draft(kind, cause=reason, principal=by) for kind in steps]
+            store.append(session, [*hold.left_behind(), *drafts], barrier=True)
+    except Busy as busy:
+        raise Busy(
+            busy.what,
+            holder=busy.holder,
+            hint="pause it first: its driver stops at its next call",
+            session=session,
+        ) from None
     return _moved(store, session)
 
 

@@ -1,6 +1,6 @@
 """Asking a store: which one, which session, and what to say when there is nothing to say.
 
-Everything here opens stores for reading only and never creates one.
+Nothing here creates a store; `asking` opens one for reading only, `telling` to add something to it.
 """
 
 from __future__ import annotations
@@ -129,6 +129,14 @@ def asking(store: str | None) -> Iterator[Asking]:
     """Open the store that is meant, for reading."""
     place = locate(store)
     with connect(place.url, create=False, read_only=True) as opened:
+        yield Asking(opened, place)
+
+
+@contextmanager
+def telling(store: str | None) -> Iterator[Asking]:
+    """Open the store that is meant, to change something in it."""
+    place = locate(store)
+    with connect(place.url, create=False) as opened:
         yield Asking(opened, place)
 
 

@@ -7,12 +7,14 @@ from typing import Any
 
 from stator.errors import StatorError
 from stator.model import canon
+from stator.model.budget import shown
 from stator.model.chain import put_item
 from stator.model.commit import Commit, Gone, Large
 from stator.model.delta import Drop, Put, to_plain
 from stator.model.ids import short
 from stator.model.state import (
     AppRecord,
+    ApprovalRecord,
     ArtifactRecord,
     CallRecord,
     ChildRecord,
@@ -187,12 +189,19 @@ def _session(record: SessionRecord) -> Line:
     return line.add(" · ", "dim").status(record.status)
 
 
+def _approval(record: ApprovalRecord) -> Line:
+    line = Line(record.verdict, "ok" if record.verdict == "approved" else "bad").add(" ")
+    line.add(record.pattern or f"{record.tool} with arguments {record.arguments[:8]}")
+    return line.add(f" · {record.scope} · by {record.by}", "dim")
+
+
 def _used(record: WorkingRecord) -> Line:
     return _because(Line(f"{record.kind} {record.name}"), record.detail)
 
 
 _RECORDS: dict[type[Record], Callable[[Any], Line]] = {
     AppRecord: lambda r: Line(f"{r.name} = {recorded(r.value)}"),
+    ApprovalRecord: _approval,
     ArtifactRecord: lambda r: Line(f"{r.name} v{r.version}").add(f" ({size(r.size)})", "dim"),
     CallRecord: _call,
     ChildRecord: lambda r: Line(f"{r.kind} {short(r.session)} ").status(r.status),
@@ -296,6 +305,19 @@ def _open(commit: Commit) -> Line:
     return line
 
 
+def _budget(commit: Commit) -> Line:
+    record = _record(commit, "session")
+    limits = record.budget if isinstance(record, SessionRecord) else {}
+    return Line(", ".join(shown(unit, limits[unit]) for unit in sorted(limits)) or "no limits")
+
+
+def _approving(commit: Commit) -> Line:
+    """What was said of a call, by whom; or that it was taken back, or used."""
+    if _record(commit, "approvals") is not None:
+        return _records(commit)
+    return Line(commit.tool).add(" ").status(commit.status)
+
+
 def _erasure(commit: Commit) -> Line:
     found = value_of(commit, "input")
     if not isinstance(found, Mapping):
@@ -353,5 +375,8 @@ _KINDS: dict[str, Callable[[Commit], Line]] = {
     "pause": _lifecycle,
     "close": _lifecycle,
     "archive": _lifecycle,
+    "pause_request": _lifecycle,
+    "budget": _budget,
+    "approval": _approving,
     "erasure": _erasure,
 }
