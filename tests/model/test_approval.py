@@ -18,8 +18,10 @@ from stator.model.approval import (
     parse_pattern,
     parse_policy,
     sign,
+    used_up,
 )
-from stator.model.state import ApprovalRecord, Entry
+from stator.model.commit import Remove
+from stator.model.state import ApprovalRecord, Entry, ErasedRecord
 from strategies import plain_text
 
 NOW = 1_800_000_000_000_000
@@ -312,9 +314,13 @@ def test_a_pattern_of_another_release_approves_nothing_and_denies_everything():
 
 
 def test_an_erased_grant_answers_nothing():
-    from stator.model.state import ErasedRecord
-
     assert asked(Entry("approvals", "r", "k", 1, 1, ErasedRecord(erased=4))) is None
+
+
+def test_a_grant_for_once_is_gone_with_the_call_that_begins_on_it():
+    once, wide = entry(1, scope="once"), entry(2, scope="session")
+    assert used_up(once) == (Remove("approvals", "k1"),)
+    assert used_up(wide) == ()
 
 
 @given(

@@ -176,3 +176,15 @@ def test_a_bad_limit_never_reaches_the_log(either):
             contributor._submit(contributor._draft("budget", changes=(Upsert("session", bad),)))
     with pytest.raises(InvalidInput):
         contributor._submit(contributor._draft("budget"))
+
+
+@pytest.mark.parametrize(
+    ("budget", "more"), [({"money:usd": 2_000_000}, "+2usd"), ({"tokens": 5}, "tokens=…")]
+)
+def test_the_error_of_a_spent_budget_says_how_to_raise_it(either, budget, more):
+    session = spend(either, "a", 1_000_000, budget=budget)
+    found = budgets.check(either.port, session)
+    error = budgets.spent_up(either.port, found)
+    assert error.breach is found
+    assert more in error.hint
+    assert "'a' has used up its budget" in error.what

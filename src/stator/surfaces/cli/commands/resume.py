@@ -135,7 +135,7 @@ def _show(screen: Screen, view: SessionView, ask: Asking) -> None:
     screen.lines(_files(found.files))
     screen.line()
     screen.line(Line("To go on", "title"))
-    screen.lines(Line(f"  {line}") for line in _code(view, ask))
+    screen.whole(Line(f"  {line}") for line in _code(view, ask))
 
 
 def _status(view: SessionView, found: Standing, ask: Asking) -> Iterator[Line]:
