@@ -316,6 +316,19 @@ def _fork(draft: Draft, made: Made) -> None:
             made.drop("calls", entry.key)
 
 
+def _budget(draft: Draft, made: Made) -> None:
+    """Of the session record a budget brings, only the limits are taken: whoever sets them may not know the rest."""
+    standing = made.find("session", "")
+    wanted = [
+        c.record for c in draft.changes if isinstance(c, Upsert) and c.collection == "session"
+    ]
+    if standing is None or len(draft.changes) != 1 or len(wanted) != 1:
+        raise InvalidInput("a budget brings a session's limits, and nothing else", path="$.changes")
+    limits = check_budget(cast("SessionRecord", wanted[0]).budget)
+    known = cast("SessionRecord", standing[2])
+    made.put("session", msgspec.structs.replace(known, budget=limits), "")
+
+
 def _lifecycle(draft: Draft, made: Made) -> None:
     standing = made.find("session", "")
     if standing is None:
@@ -336,19 +349,6 @@ def _spend(usage: dict[str, int], made: Made) -> None:
         standing = made.find("spend", unit)
         spent = getattr(standing[2], "amount", 0) if standing else 0
         made.put("spend", SpendRecord(unit=unit, amount=spent + amount), unit)
-
-
-def _budget(draft: Draft, made: Made) -> None:
-    """Of the session record a budget brings, only the limits are taken: whoever sets them may not know the rest."""
-    standing = made.find("session", "")
-    wanted = [
-        c.record for c in draft.changes if isinstance(c, Upsert) and c.collection == "session"
-    ]
-    if standing is None or len(draft.changes) != 1 or len(wanted) != 1:
-        raise InvalidInput("a budget brings a session's limits, and nothing else", path="$.changes")
-    limits = check_budget(cast("SessionRecord", wanted[0]).budget)
-    known = cast("SessionRecord", standing[2])
-    made.put("session", msgspec.structs.replace(known, budget=limits), "")
 
 
 def _erasure(draft: Draft, made: Made) -> None:

@@ -7,12 +7,21 @@ project, to the project's own session), and counts only in the store it was give
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from stator.errors import Ambiguous, BadDelta, Conflict, Erased, InvalidInput, NotFound, WrongState
+from stator.errors import (
+    Ambiguous,
+    ApprovalNeeded,
+    BadDelta,
+    Conflict,
+    Erased,
+    InvalidInput,
+    NotFound,
+    WrongState,
+)
 from stator.model import approval
 from stator.model.approval import SCOPES, Scope, Verdict, is_expired, is_own, parse_pattern
 from stator.model.commit import Commit, Draft, Provenance, Remove, Upsert
@@ -43,6 +52,8 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     turn: int
     seq: int
     why: str = ""
+    answer: str = ""
+    """approved or denied, if somebody has answered and the driver has not come by since."""
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,11 +72,11 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def waiting(
-    store: Store, *, session: str | None = None, project: str | None = None
+    store: Store, *, now: int, session: str | None = None, project: str | None = None
 ) -> list[Waiting]:
     """Calls that wait for a person's word: of a session, a project or the store; longest first."""
     found = [
-        _waiting(store, row, record)
+        _answered(store, _waiting(store, row, record), now)
         for row in rows_of(store, session=session, project=project)
         if row.record.status not in ("closed", "archived")
         for entry in store.entries(row.id, "calls")
@@ -95,6 +106,20 @@ def _waiting(store: Store, row: SessionRow, record: CallRecord) -> Waiting:
     )
 
 
+def _answered(store: Store, found: Waiting, now: int) -> Waiting:
+    known = approval.answer(
+        standing(store, found.session),
+        tool=found.tool,
+        digest=found.digest,
+        arguments=found.arguments,
+        now=now,
+        call=found.call,
+    )
+    if known is None or not isinstance(known.record, ApprovalRecord):
+        return found
+    return msgspec.structs.replace(found, answer=known.record.verdict)
+
+
 def _text(commit: Commit | None, field: str) -> str:
     try:
         return str(commit.value(field, "")) if commit is not None else ""
@@ -118,6 +143,19 @@ def find_waiting(store: Store, call: str) -> Waiting:
             status=status,
         )
     return _waiting(store, row, record)
+
+
+def needed(session: str, call: str, tool: str, arguments: Any, why: str = "") -> ApprovalNeeded:
+    """The error of a call whose request is on disk and that nobody has answered."""
+    because = f" ({why})" if why else ""
+    given = ", ".join(sorted(arguments)) if isinstance(arguments, Mapping) else ""
+    return ApprovalNeeded(
+        f"{tool}({given}) waits for a person's word{because} · call {short(call)}",
+        hint=f"stator approve {short(call)} or stator deny {short(call)}; then run this again",
+        session=session,
+        call=call,
+        tool=tool,
+    )
 
 
 def standing(store: Store, session: str) -> list[Entry]:

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from stator.errors import HeadMoved
+from stator.errors import BudgetSpent, HeadMoved
 from stator.model.budget import Amount, Breach, apply, breach, total
 from stator.model.commit import Draft, Provenance, Upsert
+from stator.model.ids import short
 from stator.model.query import SessionQuery, SessionRow
 from stator.model.state import SpendRecord
 from stator.runtime.context import Context
@@ -96,6 +97,19 @@ def check(store: Store, session: str, *, running: Mapping[str, int] | None = Non
         if found is not None:
             return found
     return None
+
+
+def spent_up(store: Store, breach: Breach) -> BudgetSpent:
+    """The error of a limit that is used up."""
+    record = store.session(breach.session).record
+    more = "+2" + breach.unit.removeprefix("money:") if ":" in breach.unit else f"{breach.unit}=…"
+    return BudgetSpent(
+        f"session {record.name!r:.80} has used up its budget: {breach}",
+        breach=breach,
+        hint=f"stator budget {short(breach.session)} {more} lets it go on",
+        session=breach.session,
+        unit=breach.unit,
+    )
 
 
 def change(

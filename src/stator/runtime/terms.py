@@ -11,7 +11,6 @@ from stator.model.approval import Rule
 from stator.model.budget import PriceFunction, PriceTable
 from stator.model.call import Asked, Granted, Refused
 from stator.model.commit import Remove
-from stator.model.ids import short
 from stator.model.state import ApprovalRecord
 from stator.runtime import approvals, budgets
 from stator.runtime.context import Context
@@ -95,12 +94,4 @@ class Limits:
         if not self._limited:
             return None
         breach = budgets.check(self._store, self._session, running=running)
-        if breach is None:
-            return None
-        where = breach.session or self._session
-        return BudgetSpent(
-            f"{breach}",
-            hint=f"raise it, then run again: stator budget {short(where)} +…",
-            session=where,
-            unit=breach.unit,
-        )
+        return None if breach is None else budgets.spent_up(self._store, breach)

@@ -197,12 +197,19 @@ def _pending(record: PendingRecord) -> Line:
     return _because(Line(f"{what}{f' (waits for {record.on})' if record.on else ''}"), record.why)
 
 
+def _approval(record: ApprovalRecord) -> Line:
+    line = Line(record.verdict, "ok" if record.verdict == "approved" else "bad").add(" ")
+    line.add(record.pattern or f"{record.tool} with arguments {record.arguments[:8]}")
+    return line.add(f" · {record.scope} · by {record.by}", "dim")
+
+
 def _used(record: WorkingRecord) -> Line:
     return _because(Line(f"{record.kind} {record.name}"), record.detail)
 
 
 _RECORDS: dict[type[Record], Callable[[Any], Line]] = {
     AppRecord: lambda r: Line(f"{r.name} = {recorded(r.value)}"),
+    ApprovalRecord: _approval,
     ArtifactRecord: lambda r: Line(f"{r.name} v{r.version}").add(f" ({size(r.size)})", "dim"),
     CallRecord: _call,
     ChildRecord: lambda r: Line(f"{r.kind} {r.name} {short(r.session)} ").status(r.status),
@@ -301,16 +308,6 @@ def _outcome(commit: Commit) -> Line:
     return line.add(f": {said}" if said else "")
 
 
-def _approval(commit: Commit) -> Line:
-    """A person's word, or the driver's that it used one."""
-    record = _record(commit, "approvals")
-    line = Line(f"{commit.tool} ", "bold").status(commit.status)
-    if isinstance(record, ApprovalRecord):
-        line.add(f" for {record.scope}{f' {record.pattern}' if record.pattern else ''}", "dim")
-    who = brief(value_of(commit, "principal"))
-    return _because(line.add(f" by {who}" if who else "", "dim"), brief(value_of(commit, "why")))
-
-
 def _tools(commit: Commit) -> Line:
     """What the model is offered from now on."""
     puts = [op.record for op in commit.delta if isinstance(op, Put)]
@@ -319,12 +316,6 @@ def _tools(commit: Commit) -> Line:
     gone = ", ".join(record.name for record in tools if not record.available)
     line = Line(f"offered {offered}" if offered else "")
     return line.add(f"{'; ' if offered else ''}gone {gone}" if gone else "")
-
-
-def _budget(commit: Commit) -> Line:
-    record = _record(commit, "session")
-    limits = record.budget if isinstance(record, SessionRecord) else {}
-    return Line(", ".join(shown(unit, limit) for unit, limit in limits.items()) or "no limits")
 
 
 def _lifecycle(commit: Commit) -> Line:
@@ -346,6 +337,19 @@ def _open(commit: Commit) -> Line:
             f" · {record.parent.kind} of {short(record.parent.session)} @{record.parent.seq}", "dim"
         )
     return line
+
+
+def _budget(commit: Commit) -> Line:
+    record = _record(commit, "session")
+    limits = record.budget if isinstance(record, SessionRecord) else {}
+    return Line(", ".join(shown(unit, limits[unit]) for unit in sorted(limits)) or "no limits")
+
+
+def _approving(commit: Commit) -> Line:
+    """What was said of a call, by whom; or that it was taken back, or used."""
+    if _record(commit, "approvals") is not None:
+        return _records(commit)
+    return Line(commit.tool).add(" ").status(commit.status)
 
 
 def _erasure(commit: Commit) -> Line:
@@ -405,9 +409,9 @@ _KINDS: dict[str, Callable[[Commit], Line]] = {
     "pause": _lifecycle,
     "close": _lifecycle,
     "archive": _lifecycle,
-    "erasure": _erasure,
-    "approval": _approval,
-    "tools": _tools,
-    "budget": _budget,
     "pause_request": _lifecycle,
+    "budget": _budget,
+    "approval": _approving,
+    "erasure": _erasure,
+    "tools": _tools,
 }

@@ -65,5 +65,22 @@ CollectionOption = Annotated[
         help="Only this collection; may be given several times.",
     ),
 ]
+ForOption = Annotated[
+    str | None,
+    Parameter(
+        name="--for",
+        help="once (this call), session or project (every call of these arguments, or of the pattern).",
+    ),
+]
+PatternOption = Annotated[
+    str | None,
+    Parameter(name="--pattern", help="Every call that fits: 'pay(amount<=100)', read_*."),
+]
+ExpiresOption = Annotated[
+    str | None, Parameter(name="--expires", help="For how long, or until when: 2h, 7d, 2026-11-15.")
+]
+ReasonOption = Annotated[
+    str, Parameter(name="--reason", help="user, done, budget, error, lease lost or process died.")
+]
 Text = str | None
 """An argument that may be left out."""

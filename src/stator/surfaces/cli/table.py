@@ -21,13 +21,23 @@ GROUPS: dict[str, dict[str, str]] = {
         "sql": "Ask in SQL, read-only, over documented views.",
     },
     "Steer": {
+        "resume": "Show where a session stands and how to go on with it, or go on.",
+        "pause": "Pause a session, or ask its driver to.",
+        "close": "Close a session: it takes no more turns until it is resumed.",
+        "approvals": "Show which calls wait for a person's word, or what was granted.",
+        "approve": "Let a waiting call run.",
+        "deny": "Refuse a waiting call.",
+        "budget": "Show what a session may spend and has spent, or change it.",
         "tag": "Name a position, to come back to it.",
     },
     "Recover": {
+        "settle": "Say what became of a call in doubt.",
         "verify": "Check every page, every index and every commit's hash.",
         "doctor": "Say what is wrong with the store, and what to do about it.",
     },
-    "Keep": {},
+    "Keep": {
+        "archive": "Archive a closed session: it can be read and forked, never driven.",
+    },
     "Connect": {
         "init": "Make this folder a project with a store of its own.",
     },

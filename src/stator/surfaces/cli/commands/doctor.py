@@ -223,7 +223,8 @@ def _calls(store: Store) -> Iterator[Finding]:
             f"in doubt: {row.tool}, call {short(row.call)}, t{row.turn} of {short(row.session)}. "
             "It may or may not have happened",
             "in doubt",
-            f"look whether it did: stator show {short(row.session)}:@{row.seq}",
+            f"look whether it did: stator show {short(row.session)}:@{row.seq}; "
+            f"then say so: stator settle {short(row.call)}",
             row.session,
         )
     left = [row for row in begun if not _driven(store, row.session)]
@@ -233,7 +234,8 @@ def _calls(store: Store) -> Iterator[Finding]:
             f"without an outcome: {row.tool}, call {short(row.call)}, t{row.turn} of "
             f"{short(row.session)}, and its driver is gone",
             "open call",
-            "open the session again: it will be said to be in doubt, or cancelled if it only read",
+            "open the session again: it will be said to be in doubt, or cancelled if it only read; "
+            f"or, if it wrote, say what became of it: stator settle {short(row.call)}",
             row.session,
         )
 
