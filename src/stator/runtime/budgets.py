@@ -86,14 +86,22 @@ def limits(store: Store, session: str) -> list[Limit]:
     return found
 
 
-def check(store: Store, session: str, *, running: Mapping[str, int] | None = None) -> Breach | None:
+def check(
+    store: Store,
+    session: str,
+    *,
+    running: Mapping[str, int] | None = None,
+    turns: bool = True,
+) -> Breach | None:
     """The first limit that is used up, of the session or of one above it; None if work may go on.
 
     `running` is what is being spent and not recorded yet, such as the seconds of the open turn.
+    Without `turns`, how many there may be does not count: one that has begun may go on.
     """
     for limit in limits(store, session):
         used = total([spent_tree(store, limit.session), running or {}])
-        found = breach(limit.budget, used, limit.session)
+        holds = {unit: most for unit, most in limit.budget.items() if turns or unit != "turns"}
+        found = breach(holds, used, limit.session)
         if found is not None:
             return found
     return None

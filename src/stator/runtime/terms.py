@@ -89,9 +89,9 @@ class Limits:
     def refresh(self) -> None:
         self._limited = self._child or bool(budgets.limits(self._store, self._session))
 
-    def spent(self, running: Mapping[str, int]) -> BudgetSpent | None:
+    def spent(self, running: Mapping[str, int], *, turns: bool) -> BudgetSpent | None:
         """The limit that is reached, if one is."""
         if not self._limited:
             return None
-        breach = budgets.check(self._store, self._session, running=running)
+        breach = budgets.check(self._store, self._session, running=running, turns=turns)
         return None if breach is None else budgets.spent_up(self._store, breach)

@@ -28,7 +28,7 @@ from stator.errors import (
     WrongProcess,
 )
 from stator.model import canon, chain
-from stator.model.commit import CONTENT, Commit, Draft, Erase, Gone, Upsert, size_of
+from stator.model.commit import CONTENT, CONTINUED, Commit, Draft, Erase, Gone, Upsert, size_of
 from stator.model.delta import Delta, Drop, Put, Version, from_plain
 from stator.model.fold import fold
 from stator.model.ids import check_id
@@ -439,6 +439,7 @@ class MemoryStore:
                     turn=commit.turn, first=commit.seq, last=commit.seq, at=commit.at
                 )
                 status = commit.status if commit.kind == "turn_end" else row.status
+                status = "" if commit.kind == "turn" else status
                 found[commit.turn] = msgspec.structs.replace(row, last=commit.seq, status=status)
             rows = [row for turn, row in sorted(found.items(), reverse=newest_first) if turn]
             return rows[:limit]
@@ -546,7 +547,7 @@ class MemoryStore:
             }
             return Counts(
                 commits=len(own),
-                turns=sum(commit.kind == "turn" for commit in own),
+                turns=sum(commit.kind == "turn" and commit.status != CONTINUED for commit in own),
                 calls=sum(commit.kind == "call" for commit in own),
                 failed=sum(c.kind == "outcome" and c.status != "ok" for c in own),
                 open=len(view.all("calls")),
@@ -616,6 +617,8 @@ def _turn_open(log: list[Commit]) -> bool:
 def _turn(draft: Draft, log: list[Commit]) -> int:
     """The number of the turn a draft belongs to: the last one begun, or the one it begins."""
     last, is_open = log[-1].turn if log else 0, _turn_open(log)
+    if draft.kind == "turn" and draft.status == CONTINUED and last and not is_open:
+        return last
     if draft.kind == "turn" and is_open:
         raise BadTurn(f"turn {last} of session {draft.session} is still open", hint="end it first")
     if draft.kind == "turn_end" and not is_open:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from stator.model.commit import Change, Commit, Draft, Erase, Remove, Upsert
+from stator.model.commit import CONTINUED, Change, Commit, Draft, Erase, Remove, Upsert
 from stator.model.ids import PREFIXES, Kind, retype
 from stator.model.query import Holder, SessionRow
 from stator.model.session import Parent, Segment
@@ -121,6 +121,9 @@ class Drafts:
     def turn(self, prompt: str = "go on") -> Draft:
         return self.make("turn", actor="user", input=prompt)
 
+    def continued(self) -> Draft:
+        return self.make("turn", status=CONTINUED)
+
     def turn_end(self, status: str = "ok") -> Draft:
         return self.make("turn_end", status=status)
 
@@ -214,6 +217,9 @@ class Story:
 
     def turn(self, prompt: str = "go on") -> Commit:
         return self.add(self.drafts.turn(prompt))
+
+    def continued(self) -> Commit:
+        return self.add(self.drafts.continued())
 
     def turn_end(self, status: str = "ok") -> Commit:
         return self.add(self.drafts.turn_end(status))

@@ -15,7 +15,7 @@ import apsw
 import msgspec
 
 from stator.model.chain import put_item
-from stator.model.commit import Commit, size_of
+from stator.model.commit import CONTINUED, Commit, size_of
 from stator.model.delta import Put
 from stator.model.ids import to_bytes
 from stator.model.query import Counts
@@ -256,7 +256,8 @@ class Tail:
         return msgspec.structs.replace(
             ledger,
             commits=ledger.commits + len(self.commits),
-            turns=ledger.turns + sum(item.kind == "turn" for item in self.commits),
+            turns=ledger.turns
+            + sum(item.kind == "turn" and item.status != CONTINUED for item in self.commits),
             turn=self.commits[-1].turn if self.commits else ledger.turn,
             calls=ledger.calls + len(intents),
             failed=ledger.failed + sum(item.status != "ok" for item in ended),

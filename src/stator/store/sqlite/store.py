@@ -30,7 +30,7 @@ from stator.errors import (
     WrongProcess,
 )
 from stator.model import chain
-from stator.model.commit import Commit, Draft, Upsert
+from stator.model.commit import CONTINUED, Commit, Draft, Upsert
 from stator.model.delta import Version
 from stator.model.ids import check_id, from_bytes, to_bytes
 from stator.model.query import (
@@ -80,8 +80,6 @@ if TYPE_CHECKING:  # loaded by whoever writes first: reading does without its pa
 T = TypeVar("T")
 TAILS_MAX = 1000
 """Unflushed commits one process may leave over all its sessions."""
-CONTINUED = "continued"
-"""Status of a `turn` commit that opens the interrupted last turn again instead of a new one."""
 
 _pack = msgspec.msgpack.Encoder().encode
 _encode_record = msgspec.json.Encoder(order="sorted").encode

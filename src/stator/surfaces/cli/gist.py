@@ -9,7 +9,7 @@ from stator.errors import StatorError
 from stator.model import canon
 from stator.model.budget import shown
 from stator.model.chain import put_item
-from stator.model.commit import Commit, Gone, Large
+from stator.model.commit import CONTINUED, Commit, Gone, Large
 from stator.model.delta import Drop, Put, to_plain
 from stator.model.ids import is_id, short
 from stator.model.reply import dialect, requests, text_of
@@ -254,7 +254,7 @@ def of_commit(commit: Commit) -> Line:
 
 
 def _asked(commit: Commit) -> Line:
-    if commit.status == "continued":
+    if commit.status == CONTINUED:
         return Line("(continued)", "dim")
     return Line(brief(value_of(commit, "input")) or "(no prompt)", "user")
 
