@@ -20,7 +20,7 @@ from msgspec import UNSET
 
 from stator.errors import ApprovalNeeded, StatorError, WrongProcess
 from stator.model.app import Upcast
-from stator.model.approval import Rule
+from stator.model.approval import Rule, Scope
 from stator.model.budget import PriceFunction, PriceTable
 from stator.model.call import (
     Answer,
@@ -39,10 +39,12 @@ from stator.model.query import CallRow, Counts, Head, Page, SessionRow, StoreInf
 from stator.model.reply import Dialect
 from stator.model.session import ParentKind
 from stator.model.state import Entry, FileOp, Knowledge, SessionRecord, State, StepStatus, UseKind
+from stator.runtime.approvals import Grant
 from stator.runtime.calls import Calling, found
 from stator.runtime.context import warn_on_loop
 from stator.runtime.contributors import Contributor
 from stator.runtime.drive import adrive
+from stator.runtime.lifecycle import Moved
 from stator.runtime.loop import Dispatch, DoubtMode, Effects, ModelCalling, Stream, unwrapped
 from stator.runtime.reading import DecisionLine, FileChange, Reason, SessionView
 from stator.runtime.recovery import Recovery
@@ -684,8 +686,38 @@ class AsyncContributor(AsyncMarker):
     """`Contributor`, awaited."""
 
     def __init__(self, contributor: Contributor, pool: Pool) -> None:
-        self._recorder = self._marker = contributor
+        self._recorder = self._marker = self._contributor = contributor
         self._pool = pool
+
+    async def pause(self, reason: str = "user") -> Moved:
+        return await self._pool.run(self._contributor.pause, reason)
+
+    async def resume(self, reason: str = "user") -> Moved:
+        return await self._pool.run(self._contributor.resume, reason)
+
+    async def close(self, reason: str = "done") -> Moved:
+        return await self._pool.run(self._contributor.close, reason)
+
+    async def archive(self, reason: str = "done") -> Moved:
+        return await self._pool.run(self._contributor.archive, reason)
+
+    async def approve(
+        self, call: str, *, scope: Scope = "once", pattern: str = "", expires: int = 0
+    ) -> Grant:
+        return await self._pool.run(
+            self._contributor.approve, call, scope=scope, pattern=pattern, expires=expires
+        )
+
+    async def deny(self, call: str, *, why: str = "") -> Grant:
+        return await self._pool.run(self._contributor.deny, call, why=why)
+
+    async def settle(
+        self, call: str, verdict: Verdict, value: Any = UNSET, *, why: str = ""
+    ) -> Settled:
+        return await self._pool.run(self._contributor.settle, call, verdict, value, why=why)
+
+    async def budget(self, *amounts: str) -> dict[str, int]:
+        return await self._pool.run(self._contributor.budget, *amounts)
 
 
 class AsyncStore:

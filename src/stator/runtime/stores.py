@@ -14,7 +14,6 @@ from stator.model.state import SessionRecord, file_key
 from stator.runtime import forks
 from stator.runtime.arguments import mapping, pairs
 from stator.runtime.context import Context, warn_on_loop
-from stator.runtime.contributors import Contributor
 from stator.runtime.reading import DecisionLine, FileChange, Reason, SessionView, explain
 from stator.runtime.resolve import find_session
 from stator.store import port
@@ -22,6 +21,7 @@ from stator.store import port
 if TYPE_CHECKING:  # what driving needs is loaded when somebody drives
     from stator.model.approval import Rule
     from stator.model.budget import PriceFunction, PriceTable
+    from stator.runtime.contributors import Contributor
     from stator.runtime.sessions import HeldMode, Session
     from stator.runtime.terms import ApproveMode
 
@@ -122,6 +122,8 @@ class Store:
 
     def contribute(self, name: str, *, principal: str = "") -> Contributor:
         """Add decisions, facts, tags, scores and the like to a session somebody else drives."""
+        from stator.runtime.contributors import Contributor
+
         view = self.read(name)
         return Contributor(self.port, view.id, self.context, principal or self.context.principal)
 
