@@ -58,7 +58,7 @@ from stator.runtime.turns import Turn
 
 T = TypeVar("T")
 A = TypeVar("A")
-THREADS = 8
+THREADS = 32
 """Operations of one store that may be under way at once."""
 TOOL_THREADS = 64
 """Plain functions that may run at once as tools."""
