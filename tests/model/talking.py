@@ -186,7 +186,16 @@ values = st.sampled_from(
         "[end of note]",
     ]
 )
-call_ids = st.sampled_from(["toolu_1", "toolu_2", "call_5_0", "", None, "a.b|c", "x" * 60])
+call_ids = st.sampled_from(
+    [
+        *("toolu_1", "toolu_2", "toolu_3", "toolu_4", "toolu_5"),
+        "call_5_0",
+        "",
+        None,
+        "a.b|c",
+        "x" * 60,
+    ]
+)
 names = st.sampled_from(["read", "pay", "fs.read", "", "n" * 70])
 arguments = st.sampled_from(
     [{}, {"path": "a.py"}, {"n": 1.5, "s": "\ud800"}, '{"cut": "o', "", "[1]", "7"]
@@ -220,24 +229,31 @@ prompts = st.one_of(
     ),
 )
 nth = st.integers(0, 7)
+TWO_CALLS = [("toolu_8", "read", {"path": "a.py"}), ("toolu_9", "pay", {"amount": 5})]
 answers = st.tuples(
     st.just("answer"),
     dialects,
     words,
-    st.lists(st.tuples(call_ids, names, arguments), max_size=3),
+    st.lists(st.tuples(call_ids, names, arguments), max_size=3) | st.just(TWO_CALLS),
     st.sampled_from(["", "hmm", "well"]),
-    st.sampled_from(["", "", "", "partial"]),
+    st.sampled_from(["partial", *[""] * 7]),
 )
-endings = st.sampled_from(["ok", "error", "timeout", "cancelled", "denied", "in doubt"])
+endings = st.sampled_from(
+    [*("ok", "ok", "ok", "error", "timeout", "cancelled", "denied", "in doubt", "in doubt")]
+)
 steering = st.one_of(
     st.tuples(st.just("prompt"), prompts),
     st.tuples(st.just("end"), st.sampled_from(["ok", "aborted", "interrupted"])),
     st.tuples(st.just("continue")),
     st.tuples(st.just("note"), words),
 )
+running = st.tuples(st.just("run"), nth, endings, values)
 calling = st.one_of(
+    running,
+    running,
     st.tuples(st.just("call"), nth, st.sampled_from(["started", "started", "awaiting approval"])),
     st.tuples(st.just("approve"), nth),
+    st.tuples(st.just("outcome"), nth, endings, values),
     st.tuples(st.just("outcome"), nth, endings, values),
     st.tuples(st.just("again"), nth),
     st.tuples(st.just("settle"), nth, st.sampled_from(["ok", "error"]), values),
@@ -249,9 +265,11 @@ erasing = st.tuples(st.just("erase"), st.integers(0, 40))
 def _rounds(*others: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
     """Rounds of a loop: something may be said, the model answers, things happen to calls."""
     begin = st.lists(steering, max_size=2)
-    meanwhile = st.lists(st.one_of(calling, *others), max_size=6)
+    meanwhile = st.lists(st.one_of(calling, *others), min_size=1, max_size=6)
     round_ = st.tuples(begin, answers, meanwhile).map(lambda r: [*r[0], r[1], *r[2]])
-    return st.lists(round_, max_size=6).map(lambda rounds: [move for r in rounds for move in r])
+    return st.lists(round_, min_size=1, max_size=6).map(
+        lambda rounds: [move for r in rounds for move in r]
+    )
 
 
 moves = _rounds()
@@ -317,6 +335,12 @@ class _Player:
             entry, index = self.asked.pop(-1 - n % len(self.asked))
             self._begun(self.talk.call(entry, index, status=status), status)
 
+    def _run(self, n: int, status: str, value: Any) -> None:
+        """The same, and how it ended."""
+        if self.asked:
+            self._call(n, "started")
+            self._outcome(0, status, value, self.calls[-1])
+
     def _begun(self, call: Commit, status: str) -> None:
         self.calls = [c for c in self.calls if c.call != call.call] + [call]
         self.status[call.call] = status
@@ -330,8 +354,8 @@ class _Player:
             self.talk.approve(call)
             self.status[call.call] = "started"
 
-    def _outcome(self, n: int, status: str, value: Any) -> None:
-        call = self._pick(n, "started", "awaiting approval", "in doubt")
+    def _outcome(self, n: int, status: str, value: Any, call: Commit | None = None) -> None:
+        call = call or self._pick(n, "started", "awaiting approval", "in doubt")
         if call is None:
             return
         if status == "in doubt":

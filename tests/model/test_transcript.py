@@ -188,6 +188,11 @@ class TestResults:
         talk.outcome(talk.call(asks(talk)), value={"b": 1.5, "a": [None, "ü"]})
         assert results(render(talk))[0]["content"] == '{"a":[null,"ü"],"b":1.5}'
 
+    @pytest.mark.parametrize("nothing", ["", " \n"])
+    def test_an_empty_text_is_said_to_be_no_output(self, talk: Talk, nothing: str) -> None:
+        talk.outcome(talk.call(asks(talk)), value=nothing)
+        assert results(render(talk))[0]["content"] == "[no output]"
+
     def test_results_stand_in_the_order_of_the_requests(self, talk: Talk) -> None:
         entry = asks(talk, "a", "b")
         second, first = talk.call(entry, 1), talk.call(entry, 0)
