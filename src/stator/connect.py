@@ -7,6 +7,7 @@ concrete store.
 
 from __future__ import annotations
 
+import builtins
 import os
 import secrets
 import socket
@@ -27,6 +28,9 @@ from stator.store import port
 FOLDER = ".stator"
 FILE = "store.db"
 PROJECT_FILE = "project"
+POLICY_FILE = "stator.toml"
+POLICY_MAX = 1_000_000
+"""Characters of a policy file that are read."""
 USERS = "user data folder"
 DURABILITIES = ("full", "barrier", "relaxed")
 
@@ -186,6 +190,22 @@ def project_id(root: Path) -> str:
         return str(root)
 
 
+def policy_text(root: Path) -> str:
+    """What the project's policy file says; nothing if there is none.
+
+    One that cannot be read is an error: it must not be taken for one that allows everything.
+    """
+    try:
+        with builtins.open(root / POLICY_FILE, encoding="utf-8", errors="replace") as file:
+            return file.read(POLICY_MAX)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise InvalidInput(
+            f"{POLICY_FILE} cannot be read: {error.strerror}", hint=str(root / POLICY_FILE)
+        ) from None
+
+
 def context(*, project: str | None = None) -> Context:
     """The real world: clock, ids, and who is running this."""
     root = project_root()
@@ -199,6 +219,7 @@ def context(*, project: str | None = None) -> Context:
         principal=f"local:{_user()}",
         project=project_id(root) if project is None else project,
         root=str(root),
+        policy=lambda: policy_text(root),
     )
 
 

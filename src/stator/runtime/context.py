@@ -29,6 +29,8 @@ class Context:
     project: str = ""
     root: str = ""
     """The folder file paths are relative to; empty where there is none."""
+    policy: Callable[[], str] = str
+    """The text of the project's policy file, looked at when it is needed; nothing where there is none."""
 
 
 def warn_on_loop() -> None:
