@@ -337,3 +337,25 @@ def test_a_grant_is_this_stores_own_only_as_it_was_given_here(grant, field):
     assert not is_own(changed, session, here)
     assert not is_own(msgspec.structs.replace(signed, expires=signed.expires + 1), session, here)
     assert not is_own(grant.record, session, here)
+
+
+@given(st.text(max_size=60) | st.from_regex(r"\w{0,4}\([\w=<>!\", *\\.-]{0,30}\)", fullmatch=True))
+def test_any_text_is_a_pattern_or_is_refused(text):
+    try:
+        pattern = parse_pattern(text)
+    except InvalidInput:
+        return
+    pattern.fits("pay", {"a": 1, "b": "x", "c": None})
+    assert parse_pattern(str(pattern)) == pattern
+
+
+@given(
+    st.text(max_size=60),
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary()),
+)
+def test_any_condition_is_refused_or_can_be_asked_of_any_value(condition, value):
+    try:
+        rule = Rule(when={"a": condition})
+    except InvalidInput:
+        return
+    decide([rule], "pay", "write", {"a": value})
