@@ -29,6 +29,7 @@ PAGES = sorted(
 )
 _FENCE = re.compile(r"^```(\w*)[ \t]*([^\n]*)\n(.*?)^```$", re.M | re.S)
 _RUN = re.compile(r"\bon [\w.-]+, pid \d+")
+_USER = re.compile(r"\blocal:[\w.-]+")
 _VARYING = [
     (re.compile(pattern), sign)
     for pattern, sign in (
@@ -188,7 +189,7 @@ class Page:
         buffer = printed.detach()
         assert isinstance(buffer, io.BytesIO)
         text = buffer.getvalue().decode().replace(str(self.work), "~/project")
-        return code, _RUN.sub("on laptop, pid 4711", text)
+        return code, _USER.sub("local:ann", _RUN.sub("on laptop, pid 4711", text))
 
 
 def rewritten(name: str, folder: Path) -> str:

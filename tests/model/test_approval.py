@@ -232,9 +232,9 @@ def test_a_bad_policy_says_where(text, path):
 
 def test_a_bad_rule_in_code_says_where():
     with pytest.raises(InvalidInput, match=r"\$\.action"):
-        Rule(action="perhaps")
+        Rule(action="perhaps")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match=r"\$\.when\.amount"):
-        Rule(when={"amount": 3})
+        Rule(when={"amount": 3})  # type: ignore[dict-item]
 
 
 # -- grants ---------------------------------------------------------------------------------------
@@ -279,11 +279,11 @@ every_grant = st.builds(
 @given(st.lists(every_grant, max_size=6))
 def test_a_denial_wins_over_every_approval(grants):
     found = asked(*grants)
-    denied = [grant for grant in grants if grant.record.verdict == "denied" and asked(grant)]
-    if denied:
-        assert found in denied
-    elif found is not None:
-        assert found.record.verdict == "approved"
+    answering = [grant for grant in grants if asked(grant)]
+    denied = [
+        grant for grant in answering if "denied" in msgspec.to_builtins(grant.record).values()
+    ]
+    assert found in (denied or answering or [None])
 
 
 @given(st.lists(every_grant, max_size=6))
@@ -299,7 +299,8 @@ def test_what_was_said_of_this_very_call_comes_first():
     this = entry(3, arguments="d" * 64, scope="once", call=CALL)
     assert asked(wide, exact, this) is this
     assert asked(wide, exact) is exact
-    assert asked(wide, entry(4, pattern="pay", scope="session")).seq == 4
+    narrower = entry(4, pattern="pay", scope="session")
+    assert asked(wide, narrower) is narrower
 
 
 def test_a_grant_for_one_call_answers_no_other_with_the_same_arguments():
@@ -336,3 +337,25 @@ def test_a_grant_is_this_stores_own_only_as_it_was_given_here(grant, field):
     assert not is_own(changed, session, here)
     assert not is_own(msgspec.structs.replace(signed, expires=signed.expires + 1), session, here)
     assert not is_own(grant.record, session, here)
+
+
+@given(st.text(max_size=60) | st.from_regex(r"\w{0,4}\([\w=<>!\", *\\.-]{0,30}\)", fullmatch=True))
+def test_any_text_is_a_pattern_or_is_refused(text):
+    try:
+        pattern = parse_pattern(text)
+    except InvalidInput:
+        return
+    pattern.fits("pay", {"a": 1, "b": "x", "c": None})
+    assert parse_pattern(str(pattern)) == pattern
+
+
+@given(
+    st.text(max_size=60),
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary()),
+)
+def test_any_condition_is_refused_or_can_be_asked_of_any_value(condition, value):
+    try:
+        rule = Rule(when={"a": condition})
+    except InvalidInput:
+        return
+    decide([rule], "pay", "write", {"a": value})

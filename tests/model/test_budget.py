@@ -189,3 +189,12 @@ def test_a_bad_price_says_where(text, path):
     with pytest.raises(InvalidInput) as refused:
         parse_prices(text)
     assert refused.value.path == path
+
+
+@given(st.text(max_size=30) | st.from_regex(r"\+?[\d.,]{1,12}[kM]? ?[a-z:=]{0,8}", fullmatch=True))
+def test_any_text_is_an_amount_or_is_refused(text):
+    try:
+        amount = parse_amount(text)
+    except BadBudget:
+        return
+    assert amount.op == "clear" or 0 < amount.value <= AMOUNT_MAX

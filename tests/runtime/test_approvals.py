@@ -47,7 +47,7 @@ def answered(store, session, **changed):
         "now": store.context.clock(),
     }
     found = answer(approvals.standing(store.port, session), **{**given, **changed})
-    return found and found.record.verdict
+    return getattr(found and found.record, "verdict", None)
 
 
 def test_what_waits_is_shown_whole(paid):
@@ -181,10 +181,9 @@ def test_a_grant_for_the_project_answers_in_all_its_sessions_and_no_other_projec
     grant = approvals.approve(store.port, store.context, call, by=ANN, scope="project")
     row = store.port.session(grant.session)
     assert (row.record.mode, row.record.project) == ("project", "shop")
-    arguments = {"amount": 500, "to": "ACME"}
     for name, project, expected in (("b", "shop", "approved"), ("c", "elsewhere", None)):
         with store.open(name, project=project) as s:
-            ask_for(s, "pay", **arguments)
+            ask_for(s, "pay", amount=500, to="ACME")
         assert answered(store, s.id) == expected
     approvals.approve(store.port, store.context, call, by=ANN, scope="project", pattern="pay")
     modes = [row.record.mode for row in store.sessions(project="shop").rows]
@@ -294,7 +293,7 @@ def test_nobody_can_answer_for_what_was_erased(paid):
 def test_an_unknown_scope_is_refused(paid):
     store, _, call = paid
     with pytest.raises(InvalidInput, match="unknown scope"):
-        approvals.approve(store.port, store.context, call, by=ANN, scope="forever")
+        approvals.approve(store.port, store.context, call, by=ANN, scope="forever")  # type: ignore[arg-type]
 
 
 def test_the_error_of_a_waiting_call_says_how_to_answer():

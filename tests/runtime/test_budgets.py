@@ -97,7 +97,8 @@ def test_a_limit_holds_for_the_session_and_all_below_it(either):
 def test_what_is_being_spent_counts_before_it_is_recorded(either):
     session = spend(either, "a", 1, budget={"seconds": 60})
     assert budgets.check(either.port, session, running={"seconds": 59}) is None
-    assert budgets.check(either.port, session, running={"seconds": 60}).unit == "seconds"
+    found = budgets.check(either.port, session, running={"seconds": 60})
+    assert found == Breach("seconds", 60, 60, session)
 
 
 def test_a_fork_is_not_held_by_the_limits_of_what_it_was_forked_from(either):
@@ -184,6 +185,7 @@ def test_a_bad_limit_never_reaches_the_log(either):
 def test_the_error_of_a_spent_budget_says_how_to_raise_it(either, budget, more):
     session = spend(either, "a", 1_000_000, budget=budget)
     found = budgets.check(either.port, session)
+    assert found is not None
     error = budgets.spent_up(either.port, found)
     assert error.breach is found
     assert more in error.hint

@@ -113,7 +113,7 @@ def test_a_call_that_ended_is_not_in_doubt(either):
 
 
 def test_a_call_that_runs_is_left_alone(either):
-    failures = []
+    failures: list[str] = []
 
     @stator.tool(effect="write")
     def slow():
@@ -151,6 +151,7 @@ def test_settling_it_says_everything_in_one_transaction(either):
     assert kinds == ["outcome", "outcome", "turn_end", "run_end", "pause", "settlement"]
     row = either.port.session(session)
     assert (row.record.status, row.record.reason) == ("paused", "process died")
+    assert either.read("left").commit("head").value("principal") == ANN
 
 
 def test_a_read_its_dead_driver_left_is_not_in_doubt(either):

@@ -366,3 +366,46 @@ def test_watching_shows_what_comes_to_wait_and_shows_it_once(store):
             assert sorted(seen) == sorted([one, two])
         finally:
             watching.terminate()
+
+
+def test_watching_rings_on_a_terminal(waits, store):
+    import pty
+
+    parent, child = pty.openpty()
+    words = [sys.executable, "-m", "stator.surfaces.cli.main", "approvals", "--watch"]
+    plain = {**os.environ, "NO_COLOR": "1"}
+    with subprocess.Popen(words, stdin=child, stdout=child, stderr=child, env=plain) as watching:
+        os.close(child)
+        shown, deadline = b"", time.monotonic() + PATIENCE_S
+        while b"\a" not in shown and time.monotonic() < deadline:
+            shown += os.read(parent, 65536)
+        watching.terminate()
+    os.close(parent)
+    assert b"pay(amount=500" in shown
+    assert b"\x1b[2J" not in shown
+    assert b"\a" in shown
+
+
+# -- elsewhere ------------------------------------------------------------------------------------
+
+
+def test_what_waits_is_seen_in_show_and_is_no_finding_of_doctor(waits, ask):
+    assert "Waiting for a person's word\n  pay awaiting approval" in ask("show").out
+    assert "without an outcome" not in ask("doctor").out
+
+
+def test_doctor_reads_the_policy_file(store, ask):
+    with open("stator.toml", "w", encoding="utf-8") as file:
+        file.write('[[approval]]\ntool = "pay"\naction = "ask"\n')
+    assert "stator.toml" not in ask("doctor").out
+    with open("stator.toml", "a", encoding="utf-8") as file:
+        file.write('[[approval]]\ntoool = "pay"\n')
+    assert "stator.toml: unknown key 'toool' - at $.approval[1].toool" in ask("doctor").out
+    assert ask("ls").code == 0
+
+
+def test_a_policy_that_cannot_be_read_is_not_one_that_allows(store, ask):
+    os.mkdir("stator.toml")
+    with stator.connect(store, project="shop") as opened, pytest.raises(stator.errors.InvalidInput):
+        opened.context.policy()
+    assert "stator.toml cannot be read" in ask("doctor").out

@@ -46,7 +46,7 @@ def pause(
     try:
         return _move(store, context, session, "pause", reason, by)
     except Busy as busy:
-        request = _draft(context, session, "pause_request", cause=reason, principal=by)
+        request = _draft(context, session, "pause_request", cause=reason, **_said_by(by))
         store.append(session, [request], barrier=True)
         return _moved(store, session, busy.holder)
 
@@ -92,7 +92,7 @@ def _move(
         return _moved(store, session)  # it is there already
     try:
         with held(store, context, session) as hold:
-            drafts = [hold.draft(kind, cause=reason, principal=by) for kind in steps]
+            drafts = [hold.draft(kind, cause=reason, **_said_by(by)) for kind in steps]
             store.append(session, [*hold.left_behind(), *drafts], barrier=True)
     except Busy as busy:
         raise Busy(
@@ -112,9 +112,12 @@ def _moved(store: Store, session: str, asked: Holder | None = None) -> Moved:
     )
 
 
+def _said_by(by: str) -> dict[str, str]:
+    return {"principal": by} if by else {}
+
+
 def _draft(context: Context, session: str, kind: str, **fields: Any) -> Draft:
-    fields["principal"] = fields.get("principal") or context.principal
-    fields.setdefault("actor", "user")
+    fields = {"actor": "user", "principal": context.principal, **fields}
     return Draft(id=context.mint("commit"), session=session, kind=kind, **fields)
 
 

@@ -415,7 +415,7 @@ class SessionView:
 
 def statuses_of(status: str | None) -> tuple[str, ...]:
     """What a status asks for: itself, or all that `failed` or `open` stands for; any, if none is given."""
-    named = {"failed": FAILED, "open": ("started", "in doubt")}
+    named = {"failed": FAILED, "open": ("awaiting approval", "started", "in doubt")}
     return named.get(status or "", (status,) if status else ())
 
 

@@ -83,6 +83,8 @@ class Store:
         if busy not in BUSY:
             raise InvalidInput(f"unknown busy mode {busy!r:.40}", hint=", ".join(BUSY))
         warn_on_loop()
+        from stator.model.approval import parse_policy
+        from stator.model.budget import parse_prices
         from stator.runtime.sessions import drive
         from stator.runtime.terms import Terms
 
@@ -99,10 +101,11 @@ class Store:
             app_version=app_version if app is not None else 0,
             created=self.context.clock(),
         )
+        policy = self.context.policy()
         terms = Terms(
-            rules=[*rules, *self.context.rules],
+            rules=[*rules, *(parse_policy(policy) if policy else ())],
             approve=approve,
-            prices=self.context.prices if prices is None else prices,
+            prices=(parse_prices(policy) if policy else None) if prices is None else prices,
         )
         types: dict[str, Any] = {"app_type": app, "app_version": app_version, "upcasts": upcasts}
         if busy != "read":

@@ -55,7 +55,7 @@ def waiting_lines(found: Waiting, now: int, *, named: bool = True) -> Iterator[L
 def grant_line(found: Grant) -> Line:
     """A grant: what it is about, how wide and how long."""
     record = found.record
-    line = Line().add(found.id[-8:], "id", width=10)
+    line = Line().add(found.id, "id", width=18)
     line.add(record.verdict, "ok" if record.verdict == "approved" else "bad", width=10)
     about = record.pattern or f"{record.tool} with arguments {record.arguments[:8]}"
     line.add(about, "bold").add(f" · {record.scope}", "dim")

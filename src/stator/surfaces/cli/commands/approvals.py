@@ -28,8 +28,8 @@ stator approvals --watch           and what comes to wait, with a bell
 stator approvals --grants          what was granted, how wide and until when
 stator approvals --revoke 3fa9…    take a grant back
 """
-SECONDS = 0.5
-"""Between two looks at the store."""
+SECONDS, SHARE = 0.5, 4
+"""Between two looks at the store; at least so many times as long as a look takes."""
 
 
 def approvals(
@@ -88,6 +88,7 @@ def _watch(ask: Asking, screen: Screen, session: str | None, project: str | None
     """Until it is interrupted; every call is shown once."""
     seen: set[str] = set()
     while True:
+        began = time.monotonic()
         found = use.waiting(ask.store.port, now=ask.now, session=session, project=project)
         for item in found:
             if item.call not in seen and not item.answer:
@@ -96,7 +97,7 @@ def _watch(ask: Asking, screen: Screen, session: str | None, project: str | None
                     screen.out.write("\a")
         screen.out.flush()
         seen = {item.call for item in found}
-        time.sleep(SECONDS)
+        time.sleep(max(SECONDS, SHARE * (time.monotonic() - began)))
 
 
 def _grants(ask: Asking, screen: Screen, session: str | None, project: str | None) -> int:

@@ -7,10 +7,12 @@ import stat
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stator.connect import Place, connect, known_stores, locate
+from stator.connect import POLICY_FILE, Place, connect, known_stores, locate
 from stator.errors import StatorError, StoreError
+from stator.model.approval import parse_policy
+from stator.model.budget import parse_prices
 from stator.model.ids import short
-from stator.model.query import Finding
+from stator.model.query import CallRow, Finding
 from stator.runtime.reading import SessionView
 from stator.runtime.stores import Store
 from stator.surfaces.cli.commands.verify import plain
@@ -71,6 +73,7 @@ def doctor(
             about |= {"bytes": info.detail.get("bytes", 0), "id": info.id}
             findings += _sessions(opened)
             findings += _calls(opened)
+            findings += _policy(opened)
     except StoreError as error:
         broken = code_of(error)
         findings.append(_finding("error", error.what, "open", error.hint))
@@ -227,7 +230,7 @@ def _calls(store: Store) -> Iterator[Finding]:
             f"then say so: stator settle {short(row.call)}",
             row.session,
         )
-    left = [row for row in begun if not _driven(store, row.session)]
+    left = [row for row in begun if _began(store, row) and not _driven(store, row.session)]
     for row in left[:LISTED]:
         yield _finding(
             "warning",
@@ -238,6 +241,22 @@ def _calls(store: Store) -> Iterator[Finding]:
             f"or, if it wrote, say what became of it: stator settle {short(row.call)}",
             row.session,
         )
+
+
+def _policy(store: Store) -> Iterator[Finding]:
+    """A policy file that cannot be understood: no session can be driven under it."""
+    try:
+        text = store.context.policy()
+        parse_policy(text)
+        parse_prices(text)
+    except StatorError as error:
+        yield _finding("error", f"{POLICY_FILE}: {error.what}", "policy", error.hint)
+
+
+def _began(store: Store, row: CallRow) -> bool:
+    """Whether a call without an outcome really runs or ran, rather than waits for approval."""
+    entry = store.port.find(row.session, "calls", row.call)
+    return getattr(entry and entry.record, "status", "started") == "started"
 
 
 def _driven(store: Store, session: str) -> bool:

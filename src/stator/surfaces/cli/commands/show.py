@@ -146,12 +146,13 @@ def pair(name: str, value: str) -> Line:
 
 def _attention(view: SessionView) -> Iterator[Line]:
     """What somebody should look at: calls nobody knows the outcome of, and flags."""
-    doubtful = [
-        entry
-        for entry in view.entries("calls")
-        if isinstance(entry.record, CallRecord) and entry.record.status == "in doubt"
-    ]
-    yield from section("In doubt: these may or may not have happened", doubtful)
+    calls = [entry for entry in view.entries("calls") if isinstance(entry.record, CallRecord)]
+    by_status = {
+        status: [entry for entry in calls if getattr(entry.record, "status", "") == status]
+        for status in ("in doubt", "awaiting approval")
+    }
+    yield from section("In doubt: these may or may not have happened", by_status["in doubt"])
+    yield from section("Waiting for a person's word", by_status["awaiting approval"])
     yield from section("Flags", view.entries("flags"))
 
 
