@@ -9,7 +9,7 @@ from stator.model.commit import Remove, Upsert
 from stator.model.delta import Drop, Put
 from stator.model.fold import fold
 from stator.model.state import COLLECTIONS, DecisionRecord, FactRecord, FileRecord, ToolRecord
-from stator.store.contract.drive import Story
+from stator.store.contract.drive import Story, large_text
 
 
 class TestState:
@@ -56,6 +56,22 @@ class TestState:
         assert [value(at) for at in (one.seq - 1, one.seq, two.seq, gone.seq, None)] == [
             None, 1, 2, None, None,
         ]  # fmt: skip
+
+    def test_a_large_record_is_whole_at_every_seq(self, story: Story) -> None:
+        """After another took its place too, and when the indexes hold both."""
+        large, small = story.fact("a", large_text()), story.fact("a", 2)
+
+        def values() -> list[object]:
+            entries = [
+                story.store.entries(story.session, "facts", at=at)[0] for at in (large.seq, None)
+            ]
+            return [getattr(entry.record, "value", None) for entry in entries]
+
+        assert values() == [large_text(), 2]
+        story.store.rebuild()
+        assert values() == [large_text(), 2]
+        (version,) = story.store.versions(story.session, after=large.seq - 1, upto=large.seq)
+        assert version.op == large.delta[0] != small.delta[0]
 
     def test_keys_of_two_fields_and_keyless_records_are_found(self, story: Story) -> None:
         """A file under another root, a decision without a topic, a call, a tool."""

@@ -16,7 +16,7 @@ import msgspec
 
 from stator.errors import BadQuery, NotFound, StoreCorrupt
 from stator.model.chain import GENESIS, put_item
-from stator.model.commit import Commit
+from stator.model.commit import Commit, Large
 from stator.model.delta import Drop, Op, Put
 from stator.model.delta import Version as LogVersion
 from stator.model.ids import from_bytes, is_id, to_bytes
@@ -28,6 +28,7 @@ from stator.model.state import (
     SessionRecord,
     key_of,
 )
+from stator.store.compress import decompress
 from stator.store.rows import decode_record, envelope_of, from_row
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import (
@@ -255,16 +256,27 @@ def read_stretch(
             return
         for k, *row in rows:
             after = k & SEQ_MASK
-            yield from_row(
-                stretch.session,
-                after,
-                prev,
-                tuple(row),
-                (lambda digest: blob(connection, digest)) if load else None,
-            )
+            fetch = (lambda digest: blob(connection, digest)) if load else None
+            commit = from_row(stretch.session, after, prev, tuple(row), fetch)
+            yield commit if load else _with_records(connection, commit)
             prev = row[1]
         if left is not None:
             left -= len(rows)
+
+
+def _with_records(connection: apsw.Connection, commit: Commit) -> Commit:
+    """A commit read without its blobs, but for the records of its delta that are in some."""
+    large = {name: item for name, item in commit.content.items() if isinstance(item, Large)}
+    if not large:
+        return commit
+    delta: list[Op] = []
+    for n, op in enumerate(commit.delta):
+        item = large.get(put_item(n))
+        if item is not None and isinstance(op, Put):
+            data = decompress(blob(connection, item.digest))
+            op = msgspec.structs.replace(op, record=decode_record(op.collection, data))
+        delta.append(op)
+    return msgspec.structs.replace(commit, delta=delta)
 
 
 def _prev(connection: apsw.Connection, stretch: Stretch) -> bytes:
