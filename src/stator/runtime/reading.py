@@ -10,10 +10,10 @@ import msgspec
 from stator.errors import Erased
 from stator.model import app, canon
 from stator.model import diff as diffs
-from stator.model.commit import Commit
-from stator.model.delta import Put, Version
+from stator.model.commit import Commit, Large
+from stator.model.delta import Op, Put, Version
 from stator.model.diff import CallItem, Diff
-from stator.model.position import AtTurn, Range, parse_range, parse_ref
+from stator.model.position import AtTurn, Range, Ref, parse_range, parse_ref
 from stator.model.query import CallQuery, CallRow, Counts, Head, SessionRow, TurnRow
 from stator.model.state import (
     BOOKKEEPING,
@@ -30,6 +30,7 @@ from stator.model.state import (
     file_key,
 )
 from stator.runtime.resolve import Point, find_session, resolve
+from stator.runtime.resolve import span as turn_span
 from stator.store.port import Store
 
 PAGE = 1000
@@ -143,7 +144,7 @@ class SessionView:
         load: bool = True,
     ) -> Iterator[Commit]:
         """Commits of the whole session or of a range such as `t4..t5`, one page read at a time."""
-        after, upto = (0, None) if span is None else self._bounds(parse_range(span))
+        after, upto = self._bounds(span)
         left = limit
         while left is None or left > 0:
             size = PAGE if left is None else min(PAGE, left)
@@ -158,6 +159,12 @@ class SessionView:
                 upto = page[-1].seq - 1
             else:
                 after = page[-1].seq
+
+    def _bounds(self, span: str | None) -> tuple[int, int | None]:
+        if span is None:
+            return 0, None
+        first, last = self._ends(parse_range(span))
+        return first.seq, last.seq
 
     def commit(self, ref: str) -> Commit:
         """The commit at a position."""
@@ -186,10 +193,12 @@ class SessionView:
     def at(self, ref: str) -> Point:
         """Where a ref points; one without a session points into this one."""
         parsed = parse_ref(ref)
-        session = self._id
-        if parsed.session:
-            session = find_session(self._store, parsed.session, project=self.record.project).id
-        return resolve(self._store, session, parsed.position)
+        return resolve(self._store, self._session_of(parsed), parsed.position)
+
+    def _session_of(self, ref: Ref) -> str:
+        if not ref.session:
+            return self._id
+        return find_session(self._store, ref.session, project=self.record.project).id
 
     # -- state ------------------------------------------------------------------------------------
 
@@ -236,33 +245,19 @@ class SessionView:
             start = "t-1" if self._store.turns(self._id, newest_first=True, limit=1) else "t0..head"
         if end is not None:
             return self._between(self.at(start), self.at(end))
-        parsed = parse_range(start)
-        last = self._point(parsed.end.text or start)
-        if parsed.start is not None:
-            return self._between(self._point(parsed.start.text), last)
-        return self._between(self._before(parsed, last), last)
+        return self._between(*self._ends(parse_range(start)))
 
-    def _point(self, text: str) -> Point:
-        return self.at(text or "head")
-
-    def _before(self, parsed: Range, last: Point) -> Point:
-        """Where the turn that ends at a point began."""
-        if last.seq == 0:
-            return last
+    def _ends(self, parsed: Range) -> tuple[Point, Point]:
+        """Where a range begins and ends; one ref alone is what its turn, or else its commit, did."""
         position = parsed.end.position
-        if isinstance(position, AtTurn):
-            turn = self._turn_of(last)
-            return resolve(self._store, last.session, AtTurn(turn - 1))
-        return Point(last.session, last.seq - 1, f"@{last.seq - 1}")
-
-    def _turn_of(self, point: Point) -> int:
-        found = self._store.commits(point.session, after=point.seq - 1, upto=point.seq, load=False)
-        return found[0].turn if found else 0
-
-    def _bounds(self, parsed: Range) -> tuple[int, int]:
-        last = self.at(parsed.end.text)
-        first = self.at(parsed.start.text) if parsed.start else self._before(parsed, last)
-        return first.seq, last.seq
+        session = self._session_of(parsed.end)
+        if parsed.start is None and isinstance(position, AtTurn):
+            return turn_span(self._store, session, position)
+        last = resolve(self._store, session, position)
+        if parsed.start is not None:
+            return self.at(parsed.start.text or "head"), last
+        before = last.seq - 1
+        return (Point(last.session, before, f"@{before}") if last.seq else last), last
 
     def _between(self, a: Point, b: Point) -> Diff:
         """A range of one log where there is one; else the two states since their last common commit."""
@@ -284,31 +279,46 @@ class SessionView:
         return min(shared, a.seq, b.seq)
 
     def _range(self, session: str, a: Point, b: Point) -> Diff:
-        # Of a long range, what commits keep up to date by themselves is compared at its two ends.
-        ends = {"calls"} if b.seq - a.seq <= SMALL_RANGE else BOOKKEEPING
-        steps = [name for name in COLLECTIONS if name not in ends]
-        versions = self._store.versions(session, after=a.seq, upto=b.seq, collections=steps)
-
-        def before(version: Version) -> Record | None:
-            return self._touched_at(session, version.op.collection, version.op.id, version.op.was)
-
+        """Every step of a short range, from its commits, each read once."""
+        if b.seq - a.seq > SMALL_RANGE:
+            return self._long_range(session, a, b)
+        found: list[Commit] = []
+        if b.seq > a.seq:
+            found = self._store.commits(
+                session, after=a.seq, upto=b.seq, limit=SMALL_RANGE, load=False
+            )
+        log = _Log(self._store, session, found)
+        steps: list[Version] = []
+        touched: list[Version] = []
+        for version in diffs.versions_of(found, log.replaced):
+            # Of calls, only how they stood before and after; what they were is in `calls`.
+            (touched if version.op.collection == "calls" else steps).append(version)
         return diffs.fold_range(
-            versions,
-            before,
-            lambda seq: _why_of(self._store, session, seq),
+            steps,
+            log.before,
+            log.why,
             start=a.shown,
             end=b.shown,
-            ends=(self._kept(session, ends, a.seq), self._kept(session, ends, b.seq)),
+            ends=diffs.ends_of(touched, log.replaced),
             calls=self._calls_in(session, a.seq, b.seq),
         )
 
-    def _touched_at(self, session: str, name: str, identifier: str, seq: int) -> Record | None:
-        """What a record was when the commit at a seq had touched it."""
-        if not seq:
-            return None
-        found = self._store.versions(session, after=seq - 1, upto=seq, collections=(name,))
-        ops = [version.op for version in found if version.op.id == identifier]
-        return ops[-1].record if ops and isinstance(ops[-1], Put) else None
+    def _long_range(self, session: str, a: Point, b: Point) -> Diff:
+        """What commits keep up to date by themselves is compared at its two ends."""
+        steps = [name for name in COLLECTIONS if name not in BOOKKEEPING]
+        log = _Log(self._store, session)
+        return diffs.fold_range(
+            self._store.versions(session, after=a.seq, upto=b.seq, collections=steps),
+            log.before,
+            log.why,
+            start=a.shown,
+            end=b.shown,
+            ends=(
+                self._kept(session, BOOKKEEPING, a.seq),
+                self._kept(session, BOOKKEEPING, b.seq),
+            ),
+            calls=self._calls_in(session, a.seq, b.seq),
+        )
 
     def _kept(self, session: str, names: Iterable[str], at: int) -> list[Entry]:
         return [
@@ -332,10 +342,11 @@ class SessionView:
             + self._kept(point.session, BOOKKEEPING, point.seq)
             for point in (a, b)
         )
+        log = _Log(self._store, b.session)
         return diffs.between(
             left,
             right,
-            lambda seq: _why_of(self._store, b.session, seq) if seq <= b.seq else "",
+            lambda seq: log.why(seq) if seq <= b.seq else "",
             files=diffs.file_ends(mine, theirs),
             start=_shown(a, b),
             end=_shown(b, a),
@@ -435,9 +446,45 @@ def _why(commit: Commit) -> str:
         return "(erased)"
 
 
-def _why_of(store: Store, session: str, seq: int) -> str:
-    found = store.commits(session, after=seq - 1, upto=seq, limit=1)
-    return _why(found[0]) if found else ""
+class _Log:
+    """A session's log as a diff asks for it, a commit at a time; what it holds is not read again."""
+
+    def __init__(self, store: Store, session: str, known: Iterable[Commit] = ()) -> None:
+        self._store = store
+        self._session = session
+        self._known = {commit.seq: commit for commit in known}
+
+    def _at(self, seq: int, *, load: bool = False) -> Commit:
+        found = self._known.get(seq)
+        if found is None or load:
+            found = self._store.commits(self._session, after=seq - 1, upto=seq, limit=1, load=load)[
+                0
+            ]
+        if len(self._known) < 2 * SMALL_RANGE:
+            self._known[seq] = found
+        return found
+
+    def why(self, seq: int) -> str:
+        """Why the commit at a seq was made."""
+        commit = self._at(seq)
+        if isinstance(commit.content.get("why"), Large):
+            commit = self._at(seq, load=True)
+        return _why(commit)
+
+    def replaced(self, op: Op) -> Version | None:
+        """The version that stood where an op put or dropped one; None if there was none."""
+        if not op.was:
+            return None
+        commit = self._at(op.was)
+        for version in reversed(list(diffs.versions_of([commit], lambda _: None))):
+            if version.op.id == op.id and version.op.collection == op.collection:
+                return version if isinstance(version.op, Put) else None
+        return None
+
+    def before(self, version: Version) -> Record | None:
+        """The record that stood where a version's record now stands."""
+        found = self.replaced(version.op)
+        return found.op.record if found is not None and isinstance(found.op, Put) else None
 
 
 def _call_item(row: CallRow) -> CallItem:
