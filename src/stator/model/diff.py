@@ -12,23 +12,21 @@ Human, JSON and HTML renderings all come from the one structure here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
 from stator.model.commit import Commit
-from stator.model.delta import Delta, Drop, Op, Put, Version, to_plain
+from stator.model.delta import Delta, Drop, Op, Put, Version, put_key, to_plain
 from stator.model.state import (
     BOOKKEEPING,
     COLLECTIONS,
     KEYLESS,
     DecisionRecord,
     Entry,
-    ErasedRecord,
     FileRecord,
     Record,
-    key_of,
 )
 
 Change = Literal["added", "changed", "superseded", "removed"]
@@ -115,37 +113,45 @@ Why = Callable[[int], str]
 """Why the commit at a seq was made."""
 
 
-Replaced = Callable[[Op], Version | None]
-"""The version that stood where an op put or dropped one."""
+Known = Mapping[tuple[str, str, int], Version]
+"""Versions by collection, record id and seq: an op replaced the one at its own and its `was`."""
 
 
-def versions_of(commits: Iterable[Commit], replaced: Replaced) -> Iterator[Version]:
-    """Every op in log order; a dropped record has the key it had, here or where it was `replaced`."""
+def versions_of(commits: Iterable[Commit], known: Known) -> Iterator[Version]:
+    """Every op in log order; a dropped record has the key it had, here or as it is `known`."""
     keys: dict[tuple[str, str], str] = {}
     for commit in commits:
         for n, op in enumerate(commit.delta):
             slot = (op.collection, op.id)
             if isinstance(op, Put):
-                keys[slot] = _key(op)
+                keys[slot] = put_key(op)
             elif slot not in keys:
-                old = replaced(op)
+                old = known.get((*slot, op.was))
                 keys[slot] = old.key if old is not None else KEYLESS + op.id
             yield Version(commit.seq, n, commit.turn, keys[slot], op)
 
 
-def _key(put: Put) -> str:
-    if isinstance(put.record, ErasedRecord):
-        return KEYLESS + put.id
-    return key_of(COLLECTIONS[put.collection], put.record, put.id)
+def before_of(known: Known) -> Before:
+    """What stood before a version, from the versions that are known."""
+
+    def before(version: Version) -> Record | None:
+        old = known.get(_slot(version.op))
+        return old.op.record if old is not None and isinstance(old.op, Put) else None
+
+    return before
 
 
-def ends_of(versions: Sequence[Version], replaced: Replaced) -> tuple[list[Entry], list[Entry]]:
+def _slot(op: Op) -> tuple[str, str, int]:
+    return op.collection, op.id, op.was
+
+
+def ends_of(versions: Sequence[Version], known: Known) -> tuple[list[Entry], list[Entry]]:
     """The records that versions touched as they stood before the first and after the last of them."""
     first: dict[str, Version | None] = {}
     last: dict[str, Version] = {}
     for version in versions:
         if version.op.id not in first:
-            first[version.op.id] = replaced(version.op)
+            first[version.op.id] = known.get(_slot(version.op))
         last[version.op.id] = version
     return _entries(first.values()), _entries(last.values())
 

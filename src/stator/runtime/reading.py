@@ -24,7 +24,6 @@ from stator.model.state import (
     Entry,
     FactRecord,
     FileRecord,
-    Record,
     SessionRecord,
     State,
     file_key,
@@ -287,30 +286,33 @@ class SessionView:
             found = self._store.commits(
                 session, after=a.seq, upto=b.seq, limit=SMALL_RANGE, load=False
             )
-        log = _Log(self._store, session, found)
-        steps: list[Version] = []
-        touched: list[Version] = []
-        for version in diffs.versions_of(found, log.replaced):
-            # Of calls, only how they stood before and after; what they were is in `calls`.
-            (touched if version.op.collection == "calls" else steps).append(version)
+        known = self._replaced(
+            session, [op for commit in found for op in commit.delta if 0 < op.was <= a.seq]
+        )
+        versions = list(diffs.versions_of(found, known))
+        known |= {(v.op.collection, v.op.id, v.seq): v for v in versions}
+        # Of calls, only how they stood before and after; what they were is in `calls`.
+        steps = [version for version in versions if version.op.collection != "calls"]
+        touched = [version for version in versions if version.op.collection == "calls"]
         return diffs.fold_range(
             steps,
-            log.before,
-            log.why,
+            diffs.before_of(known),
+            _whys(self._store, session, found),
             start=a.shown,
             end=b.shown,
-            ends=diffs.ends_of(touched, log.replaced),
+            ends=diffs.ends_of(touched, known),
             calls=self._calls_in(session, a.seq, b.seq),
         )
 
     def _long_range(self, session: str, a: Point, b: Point) -> Diff:
         """What commits keep up to date by themselves is compared at its two ends."""
         steps = [name for name in COLLECTIONS if name not in BOOKKEEPING]
-        log = _Log(self._store, session)
+        versions = self._store.versions(session, after=a.seq, upto=b.seq, collections=steps)
+        first = {(v.op.collection, v.key): v.op for v in reversed(versions)}
         return diffs.fold_range(
-            self._store.versions(session, after=a.seq, upto=b.seq, collections=steps),
-            log.before,
-            log.why,
+            versions,
+            diffs.before_of(self._replaced(session, list(first.values()))),
+            _whys(self._store, session),
             start=a.shown,
             end=b.shown,
             ends=(
@@ -319,6 +321,15 @@ class SessionView:
             ),
             calls=self._calls_in(session, a.seq, b.seq),
         )
+
+    def _replaced(self, session: str, ops: Sequence[Op]) -> dict[tuple[str, str, int], Version]:
+        """What some ops replaced, as a diff looks it up."""
+        found = self._store.replaced(session, ops) if ops else []
+        return {
+            (version.op.collection, version.op.id, version.seq): version
+            for version in found
+            if version is not None
+        }
 
     def _kept(self, session: str, names: Iterable[str], at: int) -> list[Entry]:
         return [
@@ -342,11 +353,11 @@ class SessionView:
             + self._kept(point.session, BOOKKEEPING, point.seq)
             for point in (a, b)
         )
-        log = _Log(self._store, b.session)
+        why = _whys(self._store, b.session)
         return diffs.between(
             left,
             right,
-            lambda seq: log.why(seq) if seq <= b.seq else "",
+            lambda seq: why(seq) if seq <= b.seq else "",
             files=diffs.file_ends(mine, theirs),
             start=_shown(a, b),
             end=_shown(b, a),
@@ -446,45 +457,17 @@ def _why(commit: Commit) -> str:
         return "(erased)"
 
 
-class _Log:
-    """A session's log as a diff asks for it, a commit at a time; what it holds is not read again."""
+def _whys(store: Store, session: str, known: Iterable[Commit] = ()) -> diffs.Why:
+    """Why the commit at a seq was made; those that are `known` need not be read again."""
+    by_seq = {commit.seq: commit for commit in known}
 
-    def __init__(self, store: Store, session: str, known: Iterable[Commit] = ()) -> None:
-        self._store = store
-        self._session = session
-        self._known = {commit.seq: commit for commit in known}
-
-    def _at(self, seq: int, *, load: bool = False) -> Commit:
-        found = self._known.get(seq)
-        if found is None or load:
-            found = self._store.commits(self._session, after=seq - 1, upto=seq, limit=1, load=load)[
-                0
-            ]
-        if len(self._known) < 2 * SMALL_RANGE:
-            self._known[seq] = found
-        return found
-
-    def why(self, seq: int) -> str:
-        """Why the commit at a seq was made."""
-        commit = self._at(seq)
-        if isinstance(commit.content.get("why"), Large):
-            commit = self._at(seq, load=True)
+    def why(seq: int) -> str:
+        commit = by_seq.get(seq)
+        if commit is None or isinstance(commit.content.get("why"), Large):
+            commit = store.commits(session, after=seq - 1, upto=seq, limit=1)[0]
         return _why(commit)
 
-    def replaced(self, op: Op) -> Version | None:
-        """The version that stood where an op put or dropped one; None if there was none."""
-        if not op.was:
-            return None
-        commit = self._at(op.was)
-        for version in reversed(list(diffs.versions_of([commit], lambda _: None))):
-            if version.op.id == op.id and version.op.collection == op.collection:
-                return version if isinstance(version.op, Put) else None
-        return None
-
-    def before(self, version: Version) -> Record | None:
-        """The record that stood where a version's record now stands."""
-        found = self.replaced(version.op)
-        return found.op.record if found is not None and isinstance(found.op, Put) else None
+    return why
 
 
 def _call_item(row: CallRow) -> CallItem:

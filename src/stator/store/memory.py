@@ -29,7 +29,7 @@ from stator.errors import (
 )
 from stator.model import canon, chain
 from stator.model.commit import CONTENT, Commit, Draft, Erase, Gone, Upsert, size_of
-from stator.model.delta import Delta, Drop, Put, Version, from_plain
+from stator.model.delta import Delta, Drop, Op, Put, Version, from_plain
 from stator.model.diff import versions_of
 from stator.model.fold import fold
 from stator.model.ids import check_id
@@ -474,6 +474,12 @@ class MemoryStore:
                 if version.seq > after and version.op.collection in (collections or COLLECTIONS)
             ]
 
+    def replaced(self, session: str, ops: Sequence[Op]) -> list[Version | None]:
+        with self._lock:
+            log = self._log(self._find(session))
+            last = {(v.op.collection, v.op.id, v.seq): v for v in _versions(log)}
+            return [last.get((op.collection, op.id, op.was)) for op in ops]
+
     def touches(
         self,
         collection: str,
@@ -598,7 +604,7 @@ class _View:
 
 def _versions(log: Iterable[Commit]) -> Iterator[Version]:
     """Every op of a log from its beginning, so that each drop has its put before it."""
-    return versions_of(log, lambda _: None)
+    return versions_of(log, {})
 
 
 def _turn_open(log: list[Commit]) -> bool:

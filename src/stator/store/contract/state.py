@@ -146,6 +146,24 @@ class TestState:
         assert [v.key for v in found if isinstance(v.op, Drop)] == ["a", call.call, "b"]
         assert [v.key for v in found if isinstance(v.op, Put) and v.seq == last.seq] == ["b"]
 
+    def test_what_an_op_replaced_is_the_version_it_names(self, story: Story) -> None:
+        """Before and after the indexes are made, and below a fork; None where nothing was."""
+        busy(story)
+        fork = story.fork("fork", len(story.log) - 2)
+        fork.fact("n", 5)
+        fork.decision("another choice", "topic")
+        for told in (story, fork):
+            found = told.store.versions(told.session, after=0, upto=len(told.log))
+            last = {(v.op.collection, v.op.id, v.seq): v for v in found}
+            right = [last.get((v.op.collection, v.op.id, v.op.was)) for v in found]
+            assert any(right)
+            assert None in right
+            ops = [version.op for version in found]
+            assert told.store.replaced(told.session, ops) == right
+            told.store.rebuild()
+            assert told.store.replaced(told.session, ops) == right
+        assert story.store.replaced(story.session, []) == []
+
     def test_touches_tell_who_touched_a_key(self, story: Story) -> None:
         """Newest first: in the session and its lineage, in a project, anywhere."""
         first, second = story.file("a.py"), story.file("a.py")

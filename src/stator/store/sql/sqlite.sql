@@ -13,6 +13,9 @@ SELECT k, id, hash, salts, body FROM log WHERE k > ? AND k <= ? ORDER BY k LIMIT
 -- name: log_range_newest
 SELECT k, id, hash, salts, body FROM log WHERE k > ? AND k <= ? ORDER BY k DESC LIMIT ?;
 
+-- name: log_one
+SELECT id, hash, salts, body FROM log WHERE k = ?;
+
 -- name: log_hash
 SELECT hash FROM log WHERE k = ?;
 

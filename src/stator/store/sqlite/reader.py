@@ -17,7 +17,7 @@ import msgspec
 from stator.errors import BadQuery, NotFound, StoreCorrupt
 from stator.model.chain import GENESIS, put_item
 from stator.model.commit import Commit, Large
-from stator.model.delta import Drop, Op, Put
+from stator.model.delta import Drop, Op, Put, put_key
 from stator.model.delta import Version as LogVersion
 from stator.model.ids import from_bytes, is_id, to_bytes
 from stator.model.state import (
@@ -206,16 +206,22 @@ def flushed_key(
     return KEYLESS + identifier
 
 
+def _put_in_log(
+    connection: apsw.Connection, stretch: Stretch, collection: str, identifier: str, seq: int
+) -> LogVersion | None:
+    """The last put of a record by the commit at a seq."""
+    commit = _read_bare(connection, stretch, seq)
+    for n, op in reversed(list(enumerate(commit.delta))):
+        if isinstance(op, Put) and op.id == identifier and op.collection == collection:
+            return LogVersion(seq, n, commit.turn, put_key(op), op)
+    return None
+
+
 def _key_in_log(
     connection: apsw.Connection, stretch: Stretch, collection: str, identifier: str, was: int
 ) -> str:
-    commit = read_one(connection, stretch, was)
-    for op in reversed(commit.delta):
-        if isinstance(op, Put) and op.id == identifier and op.collection == collection:
-            record = op.record
-            if isinstance(record, COLLECTIONS[collection].type):
-                return key_of(COLLECTIONS[collection], record, identifier)
-    return KEYLESS + identifier
+    found = _put_in_log(connection, stretch, collection, identifier, was)
+    return KEYLESS + identifier if found is None else found.key
 
 
 # -- the log --------------------------------------------------------------------------------------
@@ -246,22 +252,20 @@ def read_stretch(
     limit: int | None = None,
 ) -> Iterator[Commit]:
     """Commits of a stretch in order, a batch at a time."""
-    after, left = stretch.after, limit
+    low, high = key(stretch.s, stretch.after), key(stretch.s, min(stretch.upto, MAX_SEQ))
     prev = _prev(connection, stretch)
-    while left is None or left > 0:
-        size = BATCH if left is None else min(BATCH, left)
-        high = key(stretch.s, min(stretch.upto, MAX_SEQ))
-        rows = many(connection, SQL["log_range"], (key(stretch.s, after), high, size))
-        if not rows:
-            return
-        for k, *row in rows:
-            after = k & SEQ_MASK
-            fetch = (lambda digest: blob(connection, digest)) if load else None
-            commit = from_row(stretch.session, after, prev, tuple(row), fetch)
+    fetch = (lambda digest: blob(connection, digest)) if load else None
+    left = high - low if limit is None else min(limit, high - low)
+    while left > 0:
+        size = min(BATCH, left)
+        rows = many(connection, SQL["log_range"], (low, high, size))
+        for low, *row in rows:
+            commit = from_row(stretch.session, low & SEQ_MASK, prev, tuple(row), fetch)
             yield commit if load else _with_records(connection, commit)
             prev = row[1]
-        if left is not None:
-            left -= len(rows)
+        if len(rows) < size:
+            return
+        left = min(left - size, high - low)
 
 
 def _with_records(connection: apsw.Connection, commit: Commit) -> Commit:
@@ -302,7 +306,19 @@ def read_one(
     narrow = msgspec.structs.replace(stretch, after=seq - 1, upto=seq)
     for commit in read_stretch(connection, narrow, load=load):
         return commit
-    raise NotFound(f"no commit @{seq} in session {stretch.session}", session=stretch.session)
+    raise no_commit(stretch, seq)
+
+
+def _read_bare(connection: apsw.Connection, stretch: Stretch, seq: int) -> Commit:
+    """A commit without its blobs and without the hash before it: what state is read from."""
+    row = one(connection, SQL["log_one"], (key(stretch.s, seq),))
+    if row is None:
+        raise no_commit(stretch, seq)
+    return _with_records(connection, from_row(stretch.session, seq, b"", row, None))
+
+
+def no_commit(stretch: Stretch, seq: int) -> NotFound:
+    return NotFound(f"no commit @{seq} in session {stretch.session}", session=stretch.session)
 
 
 def read_commits(
@@ -519,7 +535,7 @@ def _record(
 ) -> Record:
     if body is not None:
         return decode_record(collection, body)
-    commit = read_one(connection, stretch, seq, load=False)
+    commit = _read_bare(connection, stretch, seq)
     op = commit.delta[n]
     assert isinstance(op, Put), f"op {n} of @{seq} is a put in the index and not in the log"
     assert put_item(n) in commit.content
@@ -584,6 +600,23 @@ def read_versions(
         )
     found.sort(key=lambda version: (version.seq, version.n))
     return found
+
+
+def read_replaced(
+    connection: apsw.Connection, place: Place, ops: Sequence[Op]
+) -> list[LogVersion | None]:
+    """The version that each op put or dropped another in place of; None where there was none."""
+    return [_replaced(connection, place, op) if op.was else None for op in ops]
+
+
+def _replaced(connection: apsw.Connection, place: Place, op: Op) -> LogVersion | None:
+    number = check_collection(op.collection)
+    stretch = next(x for x in place.stretches if x.after < op.was <= x.upto)
+    if op.collection not in READ_FROM_LOG:
+        row = one(connection, SQL["rec_at"], (stretch.s, number, op.was, pack_id(op.id)))
+        if row is not None and row[7] is not None:
+            return _log_version(connection, place, stretch, op.collection, from_sql(row))
+    return _put_in_log(connection, stretch, op.collection, op.id, op.was)
 
 
 def _flushed_versions(
