@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from stator.errors import BadDelta
-from stator.model.state import COLLECTIONS, KEYLESS, ErasedRecord, Record, key_of
+from stator.model.state import COLLECTIONS, ErasedRecord, Record
 
 
 class Put(msgspec.Struct, frozen=True):
@@ -45,13 +45,6 @@ class Version(msgspec.Struct, frozen=True):
     turn: int
     key: str
     op: Op
-
-
-def put_key(put: Put) -> str:
-    """The key a put's record answers to; an erased one is known by its id."""
-    if isinstance(put.record, ErasedRecord):
-        return KEYLESS + put.id
-    return key_of(COLLECTIONS[put.collection], put.record, put.id)
 
 
 def to_plain(record: Record) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import msgspec
 
 from stator.model.commit import Commit
-from stator.model.delta import Delta, Drop, Op, Put, Version, put_key, to_plain
+from stator.model.delta import Delta, Drop, Op, Put, Version, to_plain
 from stator.model.state import (
     BOOKKEEPING,
     COLLECTIONS,
@@ -27,6 +27,7 @@ from stator.model.state import (
     Entry,
     FileRecord,
     Record,
+    key_of,
 )
 
 Change = Literal["added", "changed", "superseded", "removed"]
@@ -124,7 +125,7 @@ def versions_of(commits: Iterable[Commit], known: Known) -> Iterator[Version]:
         for n, op in enumerate(commit.delta):
             slot = (op.collection, op.id)
             if isinstance(op, Put):
-                keys[slot] = put_key(op)
+                keys[slot] = key_of(COLLECTIONS[op.collection], op.record, op.id)
             elif slot not in keys:
                 old = known.get((*slot, op.was))
                 keys[slot] = old.key if old is not None else KEYLESS + op.id

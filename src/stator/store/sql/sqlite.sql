@@ -147,8 +147,17 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: rec_back
 -- Versions of a collection, newest first, down to a snapshot.
-SELECT seq, n, op, was, turn, id, key, body FROM rec
+SELECT seq, n, op, turn, id, body FROM rec
 WHERE s = ? AND c = ? AND seq > ? AND seq <= ? ORDER BY seq DESC, n DESC;
+
+-- name: rec_places
+-- The same columns of the rows at some places (seq << 20 | n, as a JSON array), in their order.
+SELECT seq, n, op, turn, rec.id, body FROM json_each(CAST(? AS TEXT)) AS place CROSS JOIN rec
+ON s = ? AND c = ? AND seq = place.value >> 20 AND n = place.value & 1048575;
+
+-- name: rec_nth_back
+-- Where the nth row of a collection before a seq lies.
+SELECT seq FROM rec WHERE s = ? AND c = ? AND seq <= ? ORDER BY seq DESC, n DESC LIMIT 1 OFFSET ?;
 
 -- name: rec_forward
 SELECT seq, n, op, was, turn, id, key, body FROM rec

@@ -7,7 +7,7 @@ and the tail of its own stretch that no projection holds yet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -17,7 +17,7 @@ import msgspec
 from stator.errors import BadQuery, NotFound, StoreCorrupt
 from stator.model.chain import GENESIS, put_item
 from stator.model.commit import Commit, Large
-from stator.model.delta import Drop, Op, Put, put_key
+from stator.model.delta import Drop, Op, Put
 from stator.model.delta import Version as LogVersion
 from stator.model.ids import from_bytes, is_id, to_bytes
 from stator.model.state import (
@@ -51,13 +51,21 @@ from stator.store.sqlite.versions import (
     from_sql,
     key_hash,
     pack_id,
+    unpack_id,
 )
 
 MAX_SEQ = SEQ_MASK
 BATCH = 512
 SHORT_RANGE = 64
 """Commits up to which the versions of a range are read from the log itself."""
+RUN = 256
+"""Pointers of a snapshot whose rows are fetched together."""
+ROWS_A_LOOKUP = 2
+"""Rows that are read one after the other in the time that one is looked up (measured)."""
+N_BITS = 20
+"""Of a row's place as one number: the bits of its n."""
 
+encode_places = msgspec.json.Encoder().encode
 decode_session = msgspec.json.Decoder(SessionRecord).decode
 
 
@@ -213,7 +221,9 @@ def _put_in_log(
     commit = _read_bare(connection, stretch, seq)
     for n, op in reversed(list(enumerate(commit.delta))):
         if isinstance(op, Put) and op.id == identifier and op.collection == collection:
-            return LogVersion(seq, n, commit.turn, put_key(op), op)
+            return LogVersion(
+                seq, n, commit.turn, key_of(COLLECTIONS[collection], op.record, identifier), op
+            )
     return None
 
 
@@ -425,30 +435,58 @@ def read_entries(
     if number in (CALLS, TOOLS) and limit is not None:
         return read_entries(connection, place, collection, at, None)[:limit]
     upto = MAX_SEQ if at is None else at
-    seen: set[str] = set()
-    found: list[Entry] = []
-
-    def take(stretch: Stretch, version: Version) -> bool:
-        identifier = version[5]
-        if identifier not in seen:
-            seen.add(identifier)
-            if version[2]:
-                found.append(_entry(connection, stretch, collection, version))
-        return limit is not None and len(found) >= limit
-
+    live = _Live(connection, collection, limit)
     own = place.stretches[-1]
-    for version in reversed(place.tail.versions(number, place.flushed, upto)):
-        if take(own, version):
-            return found
+    if live.offer(own, map(_brief, reversed(place.tail.versions(number, place.flushed, upto)))):
+        return live.found
     for stretch in reversed(place.upto(at)):
-        for version in _between_flushes(connection, place, stretch, number):
-            if take(stretch, version):
-                return found
-        if _take_stretch(connection, stretch, number, take, limit):
-            return found
+        between = map(_brief, _between_flushes(connection, place, stretch, number))
+        if live.offer(stretch, between) or _offer_stretch(connection, stretch, number, live):
+            return live.found
     if number in (CALLS, TOOLS):  # what a flush left no row of came out of turn
-        found.sort(key=lambda entry: entry.seq, reverse=True)
-    return found
+        live.found.sort(key=lambda entry: entry.seq, reverse=True)
+    return live.found
+
+
+Brief = tuple[int, int, int, int, bytes | str, bytes | None]
+"""(seq, n, op, turn, id, body): what of a version, or of a row, its record is read from."""
+
+
+def _brief(version: Version) -> Brief:
+    seq, n, op, _, turn, identifier, _, body = version
+    return seq, n, op, turn, identifier, body
+
+
+class _Live:
+    """Live records of a collection, found among versions that are offered newest first."""
+
+    def __init__(self, connection: apsw.Connection, collection: str, limit: int | None) -> None:
+        self.connection = connection
+        self.collection = COLLECTIONS[collection]
+        self.limit = limit
+        self.found: list[Entry] = []
+        self._seen: set[str] = set()
+
+    def offer(self, stretch: Stretch, versions: Iterable[Brief]) -> bool:
+        """Take what is the newest of its record; whether there are enough now."""
+        seen, found, spec, limit = self._seen, self.found, self.collection, self.limit
+        name = spec.name
+        for seq, n, op, turn, packed, body in versions:
+            identifier = unpack_id(packed)
+            if identifier in seen:
+                continue
+            seen.add(identifier)
+            if op:
+                record = (
+                    decode_record(name, body)
+                    if body is not None
+                    else _record_in_log(self.connection, stretch, seq, n)
+                )
+                key = key_of(spec, record, identifier)
+                found.append(Entry(name, identifier, key, seq, turn, record))
+                if len(found) == limit:
+                    return True
+        return False
 
 
 def _between_flushes(
@@ -476,65 +514,67 @@ def _between_flushes(
     return versions
 
 
-def _take_stretch(
-    connection: apsw.Connection,
-    stretch: Stretch,
-    number: int,
-    take: Callable[[Stretch, Version], bool],
-    limit: int | None,
-) -> bool:
-    """Offer a stretch's versions newest first: back to its last snapshot, then what was live in that."""
+def _offer_stretch(connection: apsw.Connection, stretch: Stretch, number: int, live: _Live) -> bool:
+    """Offer a stretch's versions: back to its last snapshot, then what was live in that."""
     s = stretch.s
-    if limit is not None:
+    if live.limit is not None:
         # The newest few are usually among the last rows; a snapshot of many need not be unpacked.
         rows = connection.execute(SQL["rec_back"], (s, number, stretch.after, stretch.upto))
-        for row in islice(rows, limit * 8):
-            if take(stretch, from_sql(row)):
-                return True
+        if live.offer(stretch, islice(rows, live.limit * 8)):
+            return True
+        if next(rows, None) is None:  # those were all
+            return False
     start, pointers = snapshot_before(connection, s, number, stretch.after, stretch.upto)
-    for row in connection.execute(SQL["rec_back"], (s, number, start, stretch.upto)):
-        if take(stretch, from_sql(row)):
-            return True
-    dense = limit is None and len(pointers) * 4 > start - stretch.after
-    if dense or (limit is None and len(pointers) > BATCH):
-        wanted = {(seq, abs(n) - 1) for seq, n in pointers}
-        for row in connection.execute(SQL["rec_back"], (s, number, stretch.after, start)):
-            if (row[0], row[1]) in wanted:
-                take(stretch, from_sql(row))
-        return False
-    for seq, n in reversed(pointers):
-        row = one(connection, SQL["rec_one"], (s, number, seq, abs(n) - 1))
-        if row is not None and take(stretch, from_sql(row)):
-            return True
-    return False
+    rows = connection.execute(SQL["rec_back"], (s, number, start, stretch.upto))
+    if live.offer(stretch, rows):
+        return True
+    return live.offer(stretch, _rows_at(connection, s, number, pointers[::-1]))
+
+
+def _rows_at(
+    connection: apsw.Connection, s: int, number: int, pointers: Sequence[tuple[int, int]]
+) -> Iterator[Brief]:
+    """The rows that pointers of a snapshot stand for, newest first.
+
+    Where those of a run lie close, all rows from its first to its last are read one after the other
+    and the others left out; elsewhere each is looked up. How close that is depends on how many rows
+    the collection has, which the newest tell.
+    """
+    rows_a_seq = 1.0
+    if len(pointers) > RUN:
+        newest = pointers[0][0]
+        (nth,) = one(connection, SQL["rec_nth_back"], (s, number, newest, RUN - 1)) or (0,)
+        rows_a_seq = RUN / (newest - nth + 1)
+    for at in range(0, len(pointers), RUN):
+        run = pointers[at : at + RUN]
+        high, low = run[0][0], run[-1][0]
+        places = [seq << N_BITS | abs(n) - 1 for seq, n in run]
+        if (high - low + 1) * rows_a_seq > len(run) * ROWS_A_LOOKUP:
+            yield from many(connection, SQL["rec_places"], (encode_places(places), s, number))
+            continue
+        rows = many(connection, SQL["rec_back"], (s, number, low - 1, high))
+        rows_a_seq = len(rows) / (high - low + 1)
+        if len(rows) == len(run):
+            yield from rows
+            continue
+        wanted = set(places)
+        yield from (row for row in rows if row[0] << N_BITS | row[1] in wanted)
 
 
 def _entry(
     connection: apsw.Connection, stretch: Stretch, collection: str, version: Version
 ) -> Entry:
     seq, n, _, _, turn, identifier, known, body = version
-    record = _record(connection, stretch, collection, seq, n, body)
-    found = known
-    if found is None:
-        spec = COLLECTIONS[collection]
-        found = (
-            key_of(spec, record, identifier)
-            if isinstance(record, spec.type)
-            else KEYLESS + identifier
-        )
+    record = (
+        decode_record(collection, body)
+        if body is not None
+        else _record_in_log(connection, stretch, seq, n)
+    )
+    found = known if known is not None else key_of(COLLECTIONS[collection], record, identifier)
     return Entry(collection, identifier, found, seq, turn, record)
 
 
-def _record(
-    connection: apsw.Connection,
-    stretch: Stretch,
-    collection: str,
-    seq: int,
-    n: int,
-    body: bytes | None,
-) -> Record:
-    if body is not None:
-        return decode_record(collection, body)
+def _record_in_log(connection: apsw.Connection, stretch: Stretch, seq: int, n: int) -> Record:
     commit = _read_bare(connection, stretch, seq)
     op = commit.delta[n]
     assert isinstance(op, Put), f"op {n} of @{seq} is a put in the index and not in the log"
