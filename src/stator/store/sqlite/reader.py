@@ -78,6 +78,8 @@ class Stretch(msgspec.Struct, frozen=True):
     upto: int
     erased: frozenset[int] = frozenset()
     """Collections of which this session has erased a record."""
+    kept: frozenset[int] = frozenset()
+    """Collections of which it has rows; of a session's own stretch, its ledger tells."""
 
 
 class Place(msgspec.Struct):
@@ -107,6 +109,10 @@ class Place(msgspec.Struct):
     def has_erased(self, number: int) -> bool:
         """Whether some record of a collection was erased, here or in the lineage."""
         return number in self.ledger.erased or any(number in s.erased for s in self.stretches)
+
+    def has_rows(self, stretch: Stretch, number: int) -> bool:
+        """Whether a stretch can have flushed versions of a collection: most have none of most."""
+        return number in (self.ledger.snaps if stretch.s == self.s else stretch.kept)
 
     def upto(self, at: int | None) -> list[Stretch]:
         """The stretches, oldest first, cut off at a seq."""
@@ -166,8 +172,11 @@ def _stretches(connection: apsw.Connection, s: int, record: SessionRecord) -> li
                 hint="the log is intact; make them again with: stator doctor --rebuild",
                 session=segment.session,
             )
-        erased = frozenset(unpack_ledger(row[7]).erased)
-        stretches.append(Stretch(row[0], segment.session, segment.after, segment.upto, erased))
+        ledger = unpack_ledger(row[7])
+        erased, kept = frozenset(ledger.erased), frozenset(ledger.snaps)
+        stretches.append(
+            Stretch(row[0], segment.session, segment.after, segment.upto, erased, kept)
+        )
     low = stretches[-1].upto if stretches else 0
     stretches.append(Stretch(s, record.id, low, MAX_SEQ))
     return stretches
@@ -218,7 +227,7 @@ def _put_in_log(
     connection: apsw.Connection, stretch: Stretch, collection: str, identifier: str, seq: int
 ) -> LogVersion | None:
     """The last put of a record by the commit at a seq."""
-    commit = _read_bare(connection, stretch, seq)
+    commit = read_bare(connection, stretch, seq)
     for n, op in reversed(list(enumerate(commit.delta))):
         if isinstance(op, Put) and op.id == identifier and op.collection == collection:
             return LogVersion(
@@ -295,6 +304,8 @@ def _with_records(connection: apsw.Connection, commit: Commit) -> Commit:
 
 def _prev(connection: apsw.Connection, stretch: Stretch) -> bytes:
     """The hash before a stretch's first commit: of the row before, or of the commit it was forked from."""
+    if stretch.after <= 0:
+        return bytes.fromhex(GENESIS)
     row = one(connection, SQL["log_hash"], (key(stretch.s, stretch.after),))
     if row is not None:
         before: bytes = row[0]
@@ -313,13 +324,13 @@ def _prev(connection: apsw.Connection, stretch: Stretch) -> bytes:
 def read_one(
     connection: apsw.Connection, stretch: Stretch, seq: int, *, load: bool = True
 ) -> Commit:
-    narrow = msgspec.structs.replace(stretch, after=seq - 1, upto=seq)
-    for commit in read_stretch(connection, narrow, load=load):
+    narrow = Stretch(stretch.s, stretch.session, seq - 1, seq)
+    for commit in read_stretch(connection, narrow, load=load, limit=1):
         return commit
     raise no_commit(stretch, seq)
 
 
-def _read_bare(connection: apsw.Connection, stretch: Stretch, seq: int) -> Commit:
+def read_bare(connection: apsw.Connection, stretch: Stretch, seq: int) -> Commit:
     """A commit without its blobs and without the hash before it: what state is read from."""
     row = one(connection, SQL["log_one"], (key(stretch.s, seq),))
     if row is None:
@@ -441,7 +452,9 @@ def read_entries(
         return live.found
     for stretch in reversed(place.upto(at)):
         between = map(_brief, _between_flushes(connection, place, stretch, number))
-        if live.offer(stretch, between) or _offer_stretch(connection, stretch, number, live):
+        if live.offer(stretch, between):
+            return live.found
+        if place.has_rows(stretch, number) and _offer_stretch(connection, stretch, number, live):
             return live.found
     if number in (CALLS, TOOLS):  # what a flush left no row of came out of turn
         live.found.sort(key=lambda entry: entry.seq, reverse=True)
@@ -575,7 +588,7 @@ def _entry(
 
 
 def _record_in_log(connection: apsw.Connection, stretch: Stretch, seq: int, n: int) -> Record:
-    commit = _read_bare(connection, stretch, seq)
+    commit = read_bare(connection, stretch, seq)
     op = commit.delta[n]
     assert isinstance(op, Put), f"op {n} of @{seq} is a put in the index and not in the log"
     assert put_item(n) in commit.content
@@ -603,6 +616,8 @@ def find_entry(
         return _entry(connection, own, collection, version) if version[2] else None
     hashed = key_hash(number, wanted)
     for stretch in reversed(place.upto(at)):
+        if not place.has_rows(stretch, number):
+            continue
         values = (number, hashed, stretch.s, stretch.after, stretch.upto)
         for row in connection.execute(SQL["rec_find"], values):
             found = _log_version(connection, place, stretch, collection, from_sql(row))
