@@ -74,7 +74,7 @@ UPDATE session SET epoch = ?, holder = ? WHERE s = ?;
 
 -- name: session_page
 SELECT s, record, epoch, holder, updated, flushed, dirty, counts FROM session
-WHERE dirty = :dirty AND (updated, s) < (:updated, :s)
+WHERE dirty = 0 AND (updated, s) < (:updated, :s)
   AND (:name IS NULL OR name = :name)
   AND (:project IS NULL OR project = :project)
   AND (:tenant IS NULL OR tenant = :tenant)
