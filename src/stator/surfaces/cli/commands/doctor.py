@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+from unicodedata import normalize
 
 from stator.connect import Place, connect, known_stores, locate
 from stator.errors import StatorError, StoreError
@@ -71,6 +72,7 @@ def doctor(
             about |= {"bytes": info.detail.get("bytes", 0), "id": info.id}
             findings += _sessions(opened)
             findings += _calls(opened)
+            findings += _twins(opened)
     except StoreError as error:
         broken = code_of(error)
         findings.append(_finding("error", error.what, "open", error.hint))
@@ -236,6 +238,33 @@ def _calls(store: Store) -> Iterator[Finding]:
             "open the session again: it will be said to be in doubt, or cancelled if it only read",
             row.session,
         )
+
+
+def _twins(store: Store) -> Iterator[Finding]:
+    """Files and facts of one session whose names are the same text in two Unicode forms."""
+    for view in store.views():
+        for collection, kind in (("files", "file"), ("facts", "fact")):
+            try:
+                keys = [entry.key for entry in view.entries(collection)]
+            except StatorError as error:
+                yield _finding("error", error.what, "state", error.hint, view.id)
+                continue
+            forms: dict[str, list[str]] = {}
+            for key in keys:
+                if not key.isascii():
+                    forms.setdefault(normalize("NFC", key), []).append(key)
+            for alike in forms.values():
+                if len(alike) > 1:
+                    names = " and ".join(
+                        map(ascii, sorted(alike))
+                    )  # shown as they are, they look alike
+                    yield _finding(
+                        "warning",
+                        f"one {kind} under {len(alike)} names in {short(view.id)}: {names}",
+                        "names",
+                        "they differ in Unicode form only; record it in one of them, best NFC",
+                        view.id,
+                    )
 
 
 def _driven(store: Store, session: str) -> bool:
