@@ -69,6 +69,10 @@ UPDATE session SET dirty = 1 WHERE s = ?;
 -- name: session_flushed
 UPDATE session SET flushed = ?, dirty = 0, updated = ?, counts = ? WHERE s = ?;
 
+-- name: session_tails
+-- How many sessions have commits that no projection holds yet.
+SELECT count(*) FROM session WHERE dirty = 1;
+
 -- name: session_lease
 UPDATE session SET epoch = ?, holder = ? WHERE s = ?;
 

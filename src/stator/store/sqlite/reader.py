@@ -446,19 +446,21 @@ def read_entries(
     if number in (CALLS, TOOLS) and limit is not None:
         return read_entries(connection, place, collection, at, None)[:limit]
     upto = MAX_SEQ if at is None else at
-    live = _Live(connection, collection, limit)
+    standing = _Standing(connection, collection, limit)
     own = place.stretches[-1]
-    if live.offer(own, map(_brief, reversed(place.tail.versions(number, place.flushed, upto)))):
-        return live.found
+    if standing.offer(own, map(_brief, reversed(place.tail.versions(number, place.flushed, upto)))):
+        return standing.found
     for stretch in reversed(place.upto(at)):
         between = map(_brief, _between_flushes(connection, place, stretch, number))
-        if live.offer(stretch, between):
-            return live.found
-        if place.has_rows(stretch, number) and _offer_stretch(connection, stretch, number, live):
-            return live.found
+        if standing.offer(stretch, between):
+            return standing.found
+        if place.has_rows(stretch, number) and _offer_stretch(
+            connection, stretch, number, standing
+        ):
+            return standing.found
     if number in (CALLS, TOOLS):  # what a flush left no row of came out of turn
-        live.found.sort(key=lambda entry: entry.seq, reverse=True)
-    return live.found
+        standing.found.sort(key=lambda entry: entry.seq, reverse=True)
+    return standing.found
 
 
 Brief = tuple[int, int, int, int, bytes | str, bytes | None]
@@ -470,7 +472,7 @@ def _brief(version: Version) -> Brief:
     return seq, n, op, turn, identifier, body
 
 
-class _Live:
+class _Standing:
     """Live records of a collection, found among versions that are offered newest first."""
 
     def __init__(self, connection: apsw.Connection, collection: str, limit: int | None) -> None:
@@ -527,21 +529,23 @@ def _between_flushes(
     return versions
 
 
-def _offer_stretch(connection: apsw.Connection, stretch: Stretch, number: int, live: _Live) -> bool:
+def _offer_stretch(
+    connection: apsw.Connection, stretch: Stretch, number: int, standing: _Standing
+) -> bool:
     """Offer a stretch's versions: back to its last snapshot, then what was live in that."""
     s = stretch.s
-    if live.limit is not None:
+    if standing.limit is not None:
         # The newest few are usually among the last rows; a snapshot of many need not be unpacked.
         rows = connection.execute(SQL["rec_back"], (s, number, stretch.after, stretch.upto))
-        if live.offer(stretch, islice(rows, live.limit * 8)):
+        if standing.offer(stretch, islice(rows, standing.limit * 8)):
             return True
         if next(rows, None) is None:  # those were all
             return False
     start, pointers = snapshot_before(connection, s, number, stretch.after, stretch.upto)
     rows = connection.execute(SQL["rec_back"], (s, number, start, stretch.upto))
-    if live.offer(stretch, rows):
+    if standing.offer(stretch, rows):
         return True
-    return live.offer(stretch, _rows_at(connection, s, number, pointers[::-1]))
+    return standing.offer(stretch, _rows_at(connection, s, number, pointers[::-1]))
 
 
 def _rows_at(

@@ -131,6 +131,7 @@ class SqliteStore:
         with self._reading() as db:
             version = db.pragma("user_version")
             pages = db.pragma("page_count")
+            (tails,) = one(db, SQL["session_tails"])
         return StoreInfo(
             id=self._store_id,
             url=f"sqlite:///{self.path}",
@@ -142,6 +143,7 @@ class SqliteStore:
                 "path": self.path,
                 "bytes": int(pages) * 4096,
                 "sqlite": apsw.sqlite_lib_version(),
+                "tails": tails,
             },
         )
 

@@ -11,12 +11,12 @@ from unicodedata import normalize
 from stator.connect import Place, connect, known_stores, locate
 from stator.errors import StatorError, StoreError
 from stator.model.ids import short
-from stator.model.query import Finding
+from stator.model.query import Finding, StoreInfo
 from stator.runtime.reading import SessionView
 from stator.runtime.sessions import Store
 from stator.surfaces.cli.commands.verify import plain
 from stator.surfaces.cli.exits import FINDING, OK, code_of
-from stator.surfaces.cli.gist import size
+from stator.surfaces.cli.gist import count, size
 from stator.surfaces.cli.paint import Line
 from stator.surfaces.cli.screen import Screen
 
@@ -70,6 +70,7 @@ def doctor(
             info = opened.info()
             about |= {"store_schema": info.schema, "sqlite": info.detail.get("sqlite", "")}
             about |= {"bytes": info.detail.get("bytes", 0), "id": info.id}
+            findings += _tails(info)
             findings += _sessions(opened)
             findings += _calls(opened)
             findings += _twins(opened)
@@ -194,6 +195,17 @@ def filesystem(path: str, mounts: str) -> str:
 
 
 # -- what was left behind -------------------------------------------------------------------------
+
+
+def _tails(info: StoreInfo) -> Iterator[Finding]:
+    tails = info.detail.get("tails", 0)
+    if tails:
+        yield _finding(
+            "note",
+            f"{count(tails, 'session')} with commits that the indexes do not hold yet",
+            "tails",
+            "they are read from the log; whoever drives next, or --rebuild, writes the indexes",
+        )
 
 
 def _sessions(store: Store) -> Iterator[Finding]:
