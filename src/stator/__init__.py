@@ -13,8 +13,7 @@ Everything here is loaded when it is first used; importing `stator` itself does 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # as type checkers know it, without the time that loading `typing` takes
 if TYPE_CHECKING:
     from stator import aio, errors
     from stator.connect import connect, open
@@ -72,7 +71,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """PEP 562: fetch a public name from its home on first use."""
     home = _HOMES.get(name)
     if home is None:

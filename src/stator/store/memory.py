@@ -29,7 +29,8 @@ from stator.errors import (
 )
 from stator.model import canon, chain
 from stator.model.commit import CONTENT, CONTINUED, Commit, Draft, Erase, Gone, Upsert, size_of
-from stator.model.delta import Delta, Drop, Put, Version, from_plain
+from stator.model.delta import Delta, Drop, Op, Put, Version, from_plain
+from stator.model.diff import versions_of
 from stator.model.fold import fold
 from stator.model.ids import check_id
 from stator.model.query import (
@@ -51,7 +52,7 @@ from stator.model.query import (
 from stator.model.redact import Redactor
 from stator.model.seal import Place, Salts, same_part, scrub, seal
 from stator.model.session import check_lease, check_transition
-from stator.model.state import COLLECTIONS, KEYLESS, Entry, ErasedRecord, SessionRecord, key_of
+from stator.model.state import COLLECTIONS, Entry, ErasedRecord, SessionRecord
 
 LOCATED_MAX = 10
 
@@ -474,6 +475,12 @@ class MemoryStore:
                 if version.seq > after and version.op.collection in (collections or COLLECTIONS)
             ]
 
+    def replaced(self, session: str, ops: Sequence[Op]) -> list[Version | None]:
+        with self._lock:
+            log = self._log(self._find(session))
+            last = {(v.op.collection, v.op.id, v.seq): v for v in _versions(log)}
+            return [last.get((op.collection, op.id, op.was)) for op in ops]
+
     def touches(
         self,
         collection: str,
@@ -597,16 +604,8 @@ class _View:
 
 
 def _versions(log: Iterable[Commit]) -> Iterator[Version]:
-    """Every op in log order; a dropped record has the key it had."""
-    keys: dict[tuple[str, str], str] = {}
-    for commit in log:
-        for n, op in enumerate(commit.delta):
-            if isinstance(op, Put):
-                spec = COLLECTIONS[op.collection]
-                erased = isinstance(op.record, ErasedRecord)
-                key = KEYLESS + op.id if erased else key_of(spec, op.record, op.id)
-                keys[op.collection, op.id] = key
-            yield Version(commit.seq, n, commit.turn, keys[op.collection, op.id], op)
+    """Every op of a log from its beginning, so that each drop has its put before it."""
+    return versions_of(log, {})
 
 
 def _turn_open(log: list[Commit]) -> bool:

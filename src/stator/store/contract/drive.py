@@ -73,6 +73,11 @@ def salts(seed: str = "") -> Callable[[int], bytes]:
     return draw
 
 
+def large_text() -> str:
+    """A text that no store keeps in a row: 150 KB that hardly compress."""
+    return "".join(chr(0x4E00 + n * 7919 % 20000) for n in range(50_000))
+
+
 def lineage(parent: SessionRecord, seq: int) -> list[Segment]:
     """The segments of a session that is forked from `parent` at a seq."""
     low = parent.lineage[-1].upto if parent.lineage else 0

@@ -31,7 +31,7 @@ from stator.errors import (
 )
 from stator.model import chain
 from stator.model.commit import CONTINUED, Commit, Draft, Upsert
-from stator.model.delta import Version
+from stator.model.delta import Op, Version
 from stator.model.ids import check_id, from_bytes, to_bytes
 from stator.model.query import (
     CallQuery,
@@ -129,6 +129,7 @@ class SqliteStore:
         with self._reading() as db:
             version = db.pragma("user_version")
             pages = db.pragma("page_count")
+            (tails,) = one(db, SQL["session_tails"])
         return StoreInfo(
             id=self._store_id,
             url=f"sqlite:///{self.path}",
@@ -140,6 +141,7 @@ class SqliteStore:
                 "path": self.path,
                 "bytes": int(pages) * 4096,
                 "sqlite": apsw.sqlite_lib_version(),
+                "tails": tails,
             },
         )
 
@@ -690,6 +692,11 @@ class SqliteStore:
                 db, place, after=after, upto=upto, collections=collections
             ),
         )
+
+    def replaced(self, session: str, ops: Sequence[Op]) -> list[Version | None]:
+        with self._reading() as db:
+            place = reader.load_place(db, session, with_tail=False)
+            return reader.read_replaced(db, place, ops)
 
     def touches(
         self,
