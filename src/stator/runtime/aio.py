@@ -115,6 +115,21 @@ class AsyncView:
         while (commit := await self._pool.run(next, commits, None)) is not None:
             yield commit
 
+    async def tail(
+        self,
+        after: int | None = None,
+        *,
+        follow: bool = True,
+        until: Callable[[], bool] | None = None,
+        load: bool = True,
+    ) -> AsyncIterator[Commit]:
+        tailing = self._sync._tailing(after, follow=follow, until=until, load=load)
+        while not tailing.ended:
+            for commit in await self._pool.run(tailing.look):
+                yield commit
+            if tailing.wait_s and not tailing.ended:
+                await asyncio.sleep(tailing.wait_s)
+
     async def commit(self, ref: str) -> Commit:
         return await self._pool.run(self._sync.commit, ref)
 

@@ -7,6 +7,7 @@ randomness or looks at the environment by itself.
 from __future__ import annotations
 
 import sys
+import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,6 +30,11 @@ class Context:
     project: str = ""
     root: str = ""
     """The folder file paths are relative to; empty where there is none."""
+
+
+def nap(seconds: float) -> None:
+    """Wait, unless something better is given: an interrupt ends it at once, as it ends a sleep."""
+    threading.Event().wait(seconds)
 
 
 def warn_on_loop() -> None:

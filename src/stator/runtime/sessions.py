@@ -7,7 +7,6 @@ from typing import Any, Generic, Literal, TypeVar
 
 from stator.errors import Busy, InvalidInput, StatorError, WrongState
 from stator.model.app import Upcast, schema_name
-from stator.model.check import encode_checked
 from stator.model.commit import Commit, Draft, Remove, Upsert
 from stator.model.ids import run_id
 from stator.model.query import (
@@ -31,15 +30,15 @@ from stator.runtime import forks, worktree
 from stator.runtime.arguments import cause, mapping, pairs, text
 from stator.runtime.context import Context, warn_on_loop
 from stator.runtime.marks import Marker
+from stator.runtime.opening import opening
 from stator.runtime.reading import DecisionLine, FileChange, Reason, SessionView, explain
 from stator.runtime.resolve import find_session
+from stator.runtime.runs import Runner
 from stator.runtime.turns import Turn
 from stator.store import port
 
 A = TypeVar("A")
 BusyMode = Literal["fail", "fork", "take"]
-KEY_BYTES = 16
-"""Of a session's redaction key."""
 
 
 class Session(SessionView, Marker, Generic[A]):
@@ -179,7 +178,7 @@ class Session(SessionView, Marker, Generic[A]):
         self._leave("pause", "user" if error is None else f"error: {type(error).__name__}")
 
 
-class Store:
+class Store(Runner):
     """A store of sessions, as `stator.connect` gives it."""
 
     def __init__(self, store: port.Store, context: Context) -> None:
@@ -241,17 +240,7 @@ class Store:
             app_version=app_version if app is not None else 0,
             created=self.context.clock(),
         )
-        encode_checked("session", record)
-        opening = Draft(
-            id=self.context.mint("commit"),
-            session=record.id,
-            kind="open",
-            key=self.context.secret(KEY_BYTES).hex(),
-            actor="system",
-            principal=self.context.principal,
-            changes=(Upsert("session", record),),
-        )
-        row, _ = self.port.create([opening])
+        row, _ = self.port.create([opening(self.context, record)])
         lease = self._acquire(row, busy)
         if lease is None:
             row = forks.fork(self.port, self.context, forks.head_of(self.port, row), kind="fork")
