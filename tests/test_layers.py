@@ -51,6 +51,10 @@ INJECTED = frozenset("os random secrets socket subprocess sys time uuid uuid_uti
 RUNTIME_EXCEPTIONS = {
     # asks git about the folder an agent works in; git is another program
     "stator.runtime.worktree": {"os", "subprocess"},
+    # executes the supervisor of a run and ends what a dead one left: other programs, as git is
+    "stator.runtime.processes": {"os", "subprocess", "sys"},
+    # a run's folder is not the store's: it is this machine's, and so is the lock that says it lives
+    "stator.runtime.runfiles": {"os"},
     # looks whether asyncio is loaded at all, so as not to load it
     "stator.runtime.context": {"sys"},
 }

@@ -65,6 +65,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     boot: str = ""
     """Which start of the machine this was; another one means that nothing of it is left."""
     started: int = 0
+    head: int = 0
+    """The session's last seq before the run: what it did comes after."""
     supervisor: int = 0
     """Pid, to be shown. Whether it lives is a lock's to say."""
     child: int = 0
@@ -142,6 +144,31 @@ def ended(info: RunInfo, code: int, *, at: int, stop: Stop | None = None, told: 
         why = f"killed by {signal_name(-code)}"
         fate = {"status": "failed", "reason": "process died", "cause": why}
     return msgspec.structs.replace(info, **known, **fate)
+
+
+def unstarted(info: RunInfo, why: str, *, at: int) -> RunInfo:
+    """The end of a run that could not be started."""
+    return msgspec.structs.replace(info, status="failed", reason="error", cause=why, ended=at)
+
+
+def anew(info: RunInfo, *, by: str, host: str, boot: str, at: int) -> RunInfo:
+    """The run as it begins again: what it is stays, how it went is the last time's."""
+    return RunInfo(
+        id=info.id,
+        session=info.session,
+        name=info.name,
+        command=info.command,
+        cwd=info.cwd,
+        store=info.store,
+        title=info.title,
+        restart=info.restart,
+        restarts=info.restarts + 1,
+        head=info.head,
+        by=by,
+        host=host,
+        boot=boot,
+        started=at,
+    )
 
 
 def signal_name(number: int) -> str:

@@ -23,6 +23,7 @@ from stator.model.diff import Diff
 from stator.model.query import CallRow, Counts, Head, Page, SessionRow, StoreInfo, TurnRow
 from stator.model.session import ParentKind
 from stator.model.state import Entry, FileOp, Knowledge, SessionRecord, State, StepStatus, UseKind
+from stator.runtime.aio_runs import AsyncRunner
 from stator.runtime.calls import Calling, Tool
 from stator.runtime.drive import adrive
 from stator.runtime.reading import DecisionLine, FileChange, Reason, SessionView
@@ -425,8 +426,10 @@ class AsyncContributor(AsyncMarker):
         self._pool = pool
 
 
-class AsyncStore:
+class AsyncStore(AsyncRunner):
     """`Store`, awaited."""
+
+    _sync: Store
 
     def __init__(self, store: Store, pool: Pool | None = None) -> None:
         self._sync = store

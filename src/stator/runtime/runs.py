@@ -15,11 +15,12 @@ import msgspec
 
 from stator.errors import Ambiguous, BadType, Busy, InvalidInput, NotFound, StatorError
 from stator.model import run as decide
+from stator.model.commit import Commit
 from stator.model.ids import is_id, short, suffix_of
 from stator.model.query import SessionRow
 from stator.model.run import GRACE_S, RunInfo, Status, Stop, restarts_allowed, session_name
 from stator.model.session import check_name
-from stator.model.state import SessionRecord
+from stator.model.state import CallRecord, SessionRecord
 from stator.runtime import processes
 from stator.runtime.context import Context, nap
 from stator.runtime.opening import opening
@@ -32,6 +33,21 @@ LOOK_S = 0.05
 COMMAND_MAX = 1000
 """Words of a command."""
 TITLE_MAX = 200
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run stands, and what its session's log says of it."""
+
+    info: RunInfo
+    status: Status
+    cause: str
+    """Why it ended, or why it is lost."""
+    orphaned: bool
+    """It is lost, and its program runs on."""
+    last: Commit | None
+    """The session's last commit."""
+    unfinished: list[CallRecord]
+    """Calls without an outcome."""
 
 
 class Run:
@@ -58,30 +74,42 @@ class Run:
     @property
     def status(self) -> Status:
         """running, done, failed, stopped; or lost: nobody watches over it, and it has no end on record."""
-        return self.standing()[1]
+        return self._now()[1]
 
-    def standing(self) -> tuple[RunInfo, Status]:
-        """Record and status, of one moment: a run that ends in between is not taken for lost."""
+    def _now(self) -> tuple[RunInfo, Status]:
+        """The lock is looked at first, so that a run which ends in between is not taken for lost."""
         live = self.files.is_live()
         info = self.files.read()
         return info, decide.shown(info, live=live)
+
+    def standing(self) -> Standing:
+        """Everything there is to know of it, in one look: also its last commit and what it left unfinished."""
+        info, status = self._now()
+        lost = status == "lost"
+        boot = boot_id()
+        view = self.view
+        try:
+            last = next(view.log(newest_first=True, limit=1, load=False), None)
+            calls = [entry.record for entry in view.entries("calls")]
+        except NotFound:  # its session is gone; the run is still something to know of
+            last, calls = None, []
+        return Standing(
+            info=info,
+            status=status,
+            cause=decide.lost_cause(info, boot) if lost else info.cause,
+            orphaned=lost and processes.is_child(info, boot),
+            last=last,
+            unfinished=[
+                record
+                for record in calls
+                if isinstance(record, CallRecord) and record.status == "started"
+            ],
+        )
 
     @property
     def view(self) -> SessionView:
         """Its session."""
         return SessionView(self._store, self.info.session, sleep=self._sleep)
-
-    @property
-    def cause(self) -> str:
-        """Why it ended, or why it is lost."""
-        info, status = self.standing()
-        return decide.lost_cause(info, boot_id()) if status == "lost" else info.cause
-
-    @property
-    def orphaned(self) -> bool:
-        """Whether it is lost and its program runs on."""
-        info, status = self.standing()
-        return status == "lost" and processes.is_child(info, boot_id())
 
     def output(self, cursor: int = 0) -> Output:
         """What it printed from a cursor on: bytes, the next cursor, and how much before it is gone."""
@@ -99,7 +127,7 @@ class Run:
         """End it: SIGTERM to its process group, SIGKILL after the grace. One that has ended stays as it is."""
         if not 0 <= grace_s <= 86_400:
             raise InvalidInput(f"a grace is 0 to 86,400 seconds, got {grace_s!r:.40}")
-        info, status = self.standing()
+        info, status = self._now()
         asked = Stop(by=self._context.principal, grace_s=grace_s)
         if status == "running" and self.files.ask(asked):
             return self.wait(grace_s + 30)
@@ -117,41 +145,8 @@ class Run:
 
     def again(self) -> None:
         """Start it again under the same id, session and command; the output goes on where it was."""
-        with self.files.hold(self._sleep) as lock:
-            info = self.renew()
-            try:
-                processes.start(self.files.folder, lock)
-            except StatorError as error:
-                self.files.write(unstarted(info, error, self._context.clock()))
-                raise
-
-    def renew(self) -> RunInfo:
-        """Put on record that it begins anew, for whoever holds its lock; `Busy` while its session is driven."""
-        info = self.files.read()
-        if processes.is_child(info, boot_id()):
-            raise Busy(
-                f"the program of run {short(self.id)} runs on, as process {info.child}",
-                hint=f"stator stop {short(self.id)}",
-                run=self.id,
-            )
-        check_free(self._store, info.session, but=self.id)
-        ready = RunInfo(
-            id=info.id,
-            session=info.session,
-            name=info.name,
-            command=info.command,
-            cwd=info.cwd,
-            store=info.store,
-            title=info.title,
-            restart=info.restart,
-            restarts=info.restarts + 1,
-            by=self._context.principal,
-            host=self._context.host,
-            boot=boot_id(),
-            started=self._context.clock(),
-        )
-        self.files.write(ready)
-        return ready
+        with renewed(self) as lock:
+            processes.start(self.files.folder, lock)
 
 
 class Runner:
@@ -275,6 +270,7 @@ def prepared(
         host=context.host,
         boot=boot_id(),
         started=context.clock(),
+        head=store.head(row.id).seq,
     )
     try:
         with files.hold(nap) as lock:
@@ -283,6 +279,30 @@ def prepared(
     except StatorError:
         files.discard()
         raise
+
+
+@contextmanager
+def renewed(run: Run) -> Iterator[int]:
+    """A run that begins anew, with its lock held, for whoever starts it; `Busy` while its session is driven."""
+    store, context, files = run._store, run._context, run.files
+    with files.hold(run._sleep) as lock:
+        info = files.read()
+        if processes.is_child(info, boot_id()):
+            raise Busy(
+                f"the program of run {short(run.id)} runs on, as process {info.child}",
+                hint=f"stator stop {short(run.id)}",
+                run=run.id,
+            )
+        check_free(store, info.session, but=run.id)
+        ready = decide.anew(
+            info, by=context.principal, host=context.host, boot=boot_id(), at=context.clock()
+        )
+        files.write(ready)
+        try:
+            yield lock
+        except StatorError as error:
+            files.write(decide.unstarted(ready, error.what, at=context.clock()))
+            raise
 
 
 def _checked(command: Sequence[str]) -> list[str]:
@@ -328,13 +348,6 @@ def check_free(store: port.Store, session: str, *, but: str = "") -> None:
                 session=session,
                 run=files.id,
             )
-
-
-def unstarted(info: RunInfo, error: StatorError, at: int) -> RunInfo:
-    """The end of a run that could not be started."""
-    return msgspec.structs.replace(
-        info, status="failed", reason="error", cause=error.what, ended=at
-    )
 
 
 # -- functions ------------------------------------------------------------------------------------

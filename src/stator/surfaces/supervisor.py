@@ -4,8 +4,9 @@ Run as `python -m stator.surfaces.supervisor FOLDER LOCK READY`, where LOCK is a
 that holds the run's lock and READY a pipe for one JSON value: null when the program has started, else
 why it could not. `stator run` without `--detach` is the same in its own process.
 
-It knows nothing of the session: it neither opens the store nor holds a lease, and the program goes on
-if the supervisor is killed. Whatever happens to it short of that, it writes down how the run ended.
+It knows nothing of the session: it neither opens the store nor holds a lease. Whatever happens to it
+short of being killed, it writes down how the run ended. If it is killed, the program is left alone; one
+that prints then gets a broken pipe, as when a terminal is closed.
 """
 
 from __future__ import annotations

@@ -40,6 +40,9 @@ STATUS_STYLES = {
     "in doubt": "doubt",
     "started": "changed",
     "active": "ok",
+    "running": "ok",
+    "failed": "bad",
+    "lost": "doubt",
     "closed": "dim",
     "archived": "dim",
 }

@@ -40,13 +40,18 @@ def day(moment: int) -> str:
 
 def ago(moment: int, now: int) -> str:
     """How long ago, in one unit; a date when it is more than a month, or not in the past."""
-    seconds = (now - moment) // _SECOND
-    if not 0 <= seconds < 31 * 86_400:
+    if not 0 <= (now - moment) // _SECOND < 31 * 86_400:
         return day(moment)
+    return f"{span(now - moment)} ago"
+
+
+def span(micros: int) -> str:
+    """How long, in one unit; nothing is shorter than none."""
+    seconds = max(0, micros) // _SECOND
     for limit, size, unit in ((90, 1, "s"), (5400, 60, "min"), (129_600, 3600, "h")):
         if seconds < limit:
-            return f"{seconds // size} {unit} ago"
-    return f"{seconds // 86_400} days ago"
+            return f"{seconds // size} {unit}"
+    return f"{seconds // 86_400} days"
 
 
 def parse_since(text: str, now: int) -> int:
