@@ -341,7 +341,9 @@ def check_free(store: port.Store, session: str, *, but: str = "") -> None:
         )
     for files in RunFiles.all(folder_of(store)[1]):
         info = _known(files)
-        if info is not None and info.session == session and files.id != but and files.is_live():
+        if info is None or info.session != session or files.id == but:
+            continue
+        if decide.shown(info, live=files.is_live()) == "running":
             raise Busy(
                 f"session {row.record.name!r:.80} is driven by run {short(files.id)}",
                 hint=f"stator attach {short(files.id)}, or stator stop {short(files.id)}",
