@@ -75,9 +75,10 @@ def _live(screen: Screen, ask: Asking, every: float, *, everything: bool) -> int
             waiting = sum(bool(one.waiting) for one in found)
             head = Line(clock(now), "dim").add(f" {count(len(found), 'session')}", "bold")
             screen.line(head.add(f" · {waiting} waiting for you", "doubt" if waiting else "dim"))
-            screen.lines(list(_lines(found, now))[:room])
-            if len(found) > room:
-                screen.line(Line(f"… and {len(found) - room} more", "dim"))
+            lines = list(_lines(found, now))
+            screen.lines(lines[:room])
+            if len(lines) > room:
+                screen.line(Line(f"… and {count(len(lines) - room, 'line')} more", "dim"))
             screen.flush()
             nap(every)
     except KeyboardInterrupt:  # how one leaves
@@ -96,8 +97,9 @@ def _lines(found: list[Overview], now: int) -> Iterator[Line]:
         line.add(f"t{one.turn}" if one.turn else "-", "" if one.turn_open else "dim", width=5)
         line.add(_call(one, now), "changed" if one.call else "dim", width=calls).add("  ")
         line.add(_plan(one), "dim", width=plans).add("  ")
-        line.add(_spend(one.spend), "dim", width=costs).add("  ")
-        yield line.add(", ".join(_asks(one.waiting)), "doubt")
+        yield line.add(_spend(one.spend), "dim", width=costs)
+        for asked in _asks(one.waiting):
+            yield Line(f"{'':11}→ ", "dim").add(asked, "doubt")
 
 
 def _call(one: Overview, now: int) -> str:
