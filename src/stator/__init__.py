@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from stator.model.call import Outcome
     from stator.runtime.calls import tool
     from stator.runtime.reading import SessionView
+    from stator.runtime.runs import Run
     from stator.runtime.sessions import Session, Store
     from stator.runtime.turns import Turn
 
@@ -31,6 +32,7 @@ __all__ = [
     "InDoubt",
     "NotDone",
     "Outcome",
+    "Run",
     "Session",
     "SessionView",
     "StatorError",
@@ -47,6 +49,7 @@ _HOMES = {
     "InDoubt": "stator.errors",
     "NotDone": "stator.errors",
     "Outcome": "stator.model.call",
+    "Run": "stator.runtime.runs",
     "Session": "stator.runtime.sessions",
     "SessionView": "stator.runtime.reading",
     "StatorError": "stator.errors",
