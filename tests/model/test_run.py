@@ -44,7 +44,7 @@ def test_a_run_with_an_end_is_never_lost():
 
 
 def test_a_restart_of_the_machine_is_told_from_a_killed_supervisor():
-    info = anew(INFO, by="", host="", boot="one", at=1)
+    info = anew(INFO, store="/s.db", by="", host="", boot="one", at=1)
     assert lost_cause(info, "two") == "the machine was restarted"
     assert lost_cause(info, "one") == "its supervisor was killed"
 

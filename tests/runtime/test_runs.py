@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 import stator
-from stator.errors import Ambiguous, BadType, Busy, InvalidInput, NotFound
+from stator.errors import Ambiguous, BadType, Busy, InvalidInput, NotFound, StoreFailed
 from stator.model.run import SEGMENT, SEGMENTS
 from stator.runtime import runs
 from stator.runtime.processes import is_child, start_ticks
@@ -218,10 +218,21 @@ def test_a_program_the_system_cannot_run_is_said_at_once_and_leaves_no_run(store
     assert store.runs() == []
 
 
-@pytest.mark.parametrize("command", [[], [""], ["x\0y"], ["x"] * 2000])
+@pytest.mark.parametrize("command", [[], [""], ["x\0y"], ["x"] * 2000, ["x", "\udcff"]])
 def test_what_is_no_command_is_refused(store, command):
     with pytest.raises(InvalidInput):
         runs.start(store.port, store.context, command)
+
+
+def test_a_supervisor_that_cannot_start_says_why(store):
+    run = script(store, "pass")
+    run.wait()
+    os.unlink(run.files.path("control"))
+    os.mkdir(run.files.path("control"))
+    with pytest.raises(StoreFailed, match="the supervisor did not start: "):
+        run.again()
+    assert run.status == "failed"
+    os.rmdir(run.files.path("control"))
 
 
 def test_the_folder_is_its_owners_alone(store):

@@ -95,6 +95,15 @@ def test_a_writer_that_comes_back_as_another_process_is_one_log(tmp_path):
         assert seqs(view.tail(0, until=lambda: nap.over)) == seqs(view.log())
 
 
+def test_the_tail_of_a_fork_goes_through_its_parents_log(store):
+    with store.open("a") as s:
+        turn(s)
+    fork = store.fork("a", "t1", as_name="b")
+    with store.open("b") as b:
+        turn(b, 1)
+    assert seqs(fork.tail(2, follow=False)) == list(range(3, fork.head.seq + 1))
+
+
 def test_a_closed_session_does_not_end_a_tail_unless_asked(store):
     with store.open("a") as s:
         turn(s)

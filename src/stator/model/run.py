@@ -151,7 +151,7 @@ def unstarted(info: RunInfo, why: str, *, at: int) -> RunInfo:
     return msgspec.structs.replace(info, status="failed", reason="error", cause=why, ended=at)
 
 
-def anew(info: RunInfo, *, by: str, host: str, boot: str, at: int) -> RunInfo:
+def anew(info: RunInfo, *, store: str, by: str, host: str, boot: str, at: int) -> RunInfo:
     """The run as it begins again: what it is stays, how it went is the last time's."""
     return RunInfo(
         id=info.id,
@@ -159,7 +159,7 @@ def anew(info: RunInfo, *, by: str, host: str, boot: str, at: int) -> RunInfo:
         name=info.name,
         command=info.command,
         cwd=info.cwd,
-        store=info.store,
+        store=store,
         title=info.title,
         restart=info.restart,
         restarts=info.restarts + 1,

@@ -37,7 +37,7 @@ def start(folder: str, lock: int) -> None:
             words,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stderr=theirs,  # until it is ready, so that it can say why it never was
             start_new_session=True,
             pass_fds=(lock, theirs),
         )
@@ -46,9 +46,11 @@ def start(folder: str, lock: int) -> None:
     with os.fdopen(ours, "rb") as answer:
         said = answer.read()
     first.wait()  # it has left a supervisor that is nobody's child
-    if not said:
-        raise StoreFailed("the supervisor died before it could start anything", hint="try again")
-    problem = msgspec.json.decode(said)
+    try:
+        problem = msgspec.json.decode(said, type=str | None)
+    except msgspec.DecodeError:
+        last = said.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        raise StoreFailed(f"the supervisor did not start: {last or 'it died'}") from None
     if problem:
         raise InvalidInput(f"cannot run it: {problem}")
 

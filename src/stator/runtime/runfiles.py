@@ -167,6 +167,8 @@ class RunFiles:
 
     def listen(self) -> tuple[int, int]:
         """The supervisor's end of `control`, and a writing end that keeps it from ever being at its end."""
+        with contextlib.suppress(FileExistsError):  # a folder that was copied has lost it
+            os.mkfifo(self.path("control"), 0o600)
         reading = os.open(self.path("control"), os.O_RDONLY | os.O_NONBLOCK)
         return reading, os.open(self.path("control"), os.O_WRONLY | os.O_NONBLOCK)
 

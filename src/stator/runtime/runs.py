@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from stator.errors import Ambiguous, BadType, Busy, InvalidInput, NotFound, StatorError
+from stator.errors import Ambiguous, BadText, BadType, Busy, InvalidInput, NotFound, StatorError
 from stator.model import run as decide
 from stator.model.commit import Commit
 from stator.model.ids import is_id, short, suffix_of
@@ -295,7 +295,12 @@ def renewed(run: Run) -> Iterator[int]:
             )
         check_free(store, info.session, but=run.id)
         ready = decide.anew(
-            info, by=context.principal, host=context.host, boot=boot_id(), at=context.clock()
+            info,
+            store=folder_of(store)[0],
+            by=context.principal,
+            host=context.host,
+            boot=boot_id(),
+            at=context.clock(),
         )
         files.write(ready)
         try:
@@ -311,6 +316,10 @@ def _checked(command: Sequence[str]) -> list[str]:
         raise InvalidInput("there is no command to run", hint="stator run -- python agent.py")
     if len(words) > COMMAND_MAX or any("\0" in word for word in words):
         raise InvalidInput(f"a command has at most {COMMAND_MAX} words, and no NUL in any")
+    try:
+        "".join([*words, here()]).encode()
+    except UnicodeEncodeError:
+        raise BadText("the command or the folder is not text in UTF-8") from None
     return words
 
 

@@ -271,6 +271,7 @@ def main() -> None:
         with contextlib.suppress(OSError):
             os.write(ready, msgspec.json.encode(problem))
         os.close(ready)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the other end of what was our stderr
 
     Supervisor(RunFiles(folder)).run(answer)
 

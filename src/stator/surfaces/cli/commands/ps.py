@@ -44,8 +44,8 @@ def ps(
         Also runs that are done, failed or were stopped.
     """
     with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        found = [run.standing() for run in ask.store.runs()]
-        shown = [one for one in found if all or one.status in ORDER]
+        found = ask.store.runs()
+        shown = [run.standing() for run in found if all or run.status in ORDER]
         shown.sort(key=lambda one: ORDER.get(one.status, 2))
         if json:
             for one in shown:

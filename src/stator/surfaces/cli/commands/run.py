@@ -14,7 +14,7 @@ from stator.runtime.runs import Run
 from stator.runtime.sessions import Store
 from stator.surfaces.cli.commands.ps import plain
 from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.screen import Screen
+from stator.surfaces.cli.screen import Screen, note
 from stator.surfaces.supervisor import Supervisor
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def run(
             if command or session is not None or restart is not None:
                 raise BadQuery("a run that is started again has its command, session and policy")
             found = opened.attach(again)
+            note(f"again: {decide.title(found.info)}")
             info = _again(found, detach=detach, json=json)
         else:
             found, info = _new(
