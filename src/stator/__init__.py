@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from stator.model.approval import Rule
     from stator.model.call import Outcome, Result
     from stator.runtime.reading import SessionView
+    from stator.runtime.runs import Run
     from stator.runtime.sessions import Session
     from stator.runtime.stores import Store
     from stator.runtime.tools import tool
@@ -37,6 +38,7 @@ __all__ = [
     "Paused",
     "Result",
     "Rule",
+    "Run",
     "Session",
     "SessionView",
     "StatorError",
@@ -58,6 +60,7 @@ _HOMES = {
     "Paused": "stator.errors",
     "Result": "stator.model.call",
     "Rule": "stator.model.approval",
+    "Run": "stator.runtime.runs",
     "Session": "stator.runtime.sessions",
     "SessionView": "stator.runtime.reading",
     "StatorError": "stator.errors",

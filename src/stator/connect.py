@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import Any
 
 from stator.errors import InvalidInput, NotAStore
-from stator.model.ids import PREFIXES, Kind
+from stator.model.ids import PREFIXES, Kind, is_id
 from stator.runtime.context import Context
 from stator.runtime.sessions import Session
 from stator.runtime.stores import Store
@@ -72,9 +72,25 @@ def connect(
     return Store(store, context(project=project))
 
 
-def open(name: str, *, store: str | os.PathLike[str] | None = None, **options: Any) -> Session[Any]:
-    """`connect().open(name)`: create or resume a session in the default store, and drive it."""
-    return connect(store).open(name, **options)
+def open(
+    name: str | None = None, *, store: str | os.PathLike[str] | None = None, **options: Any
+) -> Session[Any]:
+    """`connect().open(name)`: create or resume a session in the default store, and drive it.
+
+    Without a name it is the one `$STATOR_SESSION` says, as in a program that `stator run` started. An
+    id means the session that has it, wherever the program stands.
+    """
+    wanted = os.environ.get("STATOR_SESSION", "") if name is None else name
+    if name is None and not wanted:
+        raise InvalidInput(
+            "a session needs a name", hint="give one, or set STATOR_SESSION", path="$.name"
+        )
+    opened = connect(store)
+    if is_id(str(wanted), "session"):
+        record = opened.port.session(wanted).record
+        wanted = record.name
+        options = {"project": record.project, "tenant": record.tenant, **options}
+    return opened.open(wanted, **options)
 
 
 def _open(

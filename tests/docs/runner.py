@@ -146,15 +146,21 @@ class Page:
 
     @contextlib.contextmanager
     def _inside(self) -> Iterator[None]:
-        """The page's own folder, home and arguments, for code that runs in this process."""
-        kept, here, argv = dict(os.environ), Path.cwd(), sys.argv
+        """The page's own folder, home, modules and arguments, for code that runs in this process."""
+        kept, here, argv, path = dict(os.environ), Path.cwd(), sys.argv, list(sys.path)
+        modules = set(sys.modules)
         os.environ.clear()
         os.environ.update(self.env)
         os.chdir(self.work)
         sys.argv = ["agent.py"]
+        sys.path.insert(0, str(self.work))
         try:
             yield
         finally:
+            sys.path[:] = path
+            for name in set(sys.modules) - modules:
+                if str(self.work) in str(getattr(sys.modules[name], "__file__", "")):
+                    del sys.modules[name]
             os.chdir(here)
             os.environ.clear()
             os.environ.update(kept)

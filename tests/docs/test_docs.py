@@ -129,7 +129,7 @@ def test_every_field_of_a_commit_is_documented(field):
 
 PUBLIC = [
     pytest.param(kind, name, id=f"{kind.__name__}.{name}")
-    for kind in (stator.Store, stator.Session, stator.SessionView, stator.Turn)
+    for kind in (stator.Store, stator.Session, stator.SessionView, stator.Turn, stator.Run)
     for name in dir(kind)
     if not name.startswith("_")
 ]

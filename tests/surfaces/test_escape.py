@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import pytest
 
 import stator
 from runtime.waiting import ask_for
+from stator.runtime import runs
 from stator.surfaces.cli.escape import bounded, lines, visible
 from stator.surfaces.cli.table import COMMANDS
 from surfaces.recorded import program
@@ -102,6 +104,9 @@ def hostile(tmp_path_factory):
         s.tag("bad" + HOSTILE["right to left"])
         s.score(everything, 0.5, comment=everything, on=everything)
         s.flag(everything, why=everything, on=everything)
+    with stator.connect(str(path)) as store:
+        command = ["printf", "%s\n", everything]
+        runs.start(store.port, store.context, command, session=s.id).wait()
     return path
 
 
@@ -129,6 +134,11 @@ RUNS = {
     "tag": ["tag", "x" + HOSTILE["window title"]],
     "verify": ["verify"],
     "doctor": ["doctor"],
+    "top": ["top", "--all"],
+    "run": ["run", "--detach", "--again", "{run}"],
+    "stop": ["stop", "{run}"],
+    "ps": ["ps", "--all"],
+    "attach": ["attach", "{run}"],
     "init": ["init", "{tmp}/a" + HOSTILE["window title"].replace("/", "")],
 }
 
@@ -144,8 +154,10 @@ def test_no_command_lets_hostile_content_through(
 ):
     monkeypatch.setenv("STATOR_STORE", str(hostile))
     monkeypatch.setenv("STATOR_SESSION", MAIN)
-    words = [word.replace("{tmp}", str(tmp_path)) for word in RUNS[command]]
+    (run,) = os.listdir(f"{hostile}-runs")
+    words = [word.format(tmp=tmp_path, run=run) if "{" in word else word for word in RUNS[command]]
     answer = ask(*words, *extra)
+    ask("stop", run)
     assert answer.code in (0, 1, 2), answer.err
     assert not DANGEROUS.search(answer.out)
     assert not DANGEROUS.search(answer.err)

@@ -39,6 +39,7 @@ from stator.model.query import CallRow, Counts, Head, Page, SessionRow, StoreInf
 from stator.model.reply import Dialect
 from stator.model.session import ParentKind
 from stator.model.state import Entry, FileOp, Knowledge, SessionRecord, State, StepStatus, UseKind
+from stator.runtime.aio_runs import AsyncRunner
 from stator.runtime.approvals import Grant
 from stator.runtime.calls import Calling, found
 from stator.runtime.context import warn_on_loop
@@ -148,6 +149,21 @@ class AsyncView:
         commits = self._sync.log(span, newest_first=newest_first, limit=limit, load=load)
         while (commit := await self._pool.run(next, commits, None)) is not None:
             yield commit
+
+    async def tail(
+        self,
+        after: int | None = None,
+        *,
+        follow: bool = True,
+        until: Callable[[], bool] | None = None,
+        load: bool = True,
+    ) -> AsyncIterator[Commit]:
+        tailing = self._sync._tailing(after, follow=follow, until=until, load=load)
+        while not tailing.ended:
+            for commit in await self._pool.run(tailing.look):
+                yield commit
+            if tailing.wait_s and not tailing.ended:
+                await asyncio.sleep(tailing.wait_s)
 
     async def commit(self, ref: str) -> Commit:
         return await self._pool.run(self._sync.commit, ref)
@@ -720,8 +736,10 @@ class AsyncContributor(AsyncMarker):
         return await self._pool.run(self._contributor.budget, *amounts)
 
 
-class AsyncStore:
+class AsyncStore(AsyncRunner):
     """`Store`, awaited."""
+
+    _sync: Store
 
     def __init__(self, store: Store, pool: Pool | None = None) -> None:
         self._sync = store

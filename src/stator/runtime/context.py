@@ -7,6 +7,7 @@ randomness or looks at the environment by itself.
 from __future__ import annotations
 
 import sys
+import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,6 +38,11 @@ class Context:
     """The folder file paths are relative to; empty where there is none."""
     policy: Callable[[], str] = str
     """The text of the project's policy file, looked at when it is needed; nothing where there is none."""
+
+
+def nap(seconds: float) -> None:
+    """Wait, unless something better is given: an interrupt ends it at once, as it ends a sleep."""
+    threading.Event().wait(seconds)
 
 
 def warn_on_loop() -> None:

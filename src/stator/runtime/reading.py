@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -28,8 +28,10 @@ from stator.model.state import (
     State,
     file_key,
 )
+from stator.runtime.context import nap
 from stator.runtime.resolve import Point, find_session, resolve
 from stator.runtime.resolve import span as turn_span
+from stator.runtime.tail import Tailing, tail
 from stator.store.port import Store
 
 PAGE = 1000
@@ -89,12 +91,14 @@ class SessionView:
         app_type: Any = None,
         app_version: int = 1,
         upcasts: Mapping[int, app.Upcast] | None = None,
+        sleep: Callable[[float], None] = nap,
     ) -> None:
         self._store = store
         self._id = session
         self._app_type = app_type
         self._app_version = app_version
         self._upcasts = upcasts or {}
+        self._sleep = sleep
 
     @property
     def id(self) -> str:
@@ -164,6 +168,25 @@ class SessionView:
             return 0, None
         first, last = self._ends(parse_range(span))
         return first.seq, last.seq
+
+    def tail(
+        self,
+        after: int | None = None,
+        *,
+        follow: bool = True,
+        until: Callable[[], bool] | None = None,
+        load: bool = True,
+    ) -> Iterator[Commit]:
+        """Every commit after a cursor, in order, exactly once, as it comes; without one, from now on.
+
+        The cursor is the seq of the last commit you have seen, 0 for none. It does not end by
+        itself, not when the session is closed either: leave the loop, or say `until` when.
+        """
+        tailing = self._tailing(after, follow=follow, until=until, load=load)
+        return tail(tailing, self._sleep)
+
+    def _tailing(self, after: int | None, **options: Any) -> Tailing:
+        return Tailing(self._store, self._id, after, **options)
 
     def commit(self, ref: str) -> Commit:
         """The commit at a position."""

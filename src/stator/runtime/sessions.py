@@ -27,7 +27,6 @@ from stator.errors import (
 )
 from stator.model import replay
 from stator.model.call import Asked, Granted, Note, Raised, Refused, Returned, Stop, life
-from stator.model.check import encode_checked
 from stator.model.commit import CONTINUED, Commit, Draft, Provenance, Remove, Upsert
 from stator.model.ids import retype, run_id
 from stator.model.query import Lease, SessionRow
@@ -42,6 +41,7 @@ from stator.runtime.calls import FROM_TOOL, Calling
 from stator.runtime.context import Context, warn_on_loop
 from stator.runtime.loop import Dispatch, DoubtMode, Effects, by_name, offered, unwrapped
 from stator.runtime.marks import Marker
+from stator.runtime.opening import opening
 from stator.runtime.reading import SessionView
 from stator.runtime.recovery import Past, Recovery
 from stator.runtime.settling import OpenDoubt
@@ -61,8 +61,6 @@ PARALLEL_MAX = 32
 PAGE = 1000
 ENDED = {"pause": "paused", "close": "closed"}
 HeldMode = Literal["fail", "wait", "fork", "take"]
-KEY_BYTES = 16
-"""Of a session's redaction key."""
 POLL_S = 0.25
 """How often a session that somebody else drives is asked for again."""
 
@@ -496,17 +494,7 @@ def drive(
     **app: Any,
 ) -> Session[Any]:
     """Create a session or take it up again, under the lease."""
-    encode_checked("session", record)
-    opening = Draft(
-        id=context.mint("commit"),
-        session=record.id,
-        kind="open",
-        key=context.secret(KEY_BYTES).hex(),
-        actor="system",
-        principal=context.principal,
-        changes=(Upsert("session", record),),
-    )
-    row, _ = store.create([opening])
+    row, _ = store.create([opening(context, record)])
     lease = _acquire(store, context, row, busy)
     if lease is None:
         row = forks.fork(store, context, forks.head_of(store, row), kind="fork")

@@ -16,6 +16,7 @@ from stator.runtime.arguments import mapping, pairs
 from stator.runtime.context import Context, warn_on_loop
 from stator.runtime.reading import DecisionLine, FileChange, Reason, SessionView, explain
 from stator.runtime.resolve import find_session
+from stator.runtime.runs import Runner
 from stator.store import port
 
 if TYPE_CHECKING:  # what driving needs is loaded when somebody drives
@@ -29,7 +30,7 @@ if TYPE_CHECKING:  # what driving needs is loaded when somebody drives
 BUSY = ("fail", "wait", "read", "fork", "take")
 
 
-class Store:
+class Store(Runner):
     """A store of sessions, as `stator.connect` gives it."""
 
     def __init__(self, store: port.Store, context: Context) -> None:

@@ -43,6 +43,9 @@ STATUS_STYLES = {
     "revoked": "dim",
     "started": "changed",
     "active": "ok",
+    "running": "ok",
+    "failed": "bad",
+    "lost": "doubt",
     "closed": "dim",
     "archived": "dim",
 }

@@ -18,6 +18,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "calls": "Show tool calls and how they ended.",
         "why": "Show what lies behind a file: edits, decisions, calls, words.",
         "du": "Show what takes the space in the store.",
+        "top": "Show every session at work or waiting for you, live.",
         "sql": "Ask in SQL, read-only, over documented views.",
     },
     "Steer": {
@@ -29,6 +30,10 @@ GROUPS: dict[str, dict[str, str]] = {
         "deny": "Refuse a waiting call.",
         "budget": "Show what a session may spend and has spent, or change it.",
         "tag": "Name a position, to come back to it.",
+        "run": "Run a program with a session of its own, here or detached.",
+        "ps": "List runs and how they stand, the lost ones first.",
+        "attach": "Follow a run or a session: commits and output, as they come.",
+        "stop": "End a run, and record that it was asked for.",
     },
     "Recover": {
         "settle": "Say what became of a call in doubt.",

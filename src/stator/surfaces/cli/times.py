@@ -40,7 +40,7 @@ def day(moment: int) -> str:
 
 def ago(moment: int, now: int) -> str:
     """How long ago, in one unit; a date when it is more than a month, or not in the past."""
-    if not 0 <= now - moment < 31 * 86_400 * _SECOND:
+    if not 0 <= (now - moment) // _SECOND < 31 * 86_400:
         return day(moment)
     return f"{span(now - moment)} ago"
 
