@@ -294,10 +294,3 @@ def test_an_unknown_scope_is_refused(paid):
     store, _, call = paid
     with pytest.raises(InvalidInput, match="unknown scope"):
         approvals.approve(store.port, store.context, call, by=ANN, scope="forever")  # type: ignore[arg-type]
-
-
-def test_the_error_of_a_waiting_call_says_how_to_answer():
-    error = approvals.needed("s_1", "c_" + "7f2a91bc" * 4, "pay", {"amount": 5}, "above 100")
-    assert str(error).startswith("pay(amount) waits for a person's word (above 100)")
-    assert "stator approve c_7f2a91bc or stator deny c_7f2a91bc" in str(error)
-    assert error.wire()["code"] == "E_APPROVAL"

@@ -7,14 +7,13 @@ project, to the project's own session), and counts only in the store it was give
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from stator.errors import (
     Ambiguous,
-    ApprovalNeeded,
     BadDelta,
     Conflict,
     Erased,
@@ -143,19 +142,6 @@ def find_waiting(store: Store, call: str) -> Waiting:
             status=status,
         )
     return _waiting(store, row, record)
-
-
-def needed(session: str, call: str, tool: str, arguments: Any, why: str = "") -> ApprovalNeeded:
-    """The error of a call whose request is on disk and that nobody has answered."""
-    because = f" ({why})" if why else ""
-    given = ", ".join(sorted(arguments)) if isinstance(arguments, Mapping) else ""
-    return ApprovalNeeded(
-        f"{tool}({given}) waits for a person's word{because} · call {short(call)}",
-        hint=f"stator approve {short(call)} or stator deny {short(call)}; then run this again",
-        session=session,
-        call=call,
-        tool=tool,
-    )
 
 
 def standing(store: Store, session: str) -> list[Entry]:

@@ -153,9 +153,9 @@ class Calling:
 
     def _consequences(self, fields: dict[str, Any]) -> tuple[Change, ...]:
         """What else an outcome changes: files, and what is left to find out."""
-        touched: tuple[Change, ...] = ()
+        touched: tuple[Change, ...] = fields.get("changes", ())
         if self._seen is not None:
-            touched = self._seen.changes(self.given, fields.get("output"))
+            touched += self._seen.changes(self.given, fields.get("output"))
         if fields["status"] == "in doubt" and self.tool.reconcile is None:
             return (*touched, lifecycle.left_to_settle(self.asked, fields["cause"]))
         return touched

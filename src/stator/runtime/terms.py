@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from stator.errors import BudgetSpent, InvalidInput
+from stator.errors import BudgetSpent, Erased, InvalidInput
 from stator.model import approval, budget, replay
 from stator.model.approval import Rule
 from stator.model.budget import PriceFunction, PriceTable
 from stator.model.call import Asked, Granted, Refused
-from stator.model.commit import Remove
-from stator.model.state import ApprovalRecord
+from stator.model.state import ApprovalRecord, Entry
 from stator.runtime import approvals, budgets
 from stator.runtime.context import Context
 from stator.runtime.tools import Tool
@@ -70,11 +70,20 @@ def answer(
             continue
         record = entry.record
         assert isinstance(record, ApprovalRecord)
+        used = approval.used_up(entry)
         if record.verdict == "denied":
-            return Refused(f"denied by {record.by}")
-        once = record.scope == "once"
-        return Granted((Remove("approvals", entry.key),) if once else ())
+            return Refused(_reason(store, session, entry) or f"denied by {record.by}", used)
+        return Granted(used)
     return None
+
+
+def _reason(store: Store, session: str, entry: Entry) -> str:
+    """What whoever denied a call gave as the reason."""
+    for commit in store.commits(session, after=entry.seq - 1, upto=entry.seq, limit=1):
+        if commit.kind == "approval" and any(op.id == entry.id for op in commit.delta):
+            with contextlib.suppress(Erased):
+                return str(commit.value("why", ""))
+    return ""
 
 
 class Limits:
