@@ -185,7 +185,7 @@ def _outcome(draft: Draft, made: Made) -> None:
             call=draft.call,
         )
     if draft.status == "in doubt":
-        record = cast("CallRecord", standing[2])
+        record = _known_call(standing[2], draft)
         doubt = msgspec.structs.replace(record, status="in doubt", cause=draft.cause)
         made.put("calls", doubt, draft.call)
     else:
@@ -195,9 +195,18 @@ def _outcome(draft: Draft, made: Made) -> None:
         _change(change, made)
 
 
+def _known_call(record: Record, draft: Draft) -> CallRecord:
+    """The call a commit is about, also where its record was erased."""
+    if isinstance(record, CallRecord):
+        return record
+    effect = cast("Effect", draft.effect or "write")
+    return CallRecord(call=draft.call, tool=draft.tool, attempt=draft.attempt or 1, effect=effect)
+
+
 def _count_use(draft: Draft, made: Made) -> None:
     standing = made.find("tools", draft.tool)
-    tool = cast("ToolRecord", standing[2]) if standing else ToolRecord(name=draft.tool)
+    known = standing[2] if standing else None
+    tool = known if isinstance(known, ToolRecord) else ToolRecord(name=draft.tool)
     failed = draft.status != "ok"
     made.put(
         "tools",
@@ -225,7 +234,7 @@ def _approval(draft: Draft, made: Made) -> None:
         standing = made.find("calls", draft.call)
         if standing is None:
             raise BadDelta(f"no call {draft.call} waits for approval", path="$.call")
-        record = cast("CallRecord", standing[2])
+        record = _known_call(standing[2], draft)
         made.put("calls", msgspec.structs.replace(record, status="started"), draft.call)
 
 
