@@ -70,6 +70,11 @@ def item_salt(salt: bytes, name: str) -> bytes:
     return sha256(salt + name.encode()).digest()[:SALT_BYTES]
 
 
+def committed(salt: bytes, name: str, data: bytes) -> str:
+    """The commitment to one item of a commit that has that salt."""
+    return sha256(sha256(salt + name.encode()).digest()[:SALT_BYTES] + data).hexdigest()
+
+
 def salts_of(commit: Commit) -> dict[str, bytes]:
     """The salt of every item that is still there."""
     if not commit.salt:

@@ -223,6 +223,8 @@ def _configure(connection: apsw.Connection, access: Access, synchronous: str) ->
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
+    # Plans do not depend on bound values: else SQLite compiles a query anew for each of them.
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     connection.pragma("cell_size_check", 1)
     connection.pragma("cache_size", -CACHE_KIB)
     connection.pragma("temp_store", "memory")
