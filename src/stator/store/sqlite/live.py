@@ -78,10 +78,12 @@ class Live:
         known = self._known
         for op, key in zip(commit.delta, keys, strict=True):
             name = op.collection
-            if isinstance(op, Put):
+            if type(op) is Put:
                 known[name, key] = Entry(name, op.id, key, seq, commit.turn, op.record)
-                if isinstance(op.record, SessionRecord):
+                if type(op.record) is SessionRecord:
                     self.place.record = op.record
+            elif name == "calls":
+                known.pop((name, key), None)  # settled for good: nobody asks for it again
             else:
                 known[name, key] = None
         self.place.tail.add(tailed(commit, keys))

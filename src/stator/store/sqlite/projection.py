@@ -100,20 +100,18 @@ class Tailed(msgspec.Struct, frozen=True):
 def tailed(commit: Commit, keys: Sequence[str]) -> Tailed:
     """A commit as the indexes see it; `keys` are those of its ops."""
     versions: list[tuple[int, Version]] = []
-    seq, turn = commit.seq, commit.turn
+    seq, turn, content = commit.seq, commit.turn, commit.content
     for n, op in enumerate(commit.delta):
-        collection = COLLECTIONS[op.collection]
         small = op.collection in READ_FROM_LOG
         body: Any = None
-        if isinstance(op, Put):
-            body = commit.content[put_item(n)]
-            if isinstance(op.record, ErasedRecord):
+        if is_put := type(op) is Put:
+            if type(op.record) is ErasedRecord:
                 body = msgspec.json.encode(op.record)
-            elif small:
-                body = None
-        key = None if small or keys[n].startswith(KEYLESS) else keys[n]
-        is_put = 1 if isinstance(op, Put) else 0
-        versions.append((collection.number, (seq, n, is_put, op.was, turn, op.id, key, body)))
+            elif not small:
+                body = content[put_item(n)]
+        key = None if small or keys[n][:1] == KEYLESS else keys[n]
+        version = (seq, n, int(is_put), op.was, turn, op.id, key, body)
+        versions.append((COLLECTIONS[op.collection].number, version))
     return Tailed(
         seq,
         to_bytes(commit.id),
@@ -127,7 +125,7 @@ def tailed(commit: Commit, keys: Sequence[str]) -> Tailed:
         commit.cause,
         commit.attempt,
         commit.origin,
-        sum(map(size_of, commit.content.values())),
+        sum(len(item) if type(item) is bytes else size_of(item) for item in content.values()),
         versions,
     )
 
