@@ -96,6 +96,12 @@ class Tailed(msgspec.Struct, frozen=True):
     versions: list[tuple[int, Version]]
     """(collection number, version)."""
 
+    def net(self) -> list[tuple[int, Version]]:
+        """The last version of each record it touched."""
+        if len(self.versions) < 2:
+            return self.versions
+        return list({(number, v[5]): (number, v) for number, v in self.versions}.values())
+
 
 def tailed(commit: Commit, keys: Sequence[str]) -> Tailed:
     """A commit as the indexes see it; `keys` are those of its ops."""
@@ -220,56 +226,32 @@ class Tail:
                     earlier[item.call] = item
         return intents, earlier
 
-    def net(self) -> Iterator[tuple[Tailed, int, int, int]]:
-        """(commit, collection number, was, op) of each record a commit touched: before it, and after."""
-        for item in self.commits:
-            last = {(number, version[5]): version for number, version in item.versions}
-            for (number, _), version in last.items():
-                yield item, number, version[3], version[2]
-
-    def opened(self) -> int:
-        """How many more calls stand in the state (open or in doubt) after the tail than before it.
-
-        A fork's first commit puts every call it inherits, so those count as opened there.
-        """
-        return sum(
-            op - (was > 0 and item.kind != "fork")
-            for item, number, was, op in self.net()
-            if number == CALLS
-        )
-
-    def erased(self) -> set[int]:
-        """Collections of which the tail holds an erased record."""
-        return {
-            number
-            for item in self.commits
-            for number, version in item.versions
-            if version[7] is not None and version[7].startswith(ERASED)
-        }
-
     def counted(self, ledger: Ledger, low: int) -> Ledger:
         """The ledger with the tail counted in; `low` is the fork point of the session, or 0."""
-        intents, _ = self.calls()
+        kinds = Counter(item.kind for item in self.commits)
         ended = [item for item in self.commits if item.kind == "outcome"]
+        live, erased, opened = dict(ledger.live), set(ledger.erased), ledger.open
+        for item in self.commits:
+            for number, (_, _, op, was, _, _, _, _) in item.net():
+                live[number] = live.get(number, 0) + op - (was > low)
+                if number == CALLS:
+                    # A fork's first commit puts every call it inherits: those open here.
+                    opened += op - (was > 0 and item.kind != "fork")
+            for number, version in item.versions:
+                if version[7] is not None and version[7].startswith(ERASED):
+                    erased.add(number)
         return msgspec.structs.replace(
             ledger,
             commits=ledger.commits + len(self.commits),
-            turns=ledger.turns + sum(item.kind == "turn" for item in self.commits),
+            turns=ledger.turns + kinds["turn"],
             turn=self.commits[-1].turn if self.commits else ledger.turn,
-            calls=ledger.calls + len(intents),
+            calls=ledger.calls + kinds["call"],
             failed=ledger.failed + sum(item.status != "ok" for item in ended),
-            open=ledger.open + self.opened(),
+            open=opened,
             content_bytes=ledger.content_bytes + sum(item.size for item in self.commits),
-            erased=sorted({*ledger.erased, *self.erased()}),
-            live=self.lived(ledger.live, low),
+            erased=sorted(erased),
+            live=live,
         )
-
-    def lived(self, before: dict[int, int], low: int) -> dict[int, int]:
-        """Live records by collection, of those that this session's own log put."""
-        live = dict(before)
-        for _, number, was, op in self.net():
-            live[number] = live.get(number, 0) + op - (was > low)
-        return live
 
 
 def counts(ledger: Ledger) -> Counts:
@@ -339,8 +321,9 @@ def _flush_ids(connection: apsw.Connection, base: int, tail: Tail) -> None:
     rows = []
     for first, key in wanted:
         slot = first
-        while (found := _slot(connection, taken, slot, high)) is not None and found != key:
-            slot += 1
+        if slot in taken:
+            while (found := _slot(connection, taken, slot, high)) is not None and found != key:
+                slot += 1
         if slot not in taken:
             taken[slot] = key
             rows.append((slot, key))
