@@ -28,7 +28,7 @@ GENESIS = "0" * 64
 """`prev` of a session's first commit, unless it is a fork: then it is its parent commit's hash."""
 SALT_BYTES = 16
 
-_encode = msgspec.json.Encoder(order="sorted").encode
+_encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class Preimage(msgspec.Struct):

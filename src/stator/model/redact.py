@@ -262,7 +262,8 @@ _LITERAL: Final = re.compile(_alternatives(_SHAPES_AT))
 
 _WORD: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 _IS_WORD: Final = bytes(1 if byte in _WORD else 0 for byte in range(256))
-_RUN: Final = b"\1" * 20
+_RUN_MIN: Final = 20
+_RUN: Final = b"\1" * _RUN_MIN
 _RUN_BACK: Final = 40
 """How far before a run its prefix may start: services/T…/B…/ is the longest."""
 _PLAIN: Final = re.compile(
@@ -282,7 +283,7 @@ def _run_spans(text: str, data: bytes) -> list[_Span]:
     runs = data.translate(_IS_WORD)
     start = runs.find(_RUN)
     while start >= 0:
-        end = runs.find(b"\0", start + len(_RUN))
+        end = runs.find(b"\0", start + _RUN_MIN)
         if end < 0:
             end = len(runs)
         quoted = start and data[start - 1] == _QUOTE

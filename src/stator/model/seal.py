@@ -75,7 +75,8 @@ def seal(draft: Draft, place: Place, view: View, redactor: Redactor | None, salt
             ops.append(["drop", op.collection, op.id, op.was])
     if not content:
         salt = b""  # no hash would cover it, so it could be changed unseen
-    _check_size(content, draft)
+    if sum(map(len, content.values())) > CONTENT_MAX:
+        raise _too_large(content, draft)
     happened = draft.happened or place.at
     whole = digest(
         Preimage(
@@ -138,14 +139,12 @@ def seal(draft: Draft, place: Place, view: View, redactor: Redactor | None, salt
     return Sealed(commit, keys)
 
 
-def _check_size(content: dict[str, bytes], draft: Draft) -> None:
-    size = sum(map(len, content.values()))
-    if size > CONTENT_MAX:
-        raise TooLarge(
-            f"commit of {size:,} bytes; at most {CONTENT_MAX:,} fit",
-            hint="record a digest and keep the bytes elsewhere",
-            commit=draft.id,
-        )
+def _too_large(content: dict[str, bytes], draft: Draft) -> TooLarge:
+    return TooLarge(
+        f"commit of {sum(map(len, content.values())):,} bytes; at most {CONTENT_MAX:,} fit",
+        hint="record a digest and keep the bytes elsewhere",
+        commit=draft.id,
+    )
 
 
 def encode_content(draft: Draft, redactor: Redactor | None) -> dict[str, bytes]:
@@ -202,7 +201,15 @@ def scrub(
         check_id(draft.parent, "call")
     if draft.run and draft.run != run_id(draft.session, draft.epoch):
         check_id(draft.run, "run")
-    found = {} if redactor is None else _scrub_structure(draft, redactor)
+    found: dict[str, Any] = {}
+    if redactor is not None and (
+        len(draft.tool) + len(draft.cause) + len(draft.trace) + len(draft.status) >= SHORT
+        or len(draft.effect) >= SHORT
+        or draft.origin
+        or draft.inputs
+        or draft.usage
+    ):
+        found = _scrub_structure(draft, redactor)
     if draft.changes:
         changes = tuple(_scrub_change(change, redactor, encoded) for change in draft.changes)
         if any(new is not old for new, old in zip(changes, draft.changes, strict=True)):

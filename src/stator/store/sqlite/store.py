@@ -236,7 +236,7 @@ class SqliteStore:
         if not drafts:
             return []
         commits = self._writer.append(Request(session, drafts, if_head, barrier, fresh))
-        if any(draft.kind == "erasure" for draft in drafts):
+        if "erasure" in [draft.kind for draft in drafts]:
             self._writer.truncate()
         return commits
 
