@@ -126,6 +126,8 @@ class Writer:
         self._data_version = -1
         self._began = False
         """Whether the transaction that runs, or ran last, has begun."""
+        self._settled = True
+        """Whether the last transaction was committed, or undone to the end."""
 
     def open(self) -> apsw.Connection:
         if self._db is None:
@@ -173,10 +175,12 @@ class Writer:
         )
 
     def _attempt(self, db: apsw.Connection, work: Callable[[apsw.Connection], T], level: str) -> T:
+        if not self._settled:  # an interrupt came while the last one was being undone
+            self._undo(db)
         if self._synchronous != level:
             db.execute(f"PRAGMA synchronous={level}")
             self._synchronous = level
-        self._began = False
+        self._began = self._settled = False
         try:
             db.execute("BEGIN IMMEDIATE")
             self._began = True
@@ -184,6 +188,7 @@ class Writer:
                 self.generation += 1
             result = work(db)
             db.execute("COMMIT")
+            self._settled = True
         except BaseException as error:
             self._abandon(db, error)
             raise
@@ -193,12 +198,17 @@ class Writer:
         """Roll back; after an I/O error, believe nothing that went through this connection."""
         if db.in_transaction or isinstance(error, apsw.Error):
             self._began = False
+        self._undo(db)
+        if isinstance(error, (apsw.IOError, apsw.CorruptError, apsw.NotADBError)):
+            self.close()
+
+    def _undo(self, db: apsw.Connection) -> None:
+        """Roll back what is open and drop what was believed of it."""
         if db.in_transaction:
             with contextlib.suppress(apsw.Error):
                 db.execute("ROLLBACK")
         self._owner.forget_all()
-        if isinstance(error, (apsw.IOError, apsw.CorruptError, apsw.NotADBError)):
-            self.close()
+        self._settled = True
 
     def truncate(self) -> None:
         """Empty the WAL, so that what was erased from the file is not in it either.
