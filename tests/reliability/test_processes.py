@@ -333,6 +333,29 @@ def test_an_interrupted_append_says_whether_it_was_committed(zygote, path, store
     assert wrong == []
 
 
+def test_an_interrupt_while_an_append_is_undone_leaves_nothing_behind(path, store, monkeypatch):
+    session = recorded_session(store, "shared")
+    appender = store.port._appender
+    forget_all, append_request = appender.forget_all, appender.append_request
+
+    def interrupted() -> None:
+        monkeypatch.setattr(appender, "forget_all", forget_all)
+        raise KeyboardInterrupt
+
+    def appended(db, request) -> None:
+        append_request(db, request)
+        monkeypatch.setattr(appender, "append_request", append_request)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(appender, "forget_all", interrupted)
+    monkeypatch.setattr(appender, "append_request", appended)
+    with pytest.raises(KeyboardInterrupt):
+        store.port.append(session, [fact_draft(store, session, "lost")])
+    kept = store.port.append(session, [fact_draft(store, session, "kept")])[0]
+    assert list(store.read(session).log())[-1] == kept
+    assert findings(path) == []
+
+
 class Interrupter:
     """Raises KeyboardInterrupt at the nth line executed in the store's own modules."""
 

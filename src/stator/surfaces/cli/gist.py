@@ -292,6 +292,8 @@ def intent(commit: Commit) -> Line:
 def _outcome(commit: Commit) -> Line:
     line = Line(f"{commit.tool} ").status(commit.status or "settled")
     if commit.kind == "settlement":
+        value = value_of(commit, "output")
+        line.add(f": {brief(value)}" if value not in ("", None) else "", "dim")
         line.add(f" ({commit.cause})" if commit.cause else "", "dim")
         return line.add(
             f" by {who}" if (who := brief(value_of(commit, "principal"))) else "", "dim"
