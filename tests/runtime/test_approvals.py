@@ -294,3 +294,17 @@ def test_an_unknown_scope_is_refused(paid):
     store, _, call = paid
     with pytest.raises(InvalidInput, match="unknown scope"):
         approvals.approve(store.port, store.context, call, by=ANN, scope="forever")  # type: ignore[arg-type]
+
+
+def test_a_call_that_waits_is_listed_as_such(store):
+    @stator.tool(approve=True)
+    def pay(amount):
+        return amount
+
+    with pytest.raises(stator.ApprovalNeeded), store.open("shop") as s, s.turn("pay") as t:
+        t.call(pay, amount=5)
+    view = store.read("shop")
+    assert [row.status for row in view.calls()] == ["awaiting approval"]
+    assert [row.tool for row in view.calls(status="awaiting approval")] == ["pay"]
+    assert view.calls(status="started") == []
+    assert [row.tool for row in store.calls(statuses=("awaiting approval",)).rows] == ["pay"]

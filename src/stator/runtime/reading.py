@@ -14,7 +14,7 @@ from stator.model.commit import Commit, Large
 from stator.model.delta import Op, Put, Version
 from stator.model.diff import CallItem, Diff
 from stator.model.position import AtTurn, Range, Ref, parse_range, parse_ref
-from stator.model.query import CallQuery, CallRow, Counts, Head, SessionRow, TurnRow
+from stator.model.query import CallQuery, CallRow, Counts, Head, Page, SessionRow, TurnRow
 from stator.model.state import (
     BOOKKEEPING,
     COLLECTIONS,
@@ -37,6 +37,7 @@ from stator.store.port import Store
 PAGE = 1000
 SMALL_RANGE = 256
 """Commits a range may have for every step in it to be looked at."""
+WAITS = "awaiting approval"
 FAILED = ("error", "timeout", "cancelled", "denied", "in doubt")
 
 
@@ -450,7 +451,7 @@ class SessionView:
             rows = self._store.turns(self._id, newest_first=True, limit=last)
             after = rows[-1].turn - 1 if rows else 0
         query = CallQuery(session=self._id, tool=tool, statuses=statuses, after_turn=after)
-        return self._store.calls(query, limit=limit).rows
+        return list_calls(self._store, query, None, limit).rows
 
     def why(self, path: str, *, root: str = ".", limit: int = 50) -> list[Reason]:
         """What lies behind a path: edits with their calls and decisions, or what was asked and said."""
@@ -458,9 +459,28 @@ class SessionView:
         return explain(self._store, [(t.session, t.seq, t.turn) for t in touches], path)
 
 
+def list_calls(
+    store: Store, query: CallQuery, cursor: tuple[int, ...] | None, limit: int
+) -> Page[CallRow]:
+    """Calls that match. An index knows a call without an outcome as started; whether it waits for a
+    person is in the state, so that is looked up for those."""
+    wanted = query.statuses
+    if WAITS in wanted:
+        query = msgspec.structs.replace(query, statuses=(*wanted, "started"))
+    page = store.calls(query, cursor=cursor, limit=limit)
+    rows = [_precise(store, row) if row.status == "started" else row for row in page.rows]
+    return Page([row for row in rows if not wanted or row.status in wanted], page.cursor)
+
+
+def _precise(store: Store, row: CallRow) -> CallRow:
+    entry = store.find(row.session, "calls", row.call)
+    status = getattr(entry.record, "status", row.status) if entry is not None else row.status
+    return msgspec.structs.replace(row, status=status) if status == WAITS else row
+
+
 def statuses_of(status: str | None) -> tuple[str, ...]:
     """What a status asks for: itself, or all that `failed` or `open` stands for; any, if none is given."""
-    named = {"failed": FAILED, "open": ("awaiting approval", "started", "in doubt")}
+    named = {"failed": FAILED, "open": (WAITS, "started", "in doubt")}
     return named.get(status or "", (status,) if status else ())
 
 

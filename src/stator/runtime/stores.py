@@ -14,7 +14,14 @@ from stator.model.state import SessionRecord, file_key
 from stator.runtime import forks
 from stator.runtime.arguments import mapping, pairs
 from stator.runtime.context import Context, warn_on_loop
-from stator.runtime.reading import DecisionLine, FileChange, Reason, SessionView, explain
+from stator.runtime.reading import (
+    DecisionLine,
+    FileChange,
+    Reason,
+    SessionView,
+    explain,
+    list_calls,
+)
 from stator.runtime.resolve import find_session
 from stator.runtime.runs import Runner
 from stator.store import port
@@ -169,7 +176,7 @@ class Store(Runner):
     ) -> Page[CallRow]:
         """Calls of a project or the whole store, newest session first."""
         query = CallQuery(project=project, statuses=tuple(statuses), tool=tool)
-        return self.port.calls(query, cursor=cursor, limit=limit)
+        return list_calls(self.port, query, cursor, limit)
 
     def views(self, *, project: str | None = None) -> Iterator[SessionView]:
         """Every session of a project, or of the store, most recently used first."""
