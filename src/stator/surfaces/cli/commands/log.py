@@ -167,12 +167,22 @@ def _show(screen: Screen, commits: Iterable[Commit], *, full: bool, reverse: boo
         if date != today:
             screen.line(Line(date, "dim"))
             today = date
-        for commit in turn:
+        for commit in turn if full else _story(turn):
             screen.line(row(commit, screen.width))
             if full:
                 screen.whole(contents(commit))
         any_shown = True
     return any_shown
+
+
+def _story(turn: list[Commit]) -> list[Commit]:
+    """Without the questions to the model that were answered: what it said stands for them."""
+    answered = {commit.call for commit in turn if commit.kind == "entry" and commit.call}
+    return [
+        commit
+        for commit in turn
+        if commit.kind not in ("call", "outcome") or commit.call not in answered
+    ]
 
 
 def row(commit: Commit, width: int) -> Line:
