@@ -246,7 +246,7 @@ def test_the_folder_is_its_owners_alone(store):
 def test_the_starter_has_no_child_to_look_after(store):
     run = script(store, "import time; time.sleep(60)")
     with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+        os.waitpid(run.info.supervisor, os.WNOHANG)
     assert run.stop(grace_s=0) == "stopped"
 
 

@@ -62,6 +62,26 @@ def detach(ask, home):
     return start
 
 
+@pytest.fixture
+def spawn():
+    """Start the real program beside the test; an interrupt reaches it however the tests were started."""
+    started = []
+
+    def start(*words, **options):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "stator.surfaces.cli.main", *words],
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+            **{"stdout": subprocess.PIPE, **options},
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
 def agent(*words):
     return [sys.executable, "agent.py", *words]
 
@@ -108,13 +128,8 @@ def test_a_foreground_run_reads_what_is_typed(home):
     assert (answer.code, answer.out) == (0, "typed\n")
 
 
-def test_an_interrupt_in_the_foreground_is_a_persons_wish(ask, home):
-    process = subprocess.Popen(
-        [sys.executable, "-m", "stator.surfaces.cli.main", "run", "--", "sh", "-c",
-         "echo up; exec sleep 60"],
-        stdout=subprocess.PIPE,
-    )  # fmt: skip
-    assert process.stdout is not None
+def test_an_interrupt_in_the_foreground_is_a_persons_wish(ask, home, spawn):
+    process = spawn("run", "--", "sh", "-c", "echo up; exec sleep 60")
     assert process.stdout.readline() == b"up\n"
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
@@ -122,14 +137,10 @@ def test_an_interrupt_in_the_foreground_is_a_persons_wish(ask, home):
     assert (run["status"], run["reason"]) == ("stopped", "user")
 
 
-def test_a_foreground_run_outlives_whoever_reads_its_output(ask, home):
-    process = subprocess.Popen(
-        [sys.executable, "-m", "stator.surfaces.cli.main", "run", "--", sys.executable, "-c",
-         "import time\nfor n in range(200): print(n, flush=True)"],
-        stdout=subprocess.PIPE,
-    )  # fmt: skip
-    assert process.stdout is not None
+def test_a_foreground_run_outlives_whoever_reads_its_output(ask, home, spawn):
+    process = spawn("run", "--", sys.executable, "-c", "for n in range(200): print(n, flush=True)")
     process.stdout.close()
+    process.stdout = None
     process.wait(timeout=60)
     (run,) = items(ask("ps", "--all", "--json"))
     assert (run["status"], run["exit"]) == ("done", 0)
@@ -248,20 +259,15 @@ def test_attach_to_a_session_follows_the_run_that_is_at_work_in_it(ask, detach, 
     assert "│ turn 0" in answer.lines
 
 
-def test_every_commit_is_delivered_once_though_the_reader_is_killed(ask, detach, home):
+def test_every_commit_is_delivered_once_though_the_reader_is_killed(ask, detach, home, spawn):
     run = detach(*agent("60"))
     cursor, seen, printed = "1+0", [], ""
     for _ in range(40):
         words = ["attach", run, "--json", "--from", cursor]
-        reader = subprocess.Popen(
-            [sys.executable, "-m", "stator.surfaces.cli.main", *words], stdout=subprocess.PIPE
-        )
-        assert reader.stdout is not None
+        reader = spawn(*words)
         lines = [reader.stdout.readline() for _ in range(20)]
         reader.kill()
         lines += reader.stdout.read().splitlines(keepends=True)
-        reader.stdout.close()
-        reader.wait()
         got = [json.loads(line) for line in lines if line.endswith(b"\n")]
         seen += [item["commit"]["seq"] for item in got if "commit" in item]
         printed += "".join(item["output"] for item in got if "output" in item)
@@ -273,13 +279,9 @@ def test_every_commit_is_delivered_once_though_the_reader_is_killed(ask, detach,
     assert printed == "".join(f"turn {n}\n" for n in range(60))
 
 
-def test_leaving_attach_leaves_the_run_and_says_how_to_come_back(ask, detach, home):
+def test_leaving_attach_leaves_the_run_and_says_how_to_come_back(ask, detach, home, spawn):
     run = detach(*agent("1", "wait"))
-    reader = subprocess.Popen(
-        [sys.executable, "-m", "stator.surfaces.cli.main", "attach", run],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
-    assert reader.stdout is not None
+    reader = spawn("attach", run, stderr=subprocess.PIPE)
     while not reader.stdout.readline().startswith("│ turn 0".encode()):
         pass
     reader.send_signal(signal.SIGINT)
@@ -347,10 +349,10 @@ def test_top_says_when_nothing_is_going_on(ask, home):
     assert "nothing is at work" in answer.err
 
 
-def test_top_on_a_terminal_is_drawn_anew_and_left_with_an_interrupt(store):
+def test_top_on_a_terminal_is_drawn_anew_and_left_with_an_interrupt(store, spawn):
     terminal, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "stator.surfaces.cli.main", "top", "--every", "0.2"],
+    process = spawn(
+        "top", "--every", "0.2",
         stdin=theirs, stdout=theirs, stderr=theirs, env={**os.environ, "TERM": "xterm"},
     )  # fmt: skip
     os.close(theirs)
@@ -364,15 +366,10 @@ def test_top_on_a_terminal_is_drawn_anew_and_left_with_an_interrupt(store):
     assert b"settle pay" in shown
 
 
-def test_log_can_be_followed(ask, detach, home):
+def test_log_can_be_followed(ask, detach, home, spawn):
     run = detach(*agent("3"), options=["--session", "mine"])
     ended(ask, run)
-    follower = subprocess.Popen(
-        [sys.executable, "-m", "stator.surfaces.cli.main", "log", "-f", "mine", "-n", "2",
-         "--json"],
-        stdout=subprocess.PIPE,
-    )  # fmt: skip
-    assert follower.stdout is not None
+    follower = spawn("log", "-f", "mine", "-n", "2", "--json")
     first = [json.loads(follower.stdout.readline())["seq"] for _ in range(2)]
     assert ask("run", "--again", run).code == 0
     head = json.loads(ask("show", "mine", "--json").out)["head"]["seq"]
@@ -383,13 +380,18 @@ def test_log_can_be_followed(ask, detach, home):
     assert follower.returncode == 0
 
 
-def test_log_follows_only_what_is_asked_for(ask, store):
-    follower = subprocess.Popen(
-        [sys.executable, "-m", "stator.surfaces.cli.main", "log", "-f", "--kind", "decision"],
-        stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert follower.stdout is not None
+def test_log_follows_only_what_is_asked_for(ask, store, spawn):
+    follower = spawn("log", "-f", "--kind", "decision", text=True)
     head = [follower.stdout.readline() for _ in range(5)]
     assert [line.split()[4] for line in head[2:]] == ["decision"] * 3
     follower.send_signal(signal.SIGINT)
-    follower.communicate(timeout=60)
+    assert follower.wait(timeout=60) == 0
+
+
+def test_attach_says_when_it_may_have_to_wait_for_long(ask, store, spawn):
+    reader = spawn("attach", "fix-login", stderr=subprocess.PIPE)
+    assert reader.stderr.readline() == (
+        b"nobody drives fix-login just now; what comes will be shown, Ctrl-C leaves\n"
+    )
+    reader.send_signal(signal.SIGINT)
+    assert reader.wait(timeout=60) == 0

@@ -57,10 +57,12 @@ def attach(
     with asking(store) as ask, Screen(json=json, pager=False) as screen:
         run, view = _found(ask, what)
         following = _Following(screen, view, run, start or _default(view, run))
-        if not json:
-            title(screen, view, ask.now)
-            screen.flush()
         try:
+            if not json:
+                title(screen, view, ask.now)
+                screen.flush()
+            if run is None and not _is_driven(view):
+                note(f"nobody drives {view.name} just now; what comes will be shown, Ctrl-C leaves")
             return following.follow()
         except KeyboardInterrupt:
             name = short(run.id) if run is not None else view.name
@@ -83,6 +85,11 @@ def _found(ask: Asking, what: str) -> tuple[Run | None, SessionView]:
         return (live[0] if live else None), view
     run = ask.store.attach(what)
     return run, run.view
+
+
+def _is_driven(view: SessionView) -> bool:
+    holder = view.row.holder
+    return holder is not None and holder.live
 
 
 def _default(view: SessionView, run: Run | None) -> Cursor:
