@@ -8,6 +8,7 @@ import msgspec
 
 from stator.model.query import CallQuery, SessionQuery, SessionRow
 from stator.model.state import CallRecord, PlanRecord, SpendRecord
+from stator.runtime.reading import list_calls
 from stator.store.port import Store
 
 SESSIONS_MAX = 1000
@@ -61,8 +62,8 @@ def _rows(store: Store, project: str | None, *, everything: bool) -> Iterator[Se
     for row in _pages(store, SessionQuery(project=project, status="paused")):
         if _out_of_budget(row):
             yield row
-    calls = store.calls(CallQuery(project=project, statuses=WAITING), limit=SESSIONS_MAX).rows
-    for session in dict.fromkeys(row.session for row in calls):
+    calls = list_calls(store, CallQuery(project=project, statuses=WAITING), None, SESSIONS_MAX)
+    for session in dict.fromkeys(row.session for row in calls.rows):
         yield store.session(session)
 
 
