@@ -151,10 +151,11 @@ def test_opening_after_that_finds_nothing_left_to_say(either):
     assert kinds == ["resume"]
 
 
-def test_nothing_is_said_of_a_driver_that_was_displaced_alive(either):
+def test_what_a_driver_that_was_displaced_alive_left_is_in_doubt_for_that_reason(either):
     session, _ = abandon(either, "left")
     lease = Lease(session, 7, lifecycle.holder(either.context))
-    assert lifecycle.close_out(either.port, lease, lambda kind, **fields: kind) == []
+    causes = lifecycle.close_out(either.port, lease, lambda kind, **fields: fields["cause"])
+    assert set(causes) == {"driver displaced"}
 
 
 def test_a_recorded_session_needs_no_lease(either):
