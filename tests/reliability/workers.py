@@ -20,6 +20,7 @@ import apsw
 
 import stator
 import stator.store.sqlite  # what `connect` loads late is loaded before the fork
+from reliability.crash import play as play
 from reliability.support import fact_draft, populate
 from stator.connect import connect
 from stator.errors import StatorError
