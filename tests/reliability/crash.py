@@ -228,9 +228,12 @@ class Script:
     """The agent: three turns, each a read, a write that is tried twice, an idempotent call and a
     plain write."""
 
-    def __init__(self, tools: Tools, model: Model, fuse: Fuse, style: str, words: str) -> None:
+    def __init__(
+        self, tools: Tools, model: Model, fuse: Fuse, world: World, style: str, words: str
+    ) -> None:
         self._tools, self._model, self._fuse = tools, model, fuse
         self._style, self._words = style, words
+        self._world = world
         self.told: list[list[Any]] = []
         """What the program itself was told was in doubt: tool and turn."""
         self.how: list[str] = []
@@ -239,10 +242,10 @@ class Script:
         for n in range(1, TURNS + 1):
             self._fuse.turn = n
             async with session.turn(f"task {n}") as t:
-                self.how.append(
-                    "continued" if t.continued else "reused" if t.reused else "new"
+                self.how.append("continued" if t.continued else "reused" if t.reused else "new")
+                await (
+                    self._looped(t) if self._style in ("model", "parallel") else self._hand(t, n)
                 )
-                await (self._looped(t) if self._style in ("model", "parallel") else self._hand(t, n))
             self._fuse.at("between turns")
         self._fuse.turn = 0
 
@@ -258,9 +261,10 @@ class Script:
 
     async def _hand(self, t: Any, n: int) -> None:
         tools = self._tools
+        words = self._say(t, n)
         for tool in (tools.look, tools.act, tools.put, tools.note):
             named = tool.using(key=f"{tool.name} {n}") if self._style == "keyed" else tool
-            outcome = await t.try_call(named, n=n, text=self._words)
+            outcome = await t.try_call(named, n=n, text=words)
             if outcome.status == "in doubt":
                 self.told.append([tool.name, n])
             elif outcome.status == "denied":
@@ -268,6 +272,13 @@ class Script:
             else:
                 assert outcome.ok, outcome
         await t.fact(f"done {n}", True)
+
+    def _say(self, t: Any, n: int) -> str:
+        """The words of a turn: other ones each time, but those it ended with once it has ended."""
+        if t.reused:
+            return str([line[2] for line in self._world.all() if line[:2] == ["words", n]][-1])
+        self._world.did("words", n, self._words)
+        return self._words
 
 
 def check_anthropic(messages: list[dict[str, Any]]) -> None:
@@ -301,7 +312,7 @@ def play(
     words = "first words" if run == 0 or style == "hand" else "other words"
     SqliteStore.append = fuse.around(SqliteStore.append)  # type: ignore[method-assign]
     tools = Tools(world, fuse, policy, awaited=api == "async")
-    script = Script(tools, Model(world, fuse, words), fuse, style, words)
+    script = Script(tools, Model(world, fuse, words), fuse, world, style, words)
     store = connect(path, project="test", durability="relaxed")
     # Between attempts no time passes; where it would is a point like any other.
     store.context = dataclasses.replace(store.context, jitter=lambda: fuse.at("in backoff"))

@@ -11,7 +11,9 @@ Laws, whatever was killed where and how often:
 from __future__ import annotations
 
 import itertools
+import shutil
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,8 @@ RUNS_MAX = 20
 APIS = ("sync", "async")
 PROGRAMS = list(itertools.product(POLICIES, STYLES, APIS))
 RECONCILED = ("reconciled", "by key")
+Program = tuple[str, str, str]
+"""Policy, style and API."""
 Kill = tuple[int, int]
 """Which of a program's processes dies, and at which of the points it passes."""
 
@@ -36,10 +40,10 @@ class Story:
     """One program, run again and again until it ends, killed where the test says."""
 
     def __init__(
-        self, zygote: Zygote, folder: Path, policy: str, style: str, api: str, kills: dict[int, int]
+        self, zygote: Zygote, folder: Path, program: Program, kills: dict[int, int]
     ) -> None:
         folder.mkdir()
-        self.policy, self.style, self.api = policy, style, api
+        self.policy, self.style, self.api = program
         self.kills = kills
         self.path, self.effects = folder / "store.db", folder / "effects"
         self.points: list[list[str]] = []
@@ -121,7 +125,7 @@ def judge(story: Story) -> Counter[str]:
     return Counter(
         cells=1,
         kills=story.killed,
-        effects=len(world.all()) - asked - world.count("tried"),
+        effects=sum(world.count(tool) for tool in ("look", "act", "put", "note")),
         doubts=len(doubts),
         told=told,
     )
@@ -140,15 +144,13 @@ def calls_of(log: list[Any]) -> dict[tuple[str, int], dict[str, list[str]]]:
     return found
 
 
-def judge_tool(
-    story: Story, tool: str, n: int, calls: dict[str, list[str]], effects: int
-) -> None:
+def judge_tool(story: Story, tool: str, n: int, calls: dict[str, list[str]], effects: int) -> None:
     where = (tool, n, calls, effects)
     assert calls, where  # nothing is dropped
     ends = Counter(statuses[-1] for statuses in calls.values())
     write = tool == "note" or (tool == "act" and story.policy not in ("read", "idempotent"))
     if not write:
-        assert ends["ok"] == len(calls), where
+        assert ends["ok"] >= 1, where
         assert 1 <= effects <= len(calls) + story.killed, where
         assert story.style == "reworded" or len(calls) == 1, where
         return
@@ -201,12 +203,11 @@ def check_told(story: Story, log: list[Any], doubts: set[tuple[str, int]]) -> in
 def points(zygote, tmp_path_factory):
     """Program → the points its processes pass if nobody kills them."""
     folder = tmp_path_factory.mktemp("whole")
-    known: dict[tuple[str, str, str], list[list[str]]] = {}
+    known: dict[Program, list[list[str]]] = {}
 
-    def passed(policy: str, style: str, api: str) -> list[list[str]]:
-        program = (policy, style, api)
+    def passed(program: Program) -> list[list[str]]:
         if program not in known:
-            story = Story(zygote, folder / str(len(known)), *program, kills={})
+            story = Story(zygote, folder / str(len(known)), program, {})
             assert judge(story)["doubts"] == 0
             known[program] = story.points
         return known[program]
@@ -218,27 +219,22 @@ def every(points: list[list[str]]) -> list[Kill]:
     return [(run, at) for run, passed in enumerate(points) for at in range(len(passed))]
 
 
-def covering(points: list[list[str]], turn: int) -> list[Kill]:
-    """One kill at each kind of point, in that turn where it is passed in that turn."""
-    found: dict[str, dict[str, Kill]] = defaultdict(dict)
+def by_kind(points: list[list[str]]) -> list[list[Kill]]:
+    """Kills at each kind of point: "after outcome act" in the first turn, the second, the third."""
+    found: dict[str, list[Kill]] = defaultdict(list)
     for run, passed in enumerate(points):
         for at, point in enumerate(passed):
-            number, _, where = point.partition(": ")
-            found[where].setdefault(number, (run, at))
-    return [kills.get(str(turn)) or next(iter(kills.values())) for kills in found.values()]
+            found[point.partition(": ")[2]].append((run, at))
+    return list(found.values())
 
 
-def kill_each(zygote, folder: Path, program: tuple[str, str, str], kills: list[dict[int, int]]):
-    total: Counter[str] = Counter()
-    for cell, chosen in enumerate(kills):
-        story = None
-        try:
-            story = Story(zygote, folder / str(cell), *program, kills=chosen)
-            total += judge(story)
-        except AssertionError as error:
-            error.add_note(f"{program} killed at {chosen}")
-            raise
-    return total
+def share(points: list[list[str]], number: int) -> list[Kill]:
+    """One kill at every fifth kind of point; five programs in a row cover all, in changing turns."""
+    kinds = by_kind(points)
+    return [
+        kinds[at][(at + number // 5) % len(kinds[at])]
+        for at in range(number % 5, len(kinds), 5)
+    ]  # fmt: skip
 
 
 def again(kill: Kill, at: int) -> dict[int, int]:
@@ -246,10 +242,93 @@ def again(kill: Kill, at: int) -> dict[int, int]:
     return {kill[0]: kill[1], kill[0] + 1: at}
 
 
+def kill_each(
+    zygote: Zygote, folder: Path, program: Program, cells: Iterable[dict[int, int]]
+) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for number, kills in enumerate(cells):
+        where = folder / str(number)
+        try:
+            total += judge(Story(zygote, where, program, kills))
+        except AssertionError as error:
+            error.add_note(f"{' '.join(program)}, killed at {kills}")
+            raise
+        shutil.rmtree(where)
+    return total
+
+
 # -- the tests ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("program", PROGRAMS[:1], ids=" ".join)
-def test_a_program_that_is_not_killed_passes_every_kind_of_point(points, program):
-    seen = {point.partition(": ")[2] for passed in points(*program) for point in passed}
-    assert len(seen) > 20
+def test_the_script_passes_every_kind_of_point(points):
+    kinds = {
+        point.partition(": ")[2]
+        for program in PROGRAMS
+        if program[1] == "model"
+        for passed in points(program)
+        for point in passed
+    }
+    assert {
+        "before call act",
+        "after call act",
+        "in act, before its effect",
+        "in act, after its effect",
+        "before outcome act",
+        "after outcome act",
+        "in backoff",
+        "before approval act",
+        "after approval act",
+        "in the model",
+        "the model has answered",
+        "the answer is here, nothing is called",
+        "before outcome model + entry",
+        "between turns",
+        "before run_end + pause",
+        "after run_end + pause",
+    } <= kinds
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=" ".join)
+def test_a_program_killed_anywhere_and_run_again_does_everything_once(
+    zygote, tmp_path, points, program
+):
+    chosen = share(points(program), PROGRAMS.index(program))
+    total = kill_each(zygote, tmp_path, program, (dict([kill]) for kill in chosen))
+    assert total["kills"] == total["cells"] == len(chosen)
+
+
+@pytest.mark.parametrize("program", PROGRAMS[::2], ids=" ".join)
+def test_a_program_killed_again_while_it_comes_back_does_everything_once(
+    zygote, tmp_path, points, program
+):
+    number = PROGRAMS.index(program)
+    chosen = share(points(program), number + 7)[number % 2 :: 2]
+    cells = [again(kill, (7 * number + 5 * place) % 40) for place, kill in enumerate(chosen)]
+    total = kill_each(zygote, tmp_path, program, cells)
+    assert total["kills"] > len(chosen)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", PROGRAMS, ids=" ".join)
+def test_a_program_killed_at_every_point(zygote, tmp_path, points, program, capsys):
+    cells = (dict([kill]) for kill in every(points(program)))
+    total = kill_each(zygote, tmp_path, program, cells)
+    with capsys.disabled():
+        print(f"\n{' '.join(program)}, killed once: {dict(total)}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", PROGRAMS, ids=" ".join)
+def test_a_program_killed_at_every_kind_of_point_and_again(
+    zygote, tmp_path, points, program, capsys
+):
+    """The second death comes at each of the first points the next process passes in its turns."""
+    kinds = by_kind(points(program))
+    cells = (
+        again(kills[at % len(kills)], second)
+        for at, kills in enumerate(kinds)
+        for second in range(at % 4, 40, 4)
+    )
+    total = kill_each(zygote, tmp_path, program, cells)
+    with capsys.disabled():
+        print(f"\n{' '.join(program)}, killed twice: {dict(total)}")
