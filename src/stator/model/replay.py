@@ -44,6 +44,8 @@ PLACEHOLDER = "‹secret:".encode()
 """How what stands for a secret begins."""
 DISPLACED = "driver displaced"
 """Why a call is in doubt whose driver may still be at it: nobody asks its tool."""
+WITHDRAWN = "arguments changed"
+"""Why a call no longer waits for a person: under its key, other arguments were asked for."""
 MODEL = "model"
 """The tool that a model call is a call of, and the origin of the calls it asks for."""
 
@@ -208,7 +210,11 @@ class Known:
         hashes: Sequence[str] = (),
     ) -> KnownCall | None:  # fmt: skip
         """The call the record has for this one: by key, by the provider's id, by its arguments."""
-        free = [call for call in self.calls if call.seq not in self._taken and call.tool == tool]
+        free = [
+            call
+            for call in self.calls
+            if call.seq not in self._taken and call.tool == tool and call.cause != WITHDRAWN
+        ]
         found = (
             _first(call for call in free if key and call.key == key)
             or _first(call for call in free if origin and call.origin == origin)
@@ -301,12 +307,18 @@ def is_redacted(commit: Commit, name: str) -> bool:
 
 
 def meet(
-    asked: Asked, own: KnownCall | None, doubts: Sequence[KnownCall], *, ended: bool, ask: bool
+    asked: Asked,
+    own: KnownCall | None,
+    doubts: Sequence[KnownCall],
+    *,
+    ended: bool,
+    ask: bool,
+    same: bool,
 ) -> Generator[EffectOf, Answer, Outcome | Asked]:
     """What the record makes of a call: how it ended, or what is left to run.
 
     `own` is the call the record has for it, `doubts` are writes of the same tool from before that
-    it may repeat. `ask`: the tool can say what became of one.
+    it may repeat. `ask`: the tool can say what became of one; `same`: the arguments are `own`'s.
     """
     if own is None:
         return (yield from _beside(asked, doubts, ask=ask))
@@ -316,8 +328,11 @@ def meet(
         return (yield from _beside(following, doubts, ask=ask and not ended, own=own))
     if step == "replay":
         return own.outcome()
-    if step == "awaiting":
+    if step == "awaiting" and same:
         return msgspec.structs.replace(following, attempt=own.attempt, awaiting=True)
+    if step == "awaiting":  # what a person is shown must be what would run
+        yield Note("outcome", {"call": own.call, **_withdrawn(own)})
+        return asked
     if step == "run":
         return following
     found = yield from _reconcile(own, ask=ask and not ended)
@@ -326,6 +341,11 @@ def meet(
             own.outcome(), status="ok", value=found.value, cause="reconciled", error=""
         )
     return following if found.verdict == "not_done" else own.outcome()
+
+
+def _withdrawn(own: KnownCall) -> dict[str, Any]:
+    said = {"error": WITHDRAWN, "message": "not run: it was asked for again with other arguments"}
+    return {"status": "cancelled", "cause": WITHDRAWN, "attempt": own.attempt, "output": said}
 
 
 def _beside(

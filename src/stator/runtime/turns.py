@@ -269,7 +269,12 @@ class Turn(Recorder, Loop):
             self._check_unended(f"a call of {calling.tool.name}")
         doubts = self._known.doubts(calling.tool.name, own)
         ask = calling.tool.reconcile is not None
-        return (yield from replay.meet(calling.asked, own, doubts, ended=self.reused, ask=ask))
+        same = own is not None and own.input_hash in hashes
+        return (
+            yield from replay.meet(
+                calling.asked, own, doubts, ended=self.reused, ask=ask, same=same
+            )
+        )
 
     # -- what the model said -----------------------------------------------------------------------
 
