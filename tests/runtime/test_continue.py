@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from runtime.support import Counted, Died, Model, driving, kinds, raising, says, statuses
 
 import stator
+from runtime.support import Counted, Died, Model, driving, kinds, raising, says, statuses
 from stator.errors import CallFailed, Diverged, InDoubt, NotDone
 from stator.runtime import approvals
 
@@ -172,10 +172,9 @@ def test_a_prompt_with_a_secret_is_recognised(memory):
 def test_a_write_that_succeeded_is_replayed(memory):
     act = Counted(value={"id": 7})
     for _ in range(2):
-        with driving(memory) as s:
-            with s.turn("one") as t:
-                value = t.call(act.tool(), n=1)
-                raise Died
+        with driving(memory) as s, s.turn("one") as t:
+            value = t.call(act.tool(), n=1)
+            raise Died
     assert (value, len(act.runs)) == ({"id": 7}, 1)
 
 
@@ -621,9 +620,8 @@ def test_an_ended_turn_refuses_a_call_it_did_not_record(memory):
         with s.turn("one"):
             pass
         raise Died
-    with driving(memory) as s, s.turn("one") as t:
-        with pytest.raises(Diverged, match="did not record"):
-            t.call(Counted().tool())
+    with driving(memory) as s, s.turn("one") as t, pytest.raises(Diverged, match="did not record"):
+        t.call(Counted().tool())
 
 
 def test_an_ended_turn_refuses_a_mark_it_did_not_record(memory):
