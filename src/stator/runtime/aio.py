@@ -324,13 +324,14 @@ class _Hands:
         calling = self._calling
         calling.look()
         clock = calling.turn._session.context.monotonic
+        began = clock()
         try:
             value, interrupt = await self._value()
         except Exception as error:
-            return Raised(error, clock()), None
+            return Raised(error, clock(), began), None
         except BaseException as error:
-            return Raised(error, clock()), error
-        return Returned(value, clock()), interrupt
+            return Raised(error, clock(), began), error
+        return Returned(value, clock(), began), interrupt
 
     async def _value(self) -> tuple[Any, BaseException | None]:
         calling, tool = self._calling, self._calling.tool

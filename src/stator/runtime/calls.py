@@ -185,14 +185,15 @@ class Calling:
         self.look()
         clock = self.turn._session.context.monotonic
         context = contextvars.copy_context()
+        began = clock()
         try:
             if self.tool.timeout_s is None:
                 value = context.run(self.invoke)
             else:
                 value = self._bounded(context, self.tool.timeout_s)
         except BaseException as error:
-            return Raised(error, clock())
-        return Returned(value, clock())
+            return Raised(error, clock(), began)
+        return Returned(value, clock(), began)
 
     def look(self) -> None:
         """See what is there before the call runs, where it may change files."""
