@@ -229,20 +229,24 @@ class Script:
     plain write."""
 
     def __init__(
-        self, tools: Tools, model: Model, fuse: Fuse, world: World, style: str, words: str
+        self,
+        talk: Any,
+        tools: Tools,
+        model: Model,
+        fuse: Fuse,
+        world: World,
+        style: str,
+        words: str,
     ) -> None:
+        self._talk = talk
         self._tools, self._model, self._fuse = tools, model, fuse
         self._style, self._words = style, words
         self._world = world
-        self.told: list[list[Any]] = []
-        """What the program itself was told was in doubt: tool and turn."""
-        self.how: list[str] = []
 
     async def run(self, session: Any) -> None:
         for n in range(1, TURNS + 1):
             self._fuse.turn = n
             async with session.turn(f"task {n}") as t:
-                self.how.append("continued" if t.continued else "reused" if t.reused else "new")
                 await (
                     self._looped(t) if self._style in ("model", "parallel") else self._hand(t, n)
                 )
@@ -266,7 +270,7 @@ class Script:
             named = tool.using(key=f"{tool.name} {n}") if self._style == "keyed" else tool
             outcome = await t.try_call(named, n=n, text=words)
             if outcome.status == "in doubt":
-                self.told.append([tool.name, n])
+                self._talk.say({"told": [tool.name, n]})
             elif outcome.status == "denied":
                 assert self._style == "reworded", outcome  # the first one turned out to be done
             else:
@@ -312,7 +316,7 @@ def play(
     words = "first words" if run == 0 or style == "hand" else "other words"
     SqliteStore.append = fuse.around(SqliteStore.append)  # type: ignore[method-assign]
     tools = Tools(world, fuse, policy, awaited=api == "async")
-    script = Script(tools, Model(world, fuse, words), fuse, world, style, words)
+    script = Script(talk, tools, Model(world, fuse, words), fuse, world, style, words)
     store = connect(path, project="test", durability="relaxed")
     # Between attempts no time passes; where it would is a point like any other.
     store.context = dataclasses.replace(store.context, jitter=lambda: fuse.at("in backoff"))
@@ -340,7 +344,7 @@ def play(
             finish(plain())
     except ApprovalNeeded as error:
         needed = error.ids["call"]
-    return {"points": fuse.passed, "needs": needed, "told": script.told, "how": script.how}
+    return {"points": fuse.passed, "needs": needed}
 
 
 def finish(work: Any) -> None:

@@ -67,6 +67,7 @@ class Story:
         worker.wait()
         self._zygote.end(worker)
         self.reports += [word for word in said if "interrupted" in word]
+        self.told |= {tuple(word["told"]) for word in said if "told" in word}
         last = said[-1] if said else {}
         assert "error" not in last, last
         if "done" not in last:
@@ -74,7 +75,6 @@ class Story:
             return self._is_over()
         done = last["done"]
         self.points.append(done["points"])
-        self.told |= {(tool, n) for tool, n in done["told"]}
         if not done["needs"]:
             return True
         with connect(self.path, project="test") as store:
@@ -158,7 +158,9 @@ def judge_tool(story: Story, tool: str, n: int, calls: dict[str, list[str]], eff
     if story.style == "reworded":
         check_nothing_after_a_doubt(list(calls.values()), where)
         return
-    assert len(calls) == 1, where
+    withdrawn = sum("started" not in statuses for statuses in calls.values())
+    assert withdrawn == (ends["cancelled"] if story.policy == "approved" else 0), where
+    assert len(calls) == 1 + withdrawn, where
     assert ends["ok"] + ends["in doubt"] == 1, where
     if tool == "act" and story.policy in RECONCILED:
         assert ends["ok"] == 1, where

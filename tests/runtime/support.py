@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
+
 import stator
 
 
@@ -28,6 +30,19 @@ def driving(store: Any, name: str = "main", **options: Any) -> Iterator[Any]:
         raise
     else:
         session.__exit__(None, None, None)
+
+
+@contextmanager
+def left_by(
+    store: Any, error: type[BaseException], *, match: str = "", **options: Any
+) -> Iterator[tuple[Any, Any]]:
+    """Drive one turn of a session that is left by that error."""
+    with (
+        pytest.raises(error, match=match),
+        driving(store, **options) as session,
+        session.turn("one") as turn,
+    ):
+        yield session, turn
 
 
 def _mortal(turn: Any) -> Any:
