@@ -34,7 +34,7 @@ def driving(store: Any, name: str = "main", **options: Any) -> Iterator[Any]:
 
 @contextmanager
 def left_by(
-    store: Any, error: type[BaseException], *, match: str = "", **options: Any
+    store: Any, error: type[BaseException], *, match: str | None = None, **options: Any
 ) -> Iterator[tuple[Any, Any]]:
     """Drive one turn of a session that is left by that error."""
     with (

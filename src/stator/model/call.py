@@ -199,9 +199,9 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 class Stop(msgspec.Struct, frozen=True):
-    """The run must end: somebody asked it to pause, or a limit is reached."""
+    """Nothing more may run: somebody asked for a pause, a limit is reached, the caller is cancelled."""
 
-    error: StatorError
+    error: BaseException
     cause: str
 
 
