@@ -137,6 +137,8 @@ class Known:
         self.calls: list[KnownCall] = []
         self._marks: list[Commit] = []
         self._entries: list[Commit] = []
+        self._broken: set[str] = set()
+        """Questions to the model that were not answered, or not to the end."""
         self._taken: set[int] = set()
         by_id: dict[str, KnownCall] = {}
         for commit in commits:
@@ -153,8 +155,11 @@ class Known:
             call.last = True
         elif kind == "approval" and commit.status == "started" and (call := by_id.get(commit.call)):
             call.status = "started"
+        elif kind == "outcome" and commit.tool == MODEL:
+            (self._broken.discard if commit.status == "ok" else self._broken.add)(commit.call)
         elif kind == "entry" and commit.actor == "model":
-            (self._entries if commit.call else self._marks).append(commit)
+            if commit.call not in self._broken:
+                (self._entries if commit.call else self._marks).append(commit)
             for call in self.calls:
                 call.last = False
         elif kind in MARKS and commit.epoch:
