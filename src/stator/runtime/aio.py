@@ -14,7 +14,7 @@ import functools
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, Self, TypeVar
 
 from msgspec import UNSET
 
@@ -124,6 +124,14 @@ class AsyncView:
     def __init__(self, view: SessionView, pool: Pool) -> None:
         self._sync = view
         self._pool = pool
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
+        return None
 
     @property
     def id(self) -> str:
@@ -694,9 +702,6 @@ class AsyncSession(AsyncView, AsyncMarker, Generic[A]):
 
     async def close(self, reason: str = "done") -> None:
         await self._pool.run(self._session.close, reason)
-
-    async def __aenter__(self) -> AsyncSession[A]:
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: object

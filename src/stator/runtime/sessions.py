@@ -464,9 +464,6 @@ class Session(SessionView, Marker, Generic[A]):
             self._store.release(self._lease)
         self._on_leave("interrupted" if status != "ok" else ENDED[kind])
 
-    def __enter__(self) -> Session[A]:
-        return self
-
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: object
     ) -> None:
