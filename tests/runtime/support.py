@@ -15,21 +15,25 @@ class Died(BaseException):
     """Stands for the end of a process: nothing after it is recorded."""
 
 
-@contextmanager
-def driving(store: Any, name: str = "main", **options: Any) -> Iterator[Any]:
+class driving:
     """Drive a session as a process would that may die: `raise Died` leaves it as a dead driver does."""
-    session = store.open(name, **options)
-    turn = session.turn
-    session.turn = lambda *args, **kwargs: _mortal(turn(*args, **kwargs))
-    try:
-        yield session
-    except Died:
-        die(session)
-    except BaseException as error:
-        session.__exit__(type(error), error, error.__traceback__)
-        raise
-    else:
-        session.__exit__(None, None, None)
+
+    def __init__(self, store: Any, name: str = "main", **options: Any) -> None:
+        self._session = store.open(name, **options)
+
+    def __enter__(self) -> Any:
+        turn = self._session.turn
+        self._session.turn = lambda *args, **kwargs: _mortal(turn(*args, **kwargs))
+        return self._session
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> bool:
+        if isinstance(error, Died):
+            die(self._session)
+            return True
+        self._session.__exit__(kind, error, trace)
+        return False
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -69,7 +70,9 @@ ANSWERS = st.sampled_from([Granted(), Refused("no"), None])
 def live(asked, policy, world, answer, stop_at):
     """Carry out a life; its effects in order, and how it ended."""
     steps = life(asked, policy)
-    effects, reply, clock, runs, notes = [], None, 0.0, 0, 0
+    effects: list[Any] = []
+    reply: Any = None
+    clock, runs, notes = 0.0, 0, 0
     try:
         while True:
             effect = steps.send(reply)
@@ -213,7 +216,8 @@ class Naive:
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4)), max_size=12))
 def test_a_programs_turns_are_those_of_its_runs_in_order(runs):
-    naive, spans = Naive(), []
+    naive = Naive()
+    spans: list[list[int]] = []
     for match, fresh in runs:
         met = min(match, len(naive.turns))
         begun = naive.last + 1

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import stator
 from runtime.support import Counted, Died, Model, driving, kinds, raising, says, statuses
 from stator.errors import CallFailed, Diverged, InDoubt, NotDone
+from stator.model.call import Note
 from stator.runtime import approvals
+from stator.runtime.calls import Calling
 
 # -- which turn is which --------------------------------------------------------------------------
 
@@ -272,12 +276,23 @@ def test_a_read_without_outcome_runs_again(memory):
 
 def start(t, tool, **given):
     """Begin a call and die in it: its intent is on record, its outcome is not."""
-    from stator.runtime.calls import Calling
-
     calling = Calling(t, tool, (), given)
     effects = calling.life()
-    calling.append(next(effects))
+    note = next(effects)
+    assert isinstance(note, Note)
+    calling.append(note)
     return calling
+
+
+def asking(verdict, **options):
+    """A tool whose `reconcile` says this, and the intents it was asked about."""
+    asked: list[Any] = []
+
+    def reconcile(intent):
+        asked.append(intent)
+        return verdict
+
+    return Counted().tool(reconcile=reconcile, **options), asked
 
 
 def test_an_unknown_write_is_in_doubt_and_does_not_run(memory):
@@ -430,8 +445,7 @@ def test_reconcile_that_does_not_know_leaves_the_doubt(memory):
 
 
 def test_reconcile_is_asked_only_when_the_program_comes_to_the_call(memory):
-    asked = []
-    tool = Counted().tool(reconcile=lambda intent: asked.append(intent) or "unknown")
+    tool, asked = asking("unknown")
     with driving(memory) as s:
         start(s.turn("one"), tool, n=1)
         raise Died
@@ -441,8 +455,7 @@ def test_reconcile_is_asked_only_when_the_program_comes_to_the_call(memory):
 
 
 def test_reconcile_is_told_what_was_asked(memory):
-    asked = []
-    tool = Counted().tool(reconcile=lambda intent: asked.append(intent) or "unknown", key="order 7")
+    tool, asked = asking("unknown", key="order 7")
     with driving(memory) as s:
         begun = start(s.turn("one"), tool, n=1)
         raise Died
@@ -477,8 +490,7 @@ def test_a_reworded_call_after_one_that_was_not_done_runs(memory):
 
 
 def test_nobody_asks_the_tool_of_a_displaced_driver(memory):
-    asked = []
-    tool = Counted().tool(reconcile=lambda intent: asked.append(intent) or "not_done")
+    tool, asked = asking("not_done")
     gone = memory.open("main")
     start(gone.turn("one"), tool, n=1)
     with driving(memory, busy="take") as s, s.turn("one") as t:
@@ -488,8 +500,7 @@ def test_nobody_asks_the_tool_of_a_displaced_driver(memory):
 
 
 def test_a_displaced_drivers_doubt_is_never_asked_about_in_later_runs_either(memory):
-    asked = []
-    tool = Counted().tool(reconcile=lambda intent: asked.append(intent) or "not_done")
+    tool, asked = asking("not_done")
     gone = memory.open("main")
     start(gone.turn("one"), tool, n=1)
     with driving(memory, busy="take") as s:

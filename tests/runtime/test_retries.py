@@ -188,14 +188,14 @@ def keyed(keys, *first):
 
 
 def test_the_idempotency_key_is_the_same_over_attempts(turn):
-    keys = []
+    keys: list[str] = []
     turn.call(stator.tool(keyed(keys, NotDone("a"), NotDone("b"))), amount=1)
     assert len(keys) == 3
     assert len(set(keys)) == 1
 
 
 def test_the_idempotency_key_is_the_same_over_reruns(store):
-    keys = []
+    keys: list[str] = []
     pay = stator.tool(keyed(keys, TimeoutError(), TimeoutError()), effect="idempotent", attempts=2)
     with pytest.raises(stator.errors.CallTimeout), driving(store) as s, s.turn("one") as t:
         t.call(pay, amount=1)
@@ -206,7 +206,7 @@ def test_the_idempotency_key_is_the_same_over_reruns(store):
 
 
 def test_equal_calls_in_one_turn_have_keys_of_their_own(turn):
-    keys = []
+    keys: list[str] = []
     pay = stator.tool(keyed(keys))
     for _ in range(2):
         turn.call(pay, amount=1)
@@ -214,7 +214,7 @@ def test_equal_calls_in_one_turn_have_keys_of_their_own(turn):
 
 
 def test_the_second_of_two_equal_calls_keeps_its_key_when_the_first_is_replayed(store):
-    keys = []
+    keys: list[str] = []
     pay = stator.tool(keyed(keys), effect="idempotent")
     with driving(store) as s, s.turn("one") as t:
         t.call(pay, amount=1)
@@ -225,7 +225,7 @@ def test_the_second_of_two_equal_calls_keeps_its_key_when_the_first_is_replayed(
 
 
 def test_the_key_of_a_call_that_is_run_again_is_the_one_it_had(store):
-    keys = []
+    keys: list[str] = []
     pay = stator.tool(keyed(keys, ValueError("no")))
     with driving(store) as s, s.turn("one") as t:
         t.try_call(pay, amount=1)
@@ -237,7 +237,7 @@ def test_the_key_of_a_call_that_is_run_again_is_the_one_it_had(store):
 
 
 def test_an_explicit_key_is_the_idempotency_key(turn):
-    keys = []
+    keys: list[str] = []
     turn.call(stator.tool(keyed(keys), key="order 17"), amount=1)
     assert keys == ["order 17"]
 
@@ -249,7 +249,8 @@ def test_the_key_is_not_part_of_the_recorded_arguments(turn):
 
 
 def test_reconcile_is_asked_by_the_key_the_tool_was_given(store):
-    keys, asked = [], []
+    keys: list[str] = []
+    asked: list[str] = []
 
     def reconcile(intent):
         asked.append(intent.key)
