@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import itertools
 import threading
 from typing import Any
@@ -620,6 +621,33 @@ def test_pausing_a_session_somebody_drives_asks_them(memory):
         assert moved.asked is not None
         t.call(act.tool())
     assert act.runs == []
+
+
+@pytest.mark.parametrize("api", ["sync", "async"])
+def test_a_driver_that_waits_for_a_person_can_be_paused(memory, api):
+    act = Counted()
+
+    def ask(session_id):
+        request_pause(memory, session_id, "lunch")
+
+    if api == "sync":
+        memory.context = dataclasses.replace(memory.context, sleep=lambda s: ask(session.id))
+        with left_by(memory, Paused, match="lunch", approve="wait") as (session, t):
+            t.call(act.tool(approve=True))
+    else:
+
+        async def go():
+            store = stator.aio.AsyncStore(memory)
+            async with store.open("main", approve="wait") as s, s.turn("one") as t:
+                task = asyncio.ensure_future(t.call(act.tool(approve=True)))
+                while not approvals.waiting(memory.port):
+                    await asyncio.sleep(0)
+                ask(s.id)
+                await task
+
+        with pytest.raises(Paused, match="lunch"):
+            asyncio.run(go())
+    assert [item.tool for item in approvals.waiting(memory.port)] == ["act"]
 
 
 @pytest.mark.parametrize("unit", ["calls", "tokens"])

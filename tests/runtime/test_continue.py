@@ -10,7 +10,7 @@ import stator
 from runtime.support import Counted, Died, Model, driving, kinds, raising, says, statuses
 from stator.errors import CallFailed, Diverged, InDoubt, NotDone
 from stator.model.call import Note
-from stator.runtime import approvals
+from stator.runtime import approvals, lifecycle, settling
 from stator.runtime.calls import Calling
 
 # -- which turn is which --------------------------------------------------------------------------
@@ -833,3 +833,48 @@ def test_opening_runs_nothing(memory):
     assert act.runs == []
     with driving(memory) as s:
         assert statuses(s) == ["in doubt"]
+
+
+# -- what others did meanwhile ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("verdict", "runs"), [("done", 0), ("not done", 1), ("run again", 1)])
+def test_a_dead_drivers_call_settled_from_outside_is_what_the_program_gets(memory, verdict, runs):
+    act = Counted()
+    with driving(memory) as s:
+        begun = start(s.turn("one"), act.tool(), n=1)
+        raise Died
+    settling.settle(memory.port, memory.context, begun.asked.call, verdict, by="local:boss")
+    with driving(memory) as s, s.turn("one") as t:
+        assert t.continued
+        t.call(act.tool(), n=1)
+    assert len(act.runs) == runs
+
+
+def test_a_dead_drivers_session_that_was_paused_from_outside_is_continued(memory):
+    with driving(memory) as s:
+        s.turn("one")
+        raise Died
+    lifecycle.pause(memory.port, memory.context, s.id, by="local:boss")
+    with driving(memory) as s, s.turn("one") as t:
+        assert t.continued
+
+
+def test_a_dead_drivers_session_that_was_closed_and_resumed_is_continued(memory):
+    with driving(memory) as s:
+        s.turn("one")
+        raise Died
+    lifecycle.close(memory.port, memory.context, s.id, by="local:boss")
+    lifecycle.resume(memory.port, memory.context, s.id, by="local:boss")
+    with driving(memory) as s, s.turn("one") as t:
+        assert t.continued
+
+
+def test_a_fact_somebody_contributed_meanwhile_is_not_taken_for_the_programs_own(memory):
+    with driving(memory) as s:
+        s.turn("one")
+        raise Died
+    memory.contribute("main", principal="local:boss").fact("port", 80)
+    with driving(memory) as s, s.turn("one") as t:
+        t.fact("port", 80)
+        assert kinds(s).count("fact") == 2

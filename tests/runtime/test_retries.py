@@ -9,7 +9,7 @@ import pytest
 
 import stator
 import stator.aio
-from runtime.support import Counted, Died, driving, raising, statuses
+from runtime.support import Counted, Died, driving, raising, says, statuses
 from stator.errors import CallFailed, InDoubt, InvalidInput, NotDone, Paused
 from stator.model.retry import Policy, wait
 
@@ -234,6 +234,25 @@ def test_the_key_of_a_call_that_is_run_again_is_the_one_it_had(store):
         t.call(pay, amount=1)
     assert len(keys) == 2
     assert len(set(keys)) == 1
+
+
+def test_equal_calls_of_one_answer_have_keys_in_the_order_they_were_asked_for(store):
+    """Whichever of them begins first: a rerun must find the same key for the same call."""
+    found = []
+    for backwards in (False, True):
+        keys: list[str] = []
+        with driving(store) as s, s.turn("one") as t:
+            asks = t.reply(says(("pay", {"amount": 1}), ("pay", {"amount": 1})))
+            pay = stator.tool(keyed(keys), effect="idempotent")
+            _, calls = t._requested(asks, {"pay": pay}, None)
+            made = [(call, call.key) for call in calls]
+            for call, _ in made[::-1] if backwards else made:
+                call.drive()
+            found.append([key for _, key in made])
+            assert sorted(keys) == sorted(found[0]) or backwards
+            raise Died
+    assert found[0] == found[1]
+    assert len(set(found[0])) == 2
 
 
 def test_an_explicit_key_is_the_idempotency_key(turn):
