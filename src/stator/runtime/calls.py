@@ -88,13 +88,14 @@ class Calling:
         )
         self._seen: observe.Sight | None = None
         self._late: Future[Any] | None = None
+        # In the order calls are asked for, whichever begins first: a rerun must find the same keys.
+        self._key()
 
     # -- deciding ---------------------------------------------------------------------------------
 
     def life(self) -> Life:
         """Everything this call does: what the record answers, else asking, running, recording."""
         turn, tool = self.turn, self.tool
-        self._key()
         met = yield from turn._meet(self)
         if isinstance(met, Outcome):
             return met

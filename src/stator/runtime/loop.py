@@ -53,9 +53,11 @@ class ModelCalling(Calling):
         asked = tool.using(name=MODEL, effect="read", files=None, approve=False)
         super().__init__(turn, asked, args, kwargs, given=_gist(kwargs))
 
+    def _key(self) -> None:
+        self.key = ""
+
     def life(self) -> Life:
         turn = self.turn
-        self.key = ""
         entry = turn._next_entry()
         if entry is not None:
             self.seq = entry.seq
