@@ -343,8 +343,13 @@ class Session(SessionView, Marker, Generic[A]):
         return self._terms.gate(tool, given)
 
     def _answer(self, asked: Asked) -> Granted | Refused | None:
-        """What people have said to a call so far."""
-        return answer(self._store, self.context, self._id, asked, self._scrub)
+        """What people have said to a call so far; raises where they want the run to end instead."""
+        said = answer(self._store, self.context, self._id, asked, self._scrub)
+        if said is None and self._terms.waits and self._boundary is not None:
+            self._boundary.look()
+            if self._boundary.asked is not None:
+                raise self._boundary.asked
+        return said
 
     # -- the transcript ---------------------------------------------------------------------------
 
