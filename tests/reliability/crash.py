@@ -354,3 +354,46 @@ def finish(work: Any) -> None:
     except StopIteration:
         return
     raise AssertionError("it waits")
+
+
+# -- one call, and somebody else ------------------------------------------------------------------
+
+
+def act_when_told(talk: Any, path: str, effects: str, reconcile: str) -> dict[str, Any]:
+    """Drive a session into a write that waits for a word before its effect; how the call ended."""
+    world = World(effects)
+
+    @stator.tool(name="act", reconcile=(lambda intent: reconcile) if reconcile else None)
+    def act() -> str:
+        talk.say("in act")
+        talk.hear()
+        world.did("act")
+        return "done"
+
+    with connect(path, project="test") as store:
+        session = store.open("main")
+        with session.turn("one") as turn:
+            outcome = turn.try_call(act)
+        return {"status": outcome.status, "replayed": outcome.replayed}
+
+
+def calls_until_paused(talk: Any, path: str, effects: str) -> dict[str, Any]:
+    """Make calls, one for each word, until somebody wants the run to end."""
+    world = World(effects)
+
+    @stator.tool
+    def act(n: int) -> str:
+        world.did("act", n)
+        return "done"
+
+    made = []
+    with connect(path, project="test") as store:
+        try:
+            with store.open("main") as session, session.turn("one") as turn:
+                for n in range(1, 4):
+                    talk.say("ready")
+                    talk.hear()
+                    made.append(turn.try_call(act, n=n).replayed)
+        except stator.Paused as paused:
+            return {"made": made, "paused": paused.reason}
+    return {"made": made, "paused": ""}

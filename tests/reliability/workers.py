@@ -21,6 +21,8 @@ import apsw
 import stator
 import stator.model.redact  # what is loaded late is loaded before the fork
 import stator.store.sqlite
+from reliability.crash import act_when_told as act_when_told
+from reliability.crash import calls_until_paused as calls_until_paused
 from reliability.crash import play as play
 from reliability.support import fact_draft, populate
 from stator.connect import connect

@@ -878,3 +878,38 @@ def test_a_fact_somebody_contributed_meanwhile_is_not_taken_for_the_programs_own
     with driving(memory) as s, s.turn("one") as t:
         t.fact("port", 80)
         assert kinds(s).count("fact") == 2
+
+
+def test_a_run_that_came_to_no_turn_leaves_the_interrupted_program_to_be_continued(memory):
+    act = Counted()
+    with driving(memory) as s, s.turn("one") as t:
+        t.call(act.tool(), n=1)
+        raise Died
+    for _ in range(2):
+        with memory.open("main") as s:
+            assert s.recovery.interrupted
+    with driving(memory) as s, s.turn("one") as t:
+        assert t.continued
+        t.call(act.tool(), n=1)
+    assert len(act.runs) == 1
+
+
+def test_a_doubt_settled_in_a_run_of_its_own_is_what_the_program_gets(memory):
+    act = Counted()
+    with driving(memory) as s:
+        start(s.turn("one"), act.tool(), n=1)
+        raise Died
+    with memory.open("main") as s:
+        s.in_doubt[0].settle("done", 7)
+    with driving(memory) as s, s.turn("one") as t:
+        assert t.call(act.tool(), n=1) == 7
+    assert act.runs == []
+
+
+def test_a_session_closed_before_any_turn_is_over(memory):
+    with driving(memory) as s:
+        s.turn("one")
+        raise Died
+    memory.open("main").close()
+    with driving(memory) as s, s.turn("one") as t:
+        assert (t.continued, t.reused) == (False, False)
