@@ -448,7 +448,9 @@ class Session(SessionView, Marker, Generic[A]):
         turn = self._open_turn
         in_turn = turn is not None and not turn.ended and not turn.reused
         ended = (Remove("runs", self._run),)
-        status = "interrupted" if interrupted or in_turn else "ok"
+        # Whoever only looked, or settled something, has not run the interrupted program again.
+        looked = kind == "pause" and self._place == 0 and self._last_run.interrupted
+        status = "interrupted" if interrupted or in_turn or looked else "ok"
         drafts = [
             self._draft(
                 "run_end",
