@@ -211,10 +211,10 @@ def test_what_a_displaced_driver_tried_is_not_in_the_log(driver, store):
         assert session.facts().get("told") is None
 
 
-def test_a_driver_that_took_over_says_nothing_of_the_displaced_ones_turn(driver, store):
+def test_a_driver_that_took_over_says_that_the_displaced_ones_turn_is_interrupted(driver, store):
     driver.signal(signal.SIGSTOP)
     with store.open("main", busy="take") as session:
-        assert [turn.status for turn in session.turns()] == [""]
+        assert [turn.status for turn in session.turns()] == ["interrupted"]
 
 
 def test_a_driver_without_its_lease_cannot_append(store):
