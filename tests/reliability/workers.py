@@ -19,7 +19,11 @@ from typing import Any
 import apsw
 
 import stator
-import stator.store.sqlite  # what `connect` loads late is loaded before the fork
+import stator.model.redact  # what is loaded late is loaded before the fork
+import stator.store.sqlite
+from reliability.crash import act_when_told as act_when_told
+from reliability.crash import calls_until_paused as calls_until_paused
+from reliability.crash import play as play
 from reliability.support import fact_draft, populate
 from stator.connect import connect
 from stator.errors import StatorError

@@ -154,8 +154,12 @@ def test_opening_after_that_finds_nothing_left_to_say(either):
 def test_what_a_driver_that_was_displaced_alive_left_is_in_doubt_for_that_reason(either):
     session, _ = abandon(either, "left")
     lease = Lease(session, 7, lifecycle.holder(either.context))
-    causes = lifecycle.close_out(either.port, lease, lambda kind, **fields: fields["cause"])
-    assert set(causes) == {"driver displaced"}
+    drafts = lifecycle.close_out(
+        either.port,
+        lease,
+        lambda kind, **said: Draft(id="", session=session, kind=kind, **said),
+    )
+    assert {draft.cause for draft in drafts} == {"driver displaced"}
 
 
 def test_a_recorded_session_needs_no_lease(either):

@@ -179,11 +179,13 @@ class Returned(msgspec.Struct, frozen=True):
     value: Any
     at: float = 0.0
     """Seconds on a clock that only goes forward; what a deadline is measured on."""
+    began: float = 0.0
 
 
 class Raised(msgspec.Struct, frozen=True):
     error: BaseException
     at: float = 0.0
+    began: float = 0.0
 
 
 class Granted(msgspec.Struct, frozen=True):
@@ -200,9 +202,9 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 class Stop(msgspec.Struct, frozen=True):
-    """The run must end: somebody asked it to pause, or a limit is reached."""
+    """Nothing more may run: somebody asked for a pause, a limit is reached, the caller is cancelled."""
 
-    error: StatorError
+    error: BaseException
     cause: str
 
 
@@ -236,7 +238,7 @@ def life(asked: Asked, policy: Policy = ONCE, detect: Detect | None = None) -> L
             yield from _begin(asked, attempt)
         answer = yield Run(attempt)
         assert isinstance(answer, (Returned, Raised))
-        began = answer.at if began is None else began
+        began = answer.began if began is None else began
         if isinstance(answer, Returned):
             outcome, fields, refused = _returned(asked, answer.value, detect)
         else:
@@ -251,10 +253,10 @@ def life(asked: Asked, policy: Policy = ONCE, detect: Detect | None = None) -> L
                 hint="return plain data, such as dataclasses.asdict(value)",
                 call=asked.call,
             ) from refused
-        if not _again(asked, policy, outcome, attempt, answer.at - began):
+        pause = _again(asked, policy, outcome, attempt, answer.at - began)
+        if pause is None:
             return outcome
-        assert outcome.exception is not None
-        yield Pause(*retry.wait(policy, attempt - asked.attempt + 1, outcome.exception))
+        yield pause
         attempt += 1
 
 
@@ -299,14 +301,21 @@ def _not_run(status: str, cause: str, attempt: int, message: str = "") -> dict[s
     return {"status": status, "cause": cause, "attempt": attempt, "output": said}
 
 
-def _again(asked: Asked, policy: Policy, outcome: Outcome, attempt: int, elapsed_s: float) -> bool:
-    if outcome.status not in ("error", "timeout") or outcome.exception is None:
-        return False
-    if attempt - asked.attempt + 1 >= policy.attempts:
-        return False
-    if policy.deadline_s is not None and elapsed_s >= policy.deadline_s:
-        return False
-    return retry.may_repeat(asked.effect, outcome.exception)
+def _again(
+    asked: Asked, policy: Policy, outcome: Outcome, attempt: int, elapsed_s: float
+) -> Pause | None:
+    """How long to wait before the next attempt; None if there is none."""
+    error = outcome.exception
+    if outcome.status not in ("error", "timeout") or error is None:
+        return None
+    tried = attempt - asked.attempt + 1
+    if tried >= policy.attempts or not retry.may_repeat(asked.effect, error):
+        return None
+    least, most = retry.wait(policy, tried, error)
+    if policy.deadline_s is None:
+        return Pause(least, most)
+    left = policy.deadline_s - elapsed_s
+    return None if left <= 0 or least > left else Pause(least, min(most, left))
 
 
 def _returned(

@@ -44,6 +44,8 @@ PLACEHOLDER = "‹secret:".encode()
 """How what stands for a secret begins."""
 DISPLACED = "driver displaced"
 """Why a call is in doubt whose driver may still be at it: nobody asks its tool."""
+WITHDRAWN = "arguments changed"
+"""Why a call no longer waits for a person: under its key, other arguments were asked for."""
 MODEL = "model"
 """The tool that a model call is a call of, and the origin of the calls it asks for."""
 
@@ -85,6 +87,15 @@ class KnownCall(msgspec.Struct, kw_only=True):
     """Whether its value was not kept because a secret stood in it."""
     last: bool = True
     """Whether nothing that was recorded after its end can have built on it."""
+    met: bool = False
+    """Whether the program that runs now has come to it, or was told of it."""
+
+    @property
+    def instead(self) -> str:
+        """The call because of which this one was not run: that may have been it, in other words."""
+        said = None if self.status != "denied" or self.ending is None else self.ending
+        output = None if said is None else _value(said, "output")
+        return str(output.get("call", "")) if isinstance(output, dict) else ""
 
     def step(self, *, ended: bool) -> Step:
         """What a program gets that asks for this call again; `ended`: in a turn that is over."""
@@ -126,6 +137,8 @@ class Known:
         self.calls: list[KnownCall] = []
         self._marks: list[Commit] = []
         self._entries: list[Commit] = []
+        self._broken: set[str] = set()
+        """Questions to the model that were not answered, or not to the end."""
         self._taken: set[int] = set()
         by_id: dict[str, KnownCall] = {}
         for commit in commits:
@@ -142,8 +155,11 @@ class Known:
             call.last = True
         elif kind == "approval" and commit.status == "started" and (call := by_id.get(commit.call)):
             call.status = "started"
+        elif kind == "outcome" and commit.tool == MODEL:
+            (self._broken.discard if commit.status == "ok" else self._broken.add)(commit.call)
         elif kind == "entry" and commit.actor == "model":
-            (self._entries if commit.call else self._marks).append(commit)
+            if commit.call not in self._broken:
+                (self._entries if commit.call else self._marks).append(commit)
             for call in self.calls:
                 call.last = False
         elif kind in MARKS and commit.epoch:
@@ -199,7 +215,11 @@ class Known:
         hashes: Sequence[str] = (),
     ) -> KnownCall | None:  # fmt: skip
         """The call the record has for this one: by key, by the provider's id, by its arguments."""
-        free = [call for call in self.calls if call.seq not in self._taken and call.tool == tool]
+        free = [
+            call
+            for call in self.calls
+            if call.seq not in self._taken and call.tool == tool and call.cause != WITHDRAWN
+        ]
         found = (
             _first(call for call in free if key and call.key == key)
             or _first(call for call in free if origin and call.origin == origin)
@@ -207,14 +227,18 @@ class Known:
         )
         if found is not None:
             self._taken.add(found.seq)
+            found.met = True
         return found
 
-    def doubts(self, tool: str) -> list[KnownCall]:
-        """Writes of that tool of which nobody knows whether they happened."""
+    def doubts(self, tool: str, own: KnownCall | None) -> list[KnownCall]:
+        """Writes of that tool of which nobody knows whether they happened, or which turned out to be
+        done while no program was there to be told. Of `own`, which was not run: the reason why."""
+        if own is not None:
+            return [call for call in self.calls if call.call == own.instead]
         return [
             call
             for call in self.calls
-            if call.tool == tool and call.step(ended=False) == "in doubt"
+            if call.tool == tool and (call.step(ended=False) == "in doubt" or _turned_out(call))
         ]
 
     def mark(self, draft: Draft, scrub: Scrub | None, *, loose: bool) -> Commit | None:
@@ -288,21 +312,32 @@ def is_redacted(commit: Commit, name: str) -> bool:
 
 
 def meet(
-    asked: Asked, own: KnownCall | None, doubts: Sequence[KnownCall], *, ended: bool, ask: bool
+    asked: Asked,
+    own: KnownCall | None,
+    doubts: Sequence[KnownCall],
+    *,
+    ended: bool,
+    ask: bool,
+    same: bool,
 ) -> Generator[EffectOf, Answer, Outcome | Asked]:
     """What the record makes of a call: how it ended, or what is left to run.
 
     `own` is the call the record has for it, `doubts` are writes of the same tool from before that
-    nobody knows the end of. `ask`: the tool can say what became of one.
+    it may repeat. `ask`: the tool can say what became of one; `same`: the arguments are `own`'s.
     """
     if own is None:
         return (yield from _beside(asked, doubts, ask=ask))
     following = msgspec.structs.replace(asked, call=own.call, attempt=own.attempt + 1)
     step = own.step(ended=ended)
+    if doubts:
+        return (yield from _beside(following, doubts, ask=ask and not ended, own=own))
     if step == "replay":
         return own.outcome()
-    if step == "awaiting":
+    if step == "awaiting" and same:
         return msgspec.structs.replace(following, attempt=own.attempt, awaiting=True)
+    if step == "awaiting":  # what a person is shown must be what would run
+        yield Note("outcome", {"call": own.call, **_withdrawn(own)})
+        return asked
     if step == "run":
         return following
     found = yield from _reconcile(own, ask=ask and not ended)
@@ -313,14 +348,24 @@ def meet(
     return following if found.verdict == "not_done" else own.outcome()
 
 
+def _withdrawn(own: KnownCall) -> dict[str, Any]:
+    said = {"error": WITHDRAWN, "message": "not run: it was asked for again with other arguments"}
+    return {"status": "cancelled", "cause": WITHDRAWN, "attempt": own.attempt, "output": said}
+
+
 def _beside(
-    asked: Asked, doubts: Sequence[KnownCall], *, ask: bool
+    asked: Asked, doubts: Sequence[KnownCall], *, ask: bool, own: KnownCall | None = None
 ) -> Generator[EffectOf, Answer, Outcome | Asked]:
-    """A new call of a tool of which an earlier write is in doubt: it may be the same one, reworded."""
+    """A call of a tool of which an earlier write is in doubt: it may be the same one, reworded.
+
+    It does not run, whatever the program is told and however often it comes back (`own`: it has
+    been told before), unless the earlier one is known not to have happened.
+    """
     for doubt in doubts:
-        found = yield from _reconcile(doubt, ask=ask)
+        found = yield from _found(doubt, ask=ask)
         if found.verdict == "not_done":
             continue
+        doubt.met = True
         known = doubt.outcome()
         if found.verdict == "done":
             cause = f"call {doubt.call} is done"
@@ -329,12 +374,28 @@ def _beside(
         else:
             cause = f"call {doubt.call} is in doubt"
             said = f"not run: whether an earlier call of {asked.tool} happened is not known"
+        known = msgspec.structs.replace(known, cause=cause, replayed=own is not None)
+        if own is not None:
+            return known
         yield Note("call", {"status": "requested", "input": asked.given, "attempt": asked.attempt})
         refusal = {"error": cause, "message": said, "call": doubt.call}
         ending = {"status": "denied", "cause": cause, "attempt": asked.attempt, "output": refusal}
         yield Note("outcome", ending)
-        return msgspec.structs.replace(known, cause=cause, replayed=False)
+        return known
     return asked
+
+
+def _found(doubt: KnownCall, *, ask: bool) -> Generator[EffectOf, Answer, Found]:
+    """What is known of a call that was in doubt: what somebody said of it, else what its tool says."""
+    if doubt.step(ended=False) == "in doubt":
+        return (yield from _reconcile(doubt, ask=ask))
+    return Found("done" if doubt.status == "ok" else "not_done")
+
+
+def _turned_out(call: KnownCall) -> bool:
+    """Whether a call in doubt was settled as done and the program has not been told yet."""
+    settled = call.ending is not None and call.ending.kind == "settlement"
+    return settled and call.status == "ok" and not call.met
 
 
 def _reconcile(known: KnownCall, *, ask: bool) -> Generator[EffectOf, Answer, Found]:

@@ -14,7 +14,7 @@ import functools
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, Self, TypeVar
 
 from msgspec import UNSET
 
@@ -31,6 +31,7 @@ from stator.model.call import (
     Reconcile,
     Returned,
     Run,
+    Stop,
     TimedOut,
 )
 from stator.model.commit import Actor, Commit
@@ -74,11 +75,7 @@ class Pool:
         self.closed = False
 
     async def run(self, operation: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        if self.closed:
-            raise WrongProcess("this store is closed", hint="connect again")
-        future = asyncio.get_running_loop().run_in_executor(
-            self._threads, functools.partial(operation, *args, **kwargs)
-        )
+        future = self._begin(operation, *args, **kwargs)
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError as cancelled:
@@ -88,6 +85,24 @@ class Pool:
                 f"the operation had begun and {'failed: ' + str(error) if error else 'succeeded'}"
             )
             raise
+
+    async def whole(
+        self, operation: Callable[..., T], *args: Any
+    ) -> tuple[T, asyncio.CancelledError | None]:
+        """Run an operation to its end; its result, and the cancellation that came meanwhile."""
+        future = self._begin(operation, *args)
+        try:
+            return await asyncio.shield(future), None
+        except asyncio.CancelledError as cancelled:
+            await _settled(future)
+            return future.result(), cancelled
+
+    def _begin(self, operation: Callable[..., T], *args: Any, **kwargs: Any) -> asyncio.Future[T]:
+        if self.closed:
+            raise WrongProcess("this store is closed", hint="connect again")
+        return asyncio.get_running_loop().run_in_executor(
+            self._threads, functools.partial(operation, *args, **kwargs)
+        )
 
     def later(self, operation: Callable[..., object], *args: Any) -> None:
         """An operation nobody waits for."""
@@ -112,6 +127,14 @@ class AsyncView:
     def __init__(self, view: SessionView, pool: Pool) -> None:
         self._sync = view
         self._pool = pool
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
+        return None
 
     @property
     def id(self) -> str:
@@ -332,28 +355,39 @@ class _Hands:
     def __init__(self, calling: Calling, pool: Pool) -> None:
         self._calling = calling
         self._pool = pool
+        self._cancelled: asyncio.CancelledError | None = None
 
     async def append(self, note: Note) -> Answer:
+        """Record; whoever is cancelled meanwhile leaves no intent without its outcome."""
         calling = self._calling
-        calling.landed(await self._pool.run(calling.turn._write, calling.drafts(note)))
-        return calling.stop(note)
+        commits, cancelled = await self._pool.whole(calling.turn._write, calling.drafts(note))
+        calling.landed(commits)
+        self._cancelled = self._cancelled or cancelled
+        if self._cancelled is None:
+            return calling.stop(note)
+        if note.fields["status"] == "started":
+            return Stop(self._cancelled, "cancelled")
+        if note.kind != "call" or note.fields["status"] != "requested":
+            raise self._cancelled
+        return None
 
     async def run(self, effect: Run) -> tuple[Returned | Raised, BaseException | None]:
         calling = self._calling
         calling.look()
         clock = calling.turn._session.context.monotonic
+        began = clock()
         try:
-            value, interrupt = await self._value()
+            value = await self._value()
         except Exception as error:
-            return Raised(error, clock()), None
+            return Raised(error, clock(), began), self._cancelled
         except BaseException as error:
-            return Raised(error, clock()), error
-        return Returned(value, clock()), interrupt
+            return Raised(error, clock(), began), error
+        return Returned(value, clock(), began), self._cancelled
 
-    async def _value(self) -> tuple[Any, BaseException | None]:
+    async def _value(self) -> Any:
         calling, tool = self._calling, self._calling.tool
         if tool.is_async and tool.timeout_s is None:
-            return calling.finish(await self._awaited()), None
+            return calling.finish(await self._awaited())
         work: asyncio.Future[Any]
         if tool.is_async:
             work = asyncio.ensure_future(self._awaited())
@@ -364,7 +398,7 @@ class _Hands:
             else:
                 begun = calling.begin(context)
             work = asyncio.wrap_future(begun)
-        interrupt = await _bounded(work, tool.timeout_s, cancel=tool.is_async)
+        self._cancelled = await _bounded(work, tool.timeout_s, cancel=tool.is_async)
         if not work.done():
             assert tool.timeout_s is not None
             work.add_done_callback(self._late)
@@ -372,7 +406,7 @@ class _Hands:
         value = work.result()
         if inspect.isawaitable(value):
             value = await value
-        return (calling.finish(value) if tool.is_async else value), interrupt
+        return calling.finish(value) if tool.is_async else value
 
     async def _awaited(self) -> Any:
         calling = self._calling
@@ -415,7 +449,7 @@ class _Hands:
 
 async def _bounded(
     work: asyncio.Future[Any], seconds: float | None, *, cancel: bool
-) -> BaseException | None:
+) -> asyncio.CancelledError | None:
     """Wait for a tool, at most so long. A cancellation is handed on to a coroutine; a plain function
     cannot be stopped, so that its end is waited for. Returns the cancellation, for later."""
     try:
@@ -688,9 +722,6 @@ class AsyncSession(AsyncView, AsyncMarker, Generic[A]):
 
     async def close(self, reason: str = "done") -> None:
         await self._pool.run(self._session.close, reason)
-
-    async def __aenter__(self) -> AsyncSession[A]:
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: object

@@ -48,6 +48,10 @@ class Boundary:
         if strange:
             self._look(commits[-1].seq)
 
+    def look(self) -> None:
+        """Look at what others wrote, also while this driver writes nothing."""
+        self._look(self._store.head(self._session).seq)
+
     def _look(self, upto: int) -> None:
         with self._lock:
             after, self._read = self._read, max(self._read, upto)

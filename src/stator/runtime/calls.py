@@ -90,13 +90,14 @@ class Calling:
         )
         self._seen: observe.Sight | None = None
         self._free = False
+        # In the order calls are asked for, whichever begins first: a rerun must find the same keys.
+        self._key()
 
     # -- deciding ---------------------------------------------------------------------------------
 
     def life(self) -> Life:
         """Everything this call does: what the record answers, else asking, running, recording."""
         turn, tool = self.turn, self.tool
-        self._key()
         met = yield from turn._meet(self)
         if isinstance(met, Outcome):
             return met
@@ -189,14 +190,15 @@ class Calling:
         self.look()
         clock = self.turn._session.context.monotonic
         context = contextvars.copy_context()
+        began = clock()
         try:
             if self.tool.timeout_s is None:
                 value = context.run(self.invoke)
             else:
                 value = self._bounded(context, self.tool.timeout_s)
         except BaseException as error:
-            return Raised(error, clock())
-        return Returned(value, clock())
+            return Raised(error, clock(), began)
+        return Returned(value, clock(), began)
 
     def look(self) -> None:
         """See what is there before the call runs, where it may change files."""

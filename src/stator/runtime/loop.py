@@ -53,9 +53,11 @@ class ModelCalling(Calling):
         asked = tool.using(name=MODEL, effect="read", files=None, approve=False)
         super().__init__(turn, asked, args, kwargs, given=_gist(kwargs))
 
+    def _key(self) -> None:
+        self.key = ""
+
     def life(self) -> Life:
         turn = self.turn
-        self.key = ""
         entry = turn._next_entry()
         if entry is not None:
             self.seq = entry.seq
@@ -127,23 +129,29 @@ class Stream:
     def begin(self) -> bool:
         """Put the intent on disk; whether the record has the answer already."""
         turn = self._turn
+        if self._calling is None:  # nobody is asked: it is matched like a response in hand
+            turn._session._check_terms()
+            return False
         entry = turn._next_entry()
         if entry is not None:
             self.reply = turn._reply(entry.value("output"), entry.seq)
             return True
         turn._check_unended("an answer of the model")
         turn._session._check_terms()
-        if self._calling is not None:
-            given = {"status": "started", "input": self._calling.given, "attempt": 1}
-            turn._write([self._calling.draft(Note("call", given))])
+        given = {"status": "started", "input": self._calling.given, "attempt": 1}
+        turn._write([self._calling.draft(Note("call", given))])
         return False
 
     def done(self) -> None:
         """Record a response that came to its end."""
         said = self._assembler.result()
         status = "" if self._assembler.complete else "partial"
-        commits = self._turn._write([*self._outcome("ok", ""), self._entry(said, status)])
-        self.reply = self._turn._reply(said, commits[-1].seq)
+        turn, entry = self._turn, self._entry(said, status)
+        if self._calling is None:
+            seq = turn._seq_of(turn._submit(entry))
+        else:
+            seq = turn._write([*self._outcome("ok", ""), entry])[-1].seq
+        self.reply = turn._reply(said, seq)
 
     def broken(self, error: BaseException) -> None:
         """Record one that did not."""
@@ -151,7 +159,10 @@ class Stream:
         if isinstance(error, GeneratorExit):
             status, cause = "cancelled", "left before its end"
         partial = self._entry(self._assembler.result(), "partial")
-        self._turn._write([*self._outcome(status, cause), partial])
+        if self._calling is None:
+            self._turn._submit(partial)
+        else:
+            self._turn._write([*self._outcome(status, cause), partial])
 
     def _outcome(self, status: str, cause: str) -> list[Draft]:
         if self._calling is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import msgspec
 
@@ -100,6 +100,15 @@ class SessionView:
         self._app_version = app_version
         self._upcasts = upcasts or {}
         self._sleep = sleep
+
+    def __enter__(self) -> Self:
+        """What `open(…, busy="read")` gives is used like any session; leaving it does nothing."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
+        return None
 
     @property
     def id(self) -> str:

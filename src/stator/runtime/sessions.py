@@ -345,8 +345,13 @@ class Session(SessionView, Marker, Generic[A]):
         return self._terms.gate(tool, given)
 
     def _answer(self, asked: Asked) -> Granted | Refused | None:
-        """What people have said to a call so far."""
-        return answer(self._store, self.context, self._id, asked, self._scrub)
+        """What people have said to a call so far; raises where they want the run to end instead."""
+        said = answer(self._store, self.context, self._id, asked, self._scrub)
+        if said is None and self._terms.waits and self._boundary is not None:
+            self._boundary.look()
+            if self._boundary.asked is not None:
+                raise self._boundary.asked
+        return said
 
     # -- the transcript ---------------------------------------------------------------------------
 
@@ -445,7 +450,9 @@ class Session(SessionView, Marker, Generic[A]):
         turn = self._open_turn
         in_turn = turn is not None and not turn.ended and not turn.reused
         ended = (Remove("runs", self._run),)
-        status = "interrupted" if interrupted or in_turn else "ok"
+        # Whoever only looked, or settled something, has not run the interrupted program again.
+        looked = kind == "pause" and self._place == 0 and self._last_run.interrupted
+        status = "interrupted" if interrupted or in_turn or looked else "ok"
         drafts = [
             self._draft(
                 "run_end",
@@ -465,9 +472,6 @@ class Session(SessionView, Marker, Generic[A]):
             self._left = True
             self._store.release(self._lease)
         self._on_leave("interrupted" if status != "ok" else ENDED[kind])
-
-    def __enter__(self) -> Session[A]:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: object

@@ -265,11 +265,16 @@ class Turn(Recorder, Loop):
             own = self._known.call(
                 calling.tool.name, key=calling.tool.key, origin=calling.origin, hashes=hashes
             )
-        doubts = self._known.doubts(calling.tool.name) if own is None else []
-        if own is None and not doubts:
+        if own is None:
             self._check_unended(f"a call of {calling.tool.name}")
+        doubts = self._known.doubts(calling.tool.name, own)
         ask = calling.tool.reconcile is not None
-        return (yield from replay.meet(calling.asked, own, doubts, ended=self.reused, ask=ask))
+        same = own is not None and own.input_hash in hashes
+        return (
+            yield from replay.meet(
+                calling.asked, own, doubts, ended=self.reused, ask=ask, same=same
+            )
+        )
 
     # -- what the model said -----------------------------------------------------------------------
 

@@ -622,7 +622,8 @@ def _turn(draft: Draft, log: list[Commit]) -> int:
         raise BadTurn(f"turn {last} of session {draft.session} is still open", hint="end it first")
     if draft.kind == "turn_end" and not is_open:
         raise BadTurn(f"no turn of session {draft.session} is open")
-    return last + 1 if draft.kind == "turn" else last
+    reopens = draft.status == "continued" and last > 0
+    return last + 1 if draft.kind == "turn" and not reopens else last
 
 
 def _calls(log: Iterable[Commit]) -> list[CallRow]:
