@@ -453,6 +453,7 @@ class Session(SessionView, Marker, Generic[A]):
                 status=status,
                 cause=reason,
                 actor="system",
+                attempt=self._place,  # 0: it came to no turn
                 inputs=(self._began,),
                 changes=ended,
             ),
