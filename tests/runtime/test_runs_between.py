@@ -58,10 +58,14 @@ def test_looking_at_a_session_that_was_left_in_order_does_not_make_it_interrupte
 
 
 def test_a_program_that_went_through_its_recorded_turns_to_its_end_is_over(store):
-    with pytest.raises(ValueError), store.open("shop") as s:  # noqa: PT011
-        with s.turn("one"):
-            pass
-        raise ValueError
+    def stumble():
+        with store.open("shop") as s:
+            with s.turn("one"):
+                pass
+            raise LookupError("between turns")
+
+    with pytest.raises(LookupError):
+        stumble()
     with store.open("shop") as s, s.turn("one") as t:
         assert t.reused
     with store.open("shop") as s, s.turn("one") as t:
