@@ -4,13 +4,14 @@
 # make check   lint, format and types
 # make slow    the campaigns: crashes, races, long sessions (minutes)
 # make bench   ours and the peers, side by side; ARGS="..." is passed on
+# make bench-calls   what a recorded call costs, and who pays twice when it is killed
 # make clean   remove what the others made
 
 MAKEFLAGS += --no-print-directory
 PY := .venv/bin/python
 ARGS ?=
 
-.PHONY: setup demo test check slow bench clean
+.PHONY: setup demo test check slow bench bench-calls clean
 
 setup:
 	@sh scripts/setup
@@ -29,9 +30,13 @@ check: setup
 slow: setup
 	@$(PY) -m pytest -q -m slow --timeout 3600 $(ARGS)
 
-bench:
-	@sh scripts/setup bench
+bench: bench-calls
 	@.venv-bench/bin/python -m bench.run $(ARGS)
+
+bench-calls:
+	@sh scripts/setup bench
+	@.venv-bench/bin/python -m bench.calls
+	@.venv-bench/bin/python -m bench.crash
 
 clean:
 	@rm -rf .venv .venv-bench build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -2,7 +2,8 @@
 
 The model is a script (a plain list of requests); the tools are real and edit real files in a
 temporary project. Everything the agent does goes through Stator. Then the same questions a person
-would ask are put to the `stator` command.
+would ask are put to the `stator` command. In the second act the agent (payment.py) is killed while it
+pays, and run again by the same command.
 
     python examples/demo.py            run, show, clean up
     python examples/demo.py --keep     leave the project and its store, and say where they are
@@ -14,6 +15,7 @@ import argparse
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import stator
+from stator.surfaces.cli.table import COMMANDS
 
 # ── tools: ordinary functions; the decorator says what a call may do to the world ────────────────
 
@@ -192,6 +195,60 @@ QUESTIONS = {
     "Is all of this as it was written?": "stator verify",
 }
 
+# ── the second act: killed in the middle of a payment ────────────────────────────────────────────
+
+PAYMENT = Path(__file__).resolve().with_name("payment.py")
+
+
+def crash() -> None:
+    """Kill an agent while it pays, run it again, and count what the bank has booked."""
+    title("Act 2. Killed in the middle of a payment")
+    Path("invoice.txt").write_text("ACME 4200\n")
+    print("The tool has a probe: it can look into the bank's ledger for a payment of its own.")
+    pay("", "after")
+    pay("")
+    print(f"\n  effects: {booked()}")
+    ask("What is on record?", "stator log pay-acme")
+
+    print("\nWithout a probe nobody knows, so nobody pays again: a person looks, and says.")
+    Path("ledger.txt").unlink()
+    pay(" --no-probe", "after")
+    pay(" --no-probe")
+    settle()
+    pay(" --no-probe")
+    print(f"\n  effects: {booked()}")
+
+
+def pay(options: str, where: str = "") -> None:
+    """Run the agent as a person would; `where` is where it is killed."""
+    prompt = f"python payment.py{options}"
+    print(f"\n{paint('32', '$ ' + prompt)}", flush=True)
+    command = [sys.executable, str(PAYMENT), *options.split()]
+    done = subprocess.run(command, env={**os.environ, "CRASH": where}, check=False)
+    if done.returncode < 0:
+        print(f"  Killed ({signal.Signals(-done.returncode).name})")
+
+
+def booked() -> int:
+    """Payments the bank has taken."""
+    return len(Path("ledger.txt").read_text().splitlines())
+
+
+def settle() -> None:
+    """Say that the payment happened: a person has seen it in the ledger.
+
+    By the command where this release has it, else as a program would.
+    """
+    if "settle" in COMMANDS:
+        with stator.connect(".stator/store.db") as store:
+            (call,) = store.read("pay-acme-blind").calls(status="in doubt")
+        ask("The ledger has it. Say so:", f"stator settle c_{call.call[-8:]} --done")
+        return
+    print("\nThe ledger has it. Say so: s.in_doubt[0].settle('done')")
+    with stator.connect(".stator/store.db") as store, store.open("pay-acme-blind") as session:
+        session.in_doubt[0].settle("done", "paid, says the person who looked")
+
+
 # ── showing it ───────────────────────────────────────────────────────────────────────────────────
 
 COLOUR = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
@@ -199,6 +256,10 @@ COLOUR = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 def paint(code: str, text: str) -> str:
     return f"\033[{code}m{text}\033[0m" if COLOUR else text
+
+
+def title(text: str) -> None:
+    print(f"\n{paint('1', f'── {text} ' + '─' * (96 - len(text)))}\n")
 
 
 def say(mark: str, text: str) -> None:
@@ -220,7 +281,7 @@ def demo() -> None:
     Path("test_basket.py").write_text(TESTS)
     if shutil.which("git"):
         subprocess.run(["git", "init", "-q"], check=True)
-    print("An agent works in a temporary project. Every line below is on disk before the next.\n")
+    title("Act 1. An agent works; every line is on disk before the next")
     with (
         stator.connect(".stator/store.db") as store,
         store.open("fix-basket", agent="demo") as session,
@@ -230,6 +291,7 @@ def demo() -> None:
     print("\nThe agent is gone; its session is not. These read the store and nothing else.")
     for question, command in QUESTIONS.items():
         ask(question, command)
+    crash()
 
 
 def main() -> int:

@@ -32,10 +32,10 @@ import msgspec
 
 from stator.model.ids import PREFIXES, Kind
 from stator.model.state import Effect, FileOp, StepStatus
-from stator.runtime.tools import Tool
 from stator.runtime.context import Context
 from stator.runtime.sessions import Session
 from stator.runtime.stores import Store
+from stator.runtime.tools import Tool
 from stator.runtime.turns import Turn
 from stator.store.memory import MemoryStore
 from stator.store.rows import pack

@@ -4,7 +4,8 @@ A page runs in an empty folder with an empty home. Python blocks share one names
 is commands after `$ ` and what they print; a command without output under it only has to succeed.
 `…` alone on a line stands for any lines. What differs on every run (ids, hashes, times, sizes) is
 not compared, nor are spaces and rules. A block whose info string has `no-run` is shown only
-(`console no-run`); `exit=N` says which exit code is right.
+(`console no-run`); `exit=N` says which exit code is right. A Python block with `file=NAME` is not run but
+written to that file, for `$ python NAME`, which runs in a process of its own and may be killed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import io
 import os
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -134,7 +136,11 @@ class Page:
             if not runs(block):
                 continue
             if block.language == "python":
-                self._python(block)
+                name = re.search(r"file=(\S+)", block.info)
+                if name:
+                    (self.work / name[1]).write_text(block.text, encoding="utf-8")
+                else:
+                    self._python(block)
                 yield block, block.text
             else:
                 yield block, self._console(block)
@@ -182,9 +188,14 @@ class Page:
         return "\n".join(lines) + "\n"
 
     def command(self, command: str) -> tuple[int, str]:
-        """Exit code and everything that was printed; in this process, which is quicker."""
-        program, *words = shlex.split(command, comments=True)
-        assert program == "stator", f"{self.name}: only stator is run: {command}"
+        """Exit code and everything that was printed; of `stator` in this process, which is quicker."""
+        words = shlex.split(command, comments=True)
+        given = dict(word.split("=", 1) for word in words if re.match(r"[A-Z_]+=", word))
+        program, *words = words[len(given) :]
+        if program in ("python", "cat"):
+            found = sys.executable if program == "python" else program
+            return self._process([found, *words], given)
+        assert program == "stator", f"{self.name}: only stator, python and cat are run: {command}"
         printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
         with (
             self._inside(),
@@ -196,6 +207,22 @@ class Page:
         assert isinstance(buffer, io.BytesIO)
         text = buffer.getvalue().decode().replace(str(self.work), "~/project")
         return code, _USER.sub("local:ann", _RUN.sub("on laptop, pid 4711", text))
+
+    def _process(self, words: list[str], env: dict[str, str]) -> tuple[int, str]:
+        """A program of the page, as a shell would run it and tell of it."""
+        done = subprocess.run(
+            words,
+            cwd=self.work,
+            env={**self.env, **env},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        if done.returncode < 0:
+            return 128 - done.returncode, done.stdout + "Killed\n"
+        return done.returncode, done.stdout
 
 
 def rewritten(name: str, folder: Path) -> str:

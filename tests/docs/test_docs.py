@@ -205,6 +205,21 @@ def test_the_demo_runs_and_cleans_up_after_itself(tmp_path):
     assert list(tmp_path.glob("stator-demo-*")) == []
 
 
+def test_the_demo_kills_its_agent_and_pays_once(tmp_path):
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples/demo.py")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "TMPDIR": str(tmp_path)},
+    )
+    second = done.stdout.partition("Act 2")[2]
+    assert second.count("Killed (SIGKILL)") == 2, done.stderr
+    assert second.count("may or may not have happened") >= 2
+    assert second.count("effects: 1\n") == 2
+    assert "pay ok (reconciled)" in second
+
+
 def test_the_demo_says_where_it_left_its_store(tmp_path):
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples/demo.py"), "--keep"],

@@ -39,6 +39,7 @@ from stator.model import canon, retry
 from stator.model.commit import Change
 from stator.model.ids import short
 from stator.model.retry import ONCE, Policy
+from stator.model.said import Result as Told
 from stator.model.state import CallStatus, Effect
 
 MESSAGE_MAX = 2000
@@ -80,13 +81,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     def told(self) -> dict[str, Any]:
         """What a model is told of a call that did not end ok: something to branch on."""
-        return {
-            "status": self.status,
-            "error": self.cause,
-            "message": self.error or self.cause,
-            "call": self.call,
-            "attempts": self.attempts,
-        }
+        kept = {"error": self.cause, "message": self.error or self.cause}
+        told = Told(status=self.status, cause=self.cause, value=kept).report()
+        return {**told, "call": self.call, "attempts": self.attempts}
 
     def to_error(self) -> CallError:
         if self.status == "in doubt":

@@ -5,7 +5,7 @@ Reading and classifying only; nothing here executes anything.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -76,12 +76,14 @@ class LastRun(msgspec.Struct, frozen=True):
 def last_run(store: Store, row: SessionRow, *, again: bool = False) -> LastRun:
     """How the last run of a session ended, and the turns its program had come to.
 
-    One that was left in order has none, unless it is to be gone through `again`.
+    One that was left in order has none, unless it is to be gone through `again`, or came to no turn:
+    whoever opened the session only to look, or to settle a call, interrupts no program.
     """
-    began, interrupted = _began(store, row.id)
-    if began is None or not (interrupted or again):
+    began, ended = _began(store, row.id)
+    if began is None or not (ended != "ok" or again):
         return LastRun(False, [])
     commit = _commit(store, row.id, began)
+    interrupted = ended == "interrupted" or (ended == "idle" and commit.has("input"))
     spans: list[list[int]] = []
     if commit.has("input"):
         spans = commit.value("input")["program"]
@@ -93,12 +95,12 @@ def last_run(store: Store, row: SessionRow, *, again: bool = False) -> LastRun:
     return LastRun(interrupted, replay.program(spans, begun, upto, place))
 
 
-def _began(store: Store, session: str) -> tuple[int | None, bool]:
-    """Where the last run began (None: there was none, or it does not say), and whether it was
-    interrupted."""
+def _began(store: Store, session: str) -> tuple[int | None, Literal["ok", "idle", "interrupted"]]:
+    """Where the last run began (None: there was none, or it does not say), and how it ended; "idle":
+    in order, and without coming to a turn."""
     stale = store.entries(session, "runs")
     if stale:
-        return stale[0].seq, True
+        return stale[0].seq, "interrupted"
     upto: int | None = None
     while True:
         page = store.commits(session, upto=upto, newest_first=True, limit=PAGE, load=False)
@@ -106,11 +108,13 @@ def _began(store: Store, session: str) -> tuple[int | None, bool]:
             if commit.kind == "run_end":
                 began = commit.inputs[0] if commit.inputs else None
                 whole = began if isinstance(began, int) else None
-                return whole, commit.status == "interrupted"
-            if commit.kind in ("open", "fork"):
-                return None, False
+                if commit.status == "interrupted":
+                    return whole, "interrupted"
+                return whole, "ok" if commit.attempt else "idle"
+            if commit.kind in ("open", "fork", "close"):  # a closed session's program is over
+                return None, "ok"
         if not page:
-            return None, False
+            return None, "ok"
         upto = page[-1].seq - 1
 
 

@@ -450,15 +450,14 @@ class Session(SessionView, Marker, Generic[A]):
         turn = self._open_turn
         in_turn = turn is not None and not turn.ended and not turn.reused
         ended = (Remove("runs", self._run),)
-        # Whoever only looked, or settled something, has not run the interrupted program again.
-        looked = kind == "pause" and self._place == 0 and self._last_run.interrupted
-        status = "interrupted" if interrupted or in_turn or looked else "ok"
+        status = "interrupted" if interrupted or in_turn else "ok"
         drafts = [
             self._draft(
                 "run_end",
                 status=status,
                 cause=reason,
                 actor="system",
+                attempt=self._place,  # 0: it came to no turn
                 inputs=(self._began,),
                 changes=ended,
             ),

@@ -1,0 +1,72 @@
+"""Who opens a session between an interrupted run and the next only to look interrupts nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+import stator
+
+
+class Bank:
+    """Takes the money and does not say so."""
+
+    def __init__(self):
+        self.ledger = []
+
+    def pay(self, cents):
+        self.ledger.append(cents)
+        raise stator.InDoubt("the connection was lost after sending")
+
+
+@pytest.fixture
+def bank():
+    return Bank()
+
+
+def program(store, bank):
+    with store.open("shop") as s, s.turn("pay the invoice") as t:
+        return t.call(bank.pay, cents=5)
+
+
+def test_a_call_settled_by_opening_its_session_is_not_made_again(store, bank):
+    with pytest.raises(stator.InDoubt):
+        program(store, bank)
+    with store.open("shop") as s:
+        s.in_doubt[0].settle("done", "paid")
+    assert program(store, bank) == "paid"
+    assert bank.ledger == [5]
+
+
+def test_looking_twice_makes_no_difference(store, bank):
+    with pytest.raises(stator.InDoubt):
+        program(store, bank)
+    for _ in range(2):
+        with store.open("shop") as s:
+            assert s.recovery.interrupted
+    with pytest.raises(stator.InDoubt):
+        program(store, bank)
+    assert bank.ledger == [5]
+
+
+def test_looking_at_a_session_that_was_left_in_order_does_not_make_it_interrupted(store):
+    with store.open("shop") as s, s.turn("one"):
+        pass
+    with store.open("shop"):
+        pass
+    with store.open("shop") as s:
+        assert not s.recovery.interrupted
+
+
+def test_a_program_that_went_through_its_recorded_turns_to_its_end_is_over(store):
+    def stumble():
+        with store.open("shop") as s:
+            with s.turn("one"):
+                pass
+            raise LookupError("between turns")
+
+    with pytest.raises(LookupError):
+        stumble()
+    with store.open("shop") as s, s.turn("one") as t:
+        assert t.reused
+    with store.open("shop") as s, s.turn("one") as t:
+        assert (t.number, t.reused) == (2, False)
