@@ -111,7 +111,7 @@ def _began(store: Store, session: str) -> tuple[int | None, Literal["ok", "idle"
                 if commit.status == "interrupted":
                     return whole, "interrupted"
                 return whole, "ok" if commit.attempt else "idle"
-            if commit.kind in ("open", "fork", "close"):  # a closed session's program is over
+            if commit.kind in ("open", "fork"):
                 return None, "ok"
         if not page:
             return None, "ok"
