@@ -27,9 +27,10 @@ TURNS = 3
 STYLES = ("model", "parallel", "hand", "reworded", "keyed")
 """Who asks for the calls: a recorded model (in order, or all at once), or the program itself, with
 words that stay, words that change from run to run, and words that change under a `key=`."""
-POLICIES = ("read", "idempotent", "write", "reconciled", "by key", "approved")
-"""What the tool `act` declares: also a write that can say what became of it, by its arguments or by
-its idempotency key, and one that a person has to approve."""
+POLICIES = ("read", "idempotent", "write", "settled", "reconciled", "by key", "approved")
+"""What the tool `act` declares: also a write whose doubts a person settles before the next run, one
+that can say what became of it, by its arguments or by its idempotency key, and one that a person has
+to approve."""
 DEFINITIONS = [
     {"name": name, "description": name, "input_schema": {"type": "object"}}
     for name in ("look", "act", "put", "note")
@@ -111,8 +112,8 @@ class Tools:
         return stator.tool(made, name=name, **options)
 
     def _act(self, policy: str) -> Any:
-        if policy in ("read", "idempotent", "write"):
-            return self._tool("act", self._try, effect=policy)
+        if policy in ("read", "idempotent", "write", "settled"):
+            return self._tool("act", self._try, effect="write" if policy == "settled" else policy)
         if policy == "approved":
             return self._tool("act", self._try, approve=True)
         if policy == "reconciled":

@@ -23,7 +23,7 @@ from reliability.crash import POLICIES, STYLES, TURNS, World, check_anthropic
 from reliability.support import Zygote, findings
 from stator.connect import connect
 from stator.model.transcript import Transcript
-from stator.runtime import approvals
+from stator.runtime import approvals, settling
 
 RUNS_MAX = 20
 """Processes a program may need; every cell needs fewer."""
@@ -72,6 +72,8 @@ class Story:
         assert "error" not in last, last
         if "done" not in last:
             self.killed += 1
+            if self.policy == "settled" and self.path.exists():
+                self._settle()
             return self._is_over()
         done = last["done"]
         self.points.append(done["points"])
@@ -80,6 +82,16 @@ class Story:
         with connect(self.path, project="test") as store:
             approvals.approve(store.port, store.context, done["needs"], by="local:person")
         return False
+
+    def _settle(self) -> None:
+        """A person looks at the world and says what became of each call in doubt."""
+        world = World(str(self.effects))
+        with connect(self.path, project="test") as store:
+            for doubt in settling.doubts(store.port):
+                verdict: settling.Verdict = (
+                    "done" if world.count(doubt.tool, doubt.arguments["n"]) else "not done"
+                )
+                settling.settle(store.port, store.context, doubt.call, verdict, by="local:person")
 
     def _is_over(self) -> bool:
         """Whether it died after it had left in order; the same program would then begin anew."""
@@ -162,7 +174,7 @@ def judge_tool(story: Story, tool: str, n: int, calls: dict[str, list[str]], eff
     assert withdrawn == (ends["cancelled"] if story.policy == "approved" else 0), where
     assert len(calls) == 1 + withdrawn, where
     assert ends["ok"] + ends["in doubt"] == 1, where
-    if tool == "act" and story.policy in RECONCILED:
+    if story.policy == "settled" or (tool == "act" and story.policy in RECONCILED):
         assert ends["ok"] == 1, where
 
 
