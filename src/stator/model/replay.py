@@ -241,6 +241,26 @@ class Known:
             if call.tool == tool and (call.step(ended=False) == "in doubt" or _turned_out(call))
         ]
 
+    def child(self, session: str) -> tuple[Commit | None, Commit | None]:
+        """Where the turn next started a child, and where that came to its end."""
+        found = [c for c in self._marks if c.kind == "child" and _about(c, session)]
+        free = [commit for commit in found if commit.seq not in self._taken]
+        if not free or free[0].status != "started":
+            return None, None
+        self._taken.add(free[0].seq)
+        ended = free[1] if len(free) > 1 and free[1].status != "started" else None
+        return free[0], ended
+
+    def child_end(self, session: str) -> bool:
+        """Whether the record has the end of the child that was started last."""
+        for commit in self._marks:
+            if commit.kind == "child" and _about(commit, session) and commit.seq not in self._taken:
+                if commit.status == "started":
+                    return False
+                self._taken.add(commit.seq)
+                return True
+        return False
+
     def mark(self, draft: Draft, scrub: Scrub | None, *, loose: bool) -> Commit | None:
         """The commit that recorded what this draft would; `loose`: the next of its kind will do."""
         for commit in self._marks:
@@ -448,6 +468,12 @@ def turn_at(spans: Sequence[Sequence[int]], place: int) -> int | None:
             return first + place - 1
         place -= last - first + 1
     return None
+
+
+def _about(commit: Commit, session: str) -> bool:
+    """Whether a commit is about that child."""
+    puts = [op.record for op in commit.delta if isinstance(op, Put)]
+    return any(getattr(record, "session", "") == session for record in puts)
 
 
 def _first(found: Iterable[KnownCall]) -> KnownCall | None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from stator.errors import NotFound
-from stator.model.commit import Commit, Draft, Upsert
+from stator.errors import BadTurn, NotFound
+from stator.model.commit import Commit, Upsert
 from stator.model.reply import text_of
 from stator.model.session import Parent, check_name
 from stator.model.state import ChildRecord, SessionRecord
@@ -15,6 +15,10 @@ from stator.store.port import Store
 
 if TYPE_CHECKING:
     from stator.runtime.sessions import Session
+    from stator.runtime.turns import Turn
+
+MANY = 2**53
+"""More turns than there are: up to the last."""
 
 
 def full_name(parent: SessionRecord, name: str) -> str:
@@ -22,20 +26,35 @@ def full_name(parent: SessionRecord, name: str) -> str:
     return check_name(f"{parent.name}/{name}")
 
 
-def announce(parent: Session[Any], name: str) -> tuple[ChildRecord, bool]:
-    """Put a child's id on record before it starts; whether it had been started in this turn before."""
+def announce(parent: Session[Any], name: str) -> tuple[ChildRecord, list[list[int]] | None]:
+    """Put a child's id on record before it starts.
+
+    Also, where this turn started it in an earlier run: the turns it had come to then, which it now
+    comes to again.
+    """
+    turn = _turn(parent, name)
     known = _known(parent._store, parent.id, name)
     record = known or ChildRecord(session=parent.context.mint("session"), name=name)
+    begun, ended = turn._known_child(record.session)
+    if begun is not None:
+        first = int(begun.value("input")["after"]) + 1
+        last = int(ended.value("output")["turns"]) if ended is not None else MANY
+        return record, [[first, last]]
     draft = parent._draft(
         "child",
         status="started",
+        input={"after": _turns(parent._store, record.session)},
         changes=(Upsert("children", msgspec.structs.replace(record, status="started")),),
     )
-    return record, _submit(parent, draft)
+    turn._write([draft])
+    return record, None
 
 
 def conclude(parent: Session[Any], record: ChildRecord, child: Session[Any], status: str) -> None:
     """Copy a child's end into its parent: how it was left, and the last thing it said."""
+    turn = _turn(parent, record.name)
+    if turn._take_child_end(record.session):
+        return
     ended = msgspec.structs.replace(record, status=status)
     said = _last_said(child._store, child.id)
     draft = parent._draft(
@@ -44,16 +63,26 @@ def conclude(parent: Session[Any], record: ChildRecord, child: Session[Any], sta
         output={"said": said, "turns": child.head.turn},
         changes=(Upsert("children", ended),),
     )
-    _submit(parent, draft)
+    turn._write([draft])
 
 
-def _submit(parent: Session[Any], draft: Draft) -> bool:
-    """Append, unless the turn that goes on here has this on record; whether it has."""
+def _turn(parent: Session[Any], name: str) -> Turn:
     turn = parent._open_turn
-    if turn is not None and not turn.ended:
-        return turn._submit(draft) != draft.id
-    parent._append([draft])
-    return False
+    if turn is None or turn.ended:
+        raise BadTurn(
+            f"child {name!r:.60} needs an open turn of session {parent.id}",
+            hint="with session.turn(…) first: a sub-agent works for a turn",
+            session=parent.id,
+        )
+    return turn
+
+
+def _turns(store: Store, session: str) -> int:
+    """How many turns a child has come to so far."""
+    try:
+        return store.head(session).turn
+    except NotFound:
+        return 0
 
 
 def _known(store: Store, parent: str, name: str) -> ChildRecord | None:

@@ -73,18 +73,23 @@ class LastRun(msgspec.Struct, frozen=True):
     """Its program's turns."""
 
 
-def last_run(store: Store, row: SessionRow, *, again: bool = False) -> LastRun:
+def last_run(store: Store, row: SessionRow, program: list[list[int]] | None = None) -> LastRun:
     """How the last run of a session ended, and the turns its program had come to.
 
-    One that was left in order has none, unless it is to be gone through `again`, or came to no turn:
-    whoever opened the session only to look, or to settle a call, interrupts no program.
+    One that was left in order has none, unless it came to no turn: whoever opened the session only to
+    look, or to settle a call, interrupts no program. `program`: the turns are these, whatever the
+    last run did, up to the last there is.
     """
+    if program is not None:
+        upto = store.head(row.id).turn
+        spans = [[first, min(last, upto)] for first, last in program if first <= min(last, upto)]
+        return LastRun(_began(store, row.id)[1] == "interrupted", spans)
     began, ended = _began(store, row.id)
-    if began is None or not (ended != "ok" or again):
+    if began is None or ended == "ok":
         return LastRun(False, [])
     commit = _commit(store, row.id, began)
-    interrupted = ended == "interrupted" or (ended == "idle" and commit.has("input"))
-    spans: list[list[int]] = []
+    interrupted = ended == "interrupted" or commit.has("input")
+    spans = []
     if commit.has("input"):
         spans = commit.value("input")["program"]
     begun, upto = commit.turn + 1, store.head(row.id).turn
@@ -102,15 +107,19 @@ def _began(store: Store, session: str) -> tuple[int | None, Literal["ok", "idle"
     if stale:
         return stale[0].seq, "interrupted"
     upto: int | None = None
+    closed = ""
     while True:
         page = store.commits(session, upto=upto, newest_first=True, limit=PAGE, load=False)
         for commit in page:
+            if commit.kind == "close":
+                closed = commit.run
             if commit.kind == "run_end":
                 began = commit.inputs[0] if commit.inputs else None
                 whole = began if isinstance(began, int) else None
                 if commit.status == "interrupted":
                     return whole, "interrupted"
-                return whole, "ok" if commit.attempt else "idle"
+                # A driver that closed its session said that it is over.
+                return whole, "ok" if commit.attempt or closed == commit.run else "idle"
             if commit.kind in ("open", "fork"):
                 return None, "ok"
         if not page:

@@ -85,7 +85,7 @@ class Session(SessionView, Marker, Generic[A]):
         lease: Lease,
         terms: Terms,
         *,
-        again: bool = False,
+        program: list[list[int]] | None = None,
         **app: Any,
     ) -> None:
         super().__init__(store, row.id, **app)
@@ -108,7 +108,7 @@ class Session(SessionView, Marker, Generic[A]):
         self._rendered: Transcript | None = None
         self._fed = 0
         self._offered: dict[str, str] | None = None
-        self._last_run = recovery.last_run(store, row, again=again)
+        self._last_run = recovery.last_run(store, row, program)
         self._on_leave: Callable[[str], None] = lambda status: None
         self._boundary: Boundary | None = None
         began = self._begin(row)
@@ -304,11 +304,11 @@ class Session(SessionView, Marker, Generic[A]):
         Its id is recorded here before it starts, its end when it is left. Run again, the same name
         continues the same child.
         """
-        known, again = children.announce(self, name)
+        known, program = children.announce(self, name)
         record = children.child_record(
             self, known, agent=agent, budget=check_budget(mapping(budget, "budget"))
         )
-        child = drive(self._store, self.context, record, self._terms, busy=busy, again=again)
+        child = drive(self._store, self.context, record, self._terms, busy=busy, program=program)
         child._on_leave = lambda status: children.conclude(self, known, child, status)
         return child
 
@@ -493,7 +493,7 @@ def drive(
     terms: Terms,
     *,
     busy: HeldMode = "fail",
-    again: bool = False,
+    program: list[list[int]] | None = None,
     **app: Any,
 ) -> Session[Any]:
     """Create a session or take it up again, under the lease."""
@@ -503,7 +503,7 @@ def drive(
         row = forks.fork(store, context, forks.head_of(store, row), kind="fork")
         lease = store.acquire(row.id, lifecycle.holder(context))
     try:
-        return Session(store, store.session(row.id), context, lease, terms, again=again, **app)
+        return Session(store, store.session(row.id), context, lease, terms, program=program, **app)
     except StatorError:
         store.release(lease)
         raise

@@ -276,6 +276,23 @@ class Turn(Recorder, Loop):
             )
         )
 
+    def _known_child(self, session: str) -> tuple[Commit | None, Commit | None]:
+        """Where an earlier run of this turn started a child, and where it concluded it."""
+        if self._known is None:
+            return None, None
+        with self._lock:
+            begun, ended = self._known.child(session)
+        if begun is None:
+            self._check_unended("a child")
+        return begun, ended
+
+    def _take_child_end(self, session: str) -> bool:
+        """Whether the record has the end of the child that is being left."""
+        if self._known is None:
+            return False
+        with self._lock:
+            return self._known.child_end(session)
+
     # -- what the model said -----------------------------------------------------------------------
 
     def _next_entry(self) -> Commit | None:
