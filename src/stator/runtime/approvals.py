@@ -28,12 +28,12 @@ from stator.model.ids import short
 from stator.model.query import SessionQuery, SessionRow
 from stator.model.state import ApprovalRecord, CallRecord, Entry, SessionRecord
 from stator.runtime.context import Context
+from stator.runtime.opening import opening
 from stator.runtime.resolve import arguments_of, find_call, intent_of, rows_of
 from stator.store.port import Store
 
 PROJECT_SESSION = "(project)"
 """What a project's own session is called."""
-KEY_BYTES = 16
 FROM_PERSON = Provenance("user", "verified")
 
 
@@ -383,16 +383,7 @@ def project_session(store: Store, context: Context, record: SessionRecord) -> Se
         mode="project",
         created=context.clock(),
     )
-    opening = Draft(
-        id=context.mint("commit"),
-        session=made.id,
-        kind="open",
-        key=context.secret(KEY_BYTES).hex(),
-        actor="system",
-        principal=context.principal,
-        changes=(Upsert("session", made),),
-    )
-    row, _ = store.create([opening])
+    row, _ = store.create([opening(context, made)])
     if row.record.mode != "project":
         raise Conflict(
             f"a session of this project is called {PROJECT_SESSION!r} and is not the project's own",
