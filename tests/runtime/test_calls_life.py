@@ -631,8 +631,10 @@ def test_a_driver_that_waits_for_a_person_can_be_paused(memory, api):
         request_pause(memory, session_id, "lunch")
 
     if api == "sync":
-        memory.context = dataclasses.replace(memory.context, sleep=lambda s: ask(session.id))
-        with left_by(memory, Paused, match="lunch", approve="wait") as (session, t):
+        memory.context = dataclasses.replace(
+            memory.context, sleep=lambda s: ask(memory.read("main").id)
+        )
+        with left_by(memory, Paused, match="lunch", approve="wait") as (_, t):
             t.call(act.tool(approve=True))
     else:
 
