@@ -28,6 +28,7 @@ PUBLIC_CLASSES = [
     stator.SessionView,
     stator.Turn,
     stator.Outcome,
+    stator.Run,
 ]
 SPEAK_FOR_THEMSELVES = {
     # properties named after the field they show

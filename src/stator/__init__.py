@@ -13,8 +13,7 @@ Everything here is loaded when it is first used; importing `stator` itself does 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # as type checkers know it, without the time that loading `typing` takes
 if TYPE_CHECKING:
     from stator import aio, errors
     from stator.connect import connect, open
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from stator.model.approval import Rule
     from stator.model.call import Outcome, Result
     from stator.runtime.reading import SessionView
+    from stator.runtime.runs import Run
     from stator.runtime.sessions import Session
     from stator.runtime.stores import Store
     from stator.runtime.tools import tool
@@ -38,6 +38,7 @@ __all__ = [
     "Paused",
     "Result",
     "Rule",
+    "Run",
     "Session",
     "SessionView",
     "StatorError",
@@ -59,6 +60,7 @@ _HOMES = {
     "Paused": "stator.errors",
     "Result": "stator.model.call",
     "Rule": "stator.model.approval",
+    "Run": "stator.runtime.runs",
     "Session": "stator.runtime.sessions",
     "SessionView": "stator.runtime.reading",
     "StatorError": "stator.errors",
@@ -72,7 +74,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """PEP 562: fetch a public name from its home on first use."""
     home = _HOMES.get(name)
     if home is None:

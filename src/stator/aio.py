@@ -18,10 +18,12 @@ from stator.runtime.aio import (
     AsyncTurn,
     AsyncView,
 )
+from stator.runtime.aio_runs import AsyncRun
 from stator.store.port import Durability
 
 __all__ = [
     "AsyncContributor",
+    "AsyncRun",
     "AsyncSession",
     "AsyncStore",
     "AsyncTurn",

@@ -7,6 +7,7 @@ concrete store.
 
 from __future__ import annotations
 
+import builtins
 import os
 import random
 import secrets
@@ -17,23 +18,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stator.errors import InvalidInput, NotAStore
-from stator.model.ids import PREFIXES, Kind
+from stator.model.ids import PREFIXES, Kind, is_id
 from stator.runtime.context import Context
 from stator.runtime.sessions import Session
 from stator.runtime.stores import Store
 from stator.store import port
 
-if TYPE_CHECKING:
-    from stator.model.approval import Rule
-    from stator.model.budget import PriceTable
-
 FOLDER = ".stator"
 FILE = "store.db"
 PROJECT_FILE = "project"
 POLICY_FILE = "stator.toml"
+POLICY_MAX = 1_000_000
+"""Characters of a policy file that are read."""
 USERS = "user data folder"
 DURABILITIES = ("full", "barrier", "relaxed")
 
@@ -73,9 +72,25 @@ def connect(
     return Store(store, context(project=project))
 
 
-def open(name: str, *, store: str | os.PathLike[str] | None = None, **options: Any) -> Session[Any]:
-    """`connect().open(name)`: create or resume a session in the default store, and drive it."""
-    return connect(store).open(name, **options)
+def open(
+    name: str | None = None, *, store: str | os.PathLike[str] | None = None, **options: Any
+) -> Session[Any]:
+    """`connect().open(name)`: create or resume a session in the default store, and drive it.
+
+    Without a name it is the one `$STATOR_SESSION` says, as in a program that `stator run` started. An
+    id means the session that has it, wherever the program stands.
+    """
+    wanted = os.environ.get("STATOR_SESSION", "") if name is None else name
+    if name is None and not wanted:
+        raise InvalidInput(
+            "a session needs a name", hint="give one, or set STATOR_SESSION", path="$.name"
+        )
+    opened = connect(store)
+    if is_id(str(wanted), "session"):
+        record = opened.port.session(wanted).record
+        wanted = record.name
+        options = {"project": record.project, "tenant": record.tenant, **options}
+    return opened.open(wanted, **options)
 
 
 def _open(
@@ -193,10 +208,25 @@ def project_id(root: Path) -> str:
         return str(root)
 
 
+def policy_text(root: Path) -> str:
+    """What the project's policy file says; nothing if there is none.
+
+    One that cannot be read is an error: it must not be taken for one that allows everything.
+    """
+    try:
+        with builtins.open(root / POLICY_FILE, encoding="utf-8", errors="replace") as file:
+            return file.read(POLICY_MAX)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise InvalidInput(
+            f"{POLICY_FILE} cannot be read: {error.strerror}", hint=str(root / POLICY_FILE)
+        ) from None
+
+
 def context(*, project: str | None = None) -> Context:
     """The real world: clock, ids, and who is running this."""
     root = project_root()
-    rules, prices = policy(root)
     return Context(
         clock=now,
         mint=mint,
@@ -204,27 +234,14 @@ def context(*, project: str | None = None) -> Context:
         sleep=time.sleep,
         monotonic=time.monotonic,
         jitter=random.random,
-        rules=rules,
-        prices=prices,
         host=socket.gethostname(),
         pid=os.getpid(),
         program=os.path.basename(sys.argv[0] or "python") if sys.argv else "python",
         principal=f"local:{_user()}",
         project=project_id(root) if project is None else project,
         root=str(root),
+        policy=lambda: policy_text(root),
     )
-
-
-def policy(root: Path) -> tuple[list[Rule], PriceTable | None]:
-    """What the project's policy file says: which calls a person must approve, and what usage costs."""
-    try:
-        text = (root / POLICY_FILE).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return [], None
-    from stator.model.approval import parse_policy
-    from stator.model.budget import parse_prices
-
-    return parse_policy(text), parse_prices(text) or None
 
 
 def _user() -> str:

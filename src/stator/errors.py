@@ -24,6 +24,8 @@ next.
     ├── WrongState            E_STATE     the session's lifecycle does not allow it
     ├── Busy                  E_BUSY      a live driver holds the session
     ├── LeaseLost             E_LEASE     this driver was displaced; its append was refused
+    ├── ApprovalNeeded        E_APPROVAL  a call waits for a person's word; its request is on disk
+    ├── BudgetSpent           E_BUDGET_SPENT  a limit is used up; nothing more begins until it is raised
     ├── CallError             a call that did not end ok, carries its outcome
     │   ├── CallFailed        E_CALL_FAILED
     │   ├── CallCancelled     E_CALL_CANCELLED
@@ -31,8 +33,6 @@ next.
     │   ├── CallTimeout       E_CALL_TIMEOUT
     │   └── InDoubt           E_IN_DOUBT  it may or may not have happened
     ├── NotDone               E_NOT_DONE  raised by a tool: certainly nothing happened
-    ├── ApprovalNeeded        E_APPROVAL  a person must say yes first; the request is on disk
-    ├── BudgetSpent           E_BUDGET_SPENT  a limit is reached; nothing ran
     ├── Paused                E_PAUSED    the run stops here and can be taken up again
     ├── Diverged              E_DIVERGED  the program asks for what its recorded turn never did
     ├── BrokenChain           E_CHAIN     a commit does not match its hash
@@ -196,6 +196,22 @@ class LeaseLost(StatorError):
     code = "E_LEASE"
 
 
+class ApprovalNeeded(StatorError):
+    """A call waits for a person's word. Its request is on disk: the process may end, a later run goes on."""
+
+    code = "E_APPROVAL"
+
+
+class BudgetSpent(StatorError):
+    """A limit is used up; `breach` says which. Nothing more begins until it is raised."""
+
+    code = "E_BUDGET_SPENT"
+
+    def __init__(self, what: str, *, breach: Any = None, hint: str = "", **ids: Any) -> None:
+        super().__init__(what, hint=hint, **ids)
+        self.breach = breach
+
+
 class CallError(StatorError):
     """A call that did not end ok; `outcome` is what is known of it."""
 
@@ -235,18 +251,6 @@ class NotDone(StatorError):
 
     def __init__(self, what: str = "nothing happened", *, hint: str = "", **ids: Any) -> None:
         super().__init__(what, hint=hint, **ids)
-
-
-class ApprovalNeeded(StatorError):
-    """A person must say yes first. The request is on disk: the process may end, a later run goes on."""
-
-    code = "E_APPROVAL"
-
-
-class BudgetSpent(StatorError):
-    """A limit is reached. Nothing was run; the session pauses until the limit is raised."""
-
-    code = "E_BUDGET_SPENT"
 
 
 class Paused(StatorError):

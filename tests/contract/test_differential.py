@@ -418,7 +418,8 @@ class Stores(RuleBasedStateMachine):
             options = {"newest_first": newest, "limit": limit}
             self.ask("commits", session, after=a, upto=b, **options)
             self.ask("turns", session, after=a % 4, upto=b % 5, **options)
-        self.ask("versions", session, after=a, upto=b)
+        found = self.ask("versions", session, after=a, upto=b)
+        self.ask("replaced", session, [version.op for version in found])
         self.ask("versions", session, after=a, upto=b, collections=["files", "calls"])
 
     @rule(session=sessions, at=positions, key=names, path=paths)

@@ -31,6 +31,7 @@ PAGES = sorted(
 )
 _FENCE = re.compile(r"^```(\w*)[ \t]*([^\n]*)\n(.*?)^```$", re.M | re.S)
 _RUN = re.compile(r"\bon [\w.-]+, pid \d+")
+_USER = re.compile(r"\blocal:[\w.-]+")
 _VARYING = [
     (re.compile(pattern), sign)
     for pattern, sign in (
@@ -151,15 +152,21 @@ class Page:
 
     @contextlib.contextmanager
     def _inside(self) -> Iterator[None]:
-        """The page's own folder, home and arguments, for code that runs in this process."""
-        kept, here, argv = dict(os.environ), Path.cwd(), sys.argv
+        """The page's own folder, home, modules and arguments, for code that runs in this process."""
+        kept, here, argv, path = dict(os.environ), Path.cwd(), sys.argv, list(sys.path)
+        modules = set(sys.modules)
         os.environ.clear()
         os.environ.update(self.env)
         os.chdir(self.work)
         sys.argv = ["agent.py"]
+        sys.path.insert(0, str(self.work))
         try:
             yield
         finally:
+            sys.path[:] = path
+            for name in set(sys.modules) - modules:
+                if str(self.work) in str(getattr(sys.modules[name], "__file__", "")):
+                    del sys.modules[name]
             os.chdir(here)
             os.environ.clear()
             os.environ.update(kept)
@@ -199,7 +206,7 @@ class Page:
         buffer = printed.detach()
         assert isinstance(buffer, io.BytesIO)
         text = buffer.getvalue().decode().replace(str(self.work), "~/project")
-        return code, _RUN.sub("on laptop, pid 4711", text)
+        return code, _USER.sub("local:ann", _RUN.sub("on laptop, pid 4711", text))
 
     def _process(self, words: list[str], env: dict[str, str]) -> tuple[int, str]:
         """A program of the page, as a shell would run it and tell of it."""

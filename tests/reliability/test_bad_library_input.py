@@ -23,6 +23,7 @@ from stator.errors import InvalidInput, StatorError
 from stator.model.canon import BYTES_MAX, DEPTH_MAX, NODES_MAX
 from stator.model.commit import Draft, Remove, Upsert
 from stator.model.state import FactRecord
+from stator.runtime import lifecycle
 from stator.store.sqlite import SqliteStore
 
 LONE = "a\ud800b"
@@ -379,7 +380,7 @@ def test_a_closed_session_takes_nothing_but_the_closed_list(store, kind):
     with store.open("main") as session:
         session.close()
         before = session.head
-        lease = store.port.acquire(session.id, store._holder())
+        lease = store.port.acquire(session.id, lifecycle.holder(store.context))
         draft = Draft(
             id=store.context.mint("commit"), session=session.id, kind=kind, epoch=lease.epoch
         )

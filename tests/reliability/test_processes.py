@@ -211,10 +211,10 @@ def test_what_a_displaced_driver_tried_is_not_in_the_log(driver, store):
         assert session.facts().get("told") is None
 
 
-def test_a_driver_that_took_over_says_nothing_of_the_displaced_ones_turn(driver, store):
+def test_a_driver_that_took_over_says_that_the_displaced_ones_turn_was_interrupted(driver, store):
     driver.signal(signal.SIGSTOP)
     with store.open("main", busy="take") as session:
-        assert [turn.status for turn in session.turns()] == [""]
+        assert [turn.status for turn in session.turns()] == ["interrupted"]
 
 
 def test_a_driver_without_its_lease_cannot_append(store):
@@ -331,6 +331,29 @@ def test_an_interrupted_append_says_whether_it_was_committed(zygote, path, store
         if (commit in there) != (claim == "acknowledged" or claim.endswith("was committed"))
     ]
     assert wrong == []
+
+
+def test_an_interrupt_while_an_append_is_undone_leaves_nothing_behind(path, store, monkeypatch):
+    session = recorded_session(store, "shared")
+    appender = store.port._appender
+    forget_all, append_request = appender.forget_all, appender.append_request
+
+    def interrupted() -> None:
+        monkeypatch.setattr(appender, "forget_all", forget_all)
+        raise KeyboardInterrupt
+
+    def appended(db, request) -> None:
+        append_request(db, request)
+        monkeypatch.setattr(appender, "append_request", append_request)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(appender, "forget_all", interrupted)
+    monkeypatch.setattr(appender, "append_request", appended)
+    with pytest.raises(KeyboardInterrupt):
+        store.port.append(session, [fact_draft(store, session, "lost")])
+    kept = store.port.append(session, [fact_draft(store, session, "kept")])[0]
+    assert list(store.read(session).log())[-1] == kept
+    assert findings(path) == []
 
 
 class Interrupter:

@@ -248,6 +248,7 @@ def opens_from_product(talk: Any, path: str) -> str:
 
 def without_rights(talk: Any, path: str, name: str) -> str:
     """Open and write as a user who may not, where the tests run as one who may everything."""
+    os.chdir(os.path.dirname(path))  # a folder that user may look into
     if os.getuid() == 0:
         os.setgroups([])
         os.setgid(65534)

@@ -28,6 +28,17 @@ def memory():
     return memory_store()
 
 
+@pytest.fixture(params=["file", "memory"])
+def either(request, tmp_path, monkeypatch):
+    """A store of each kind."""
+    monkeypatch.chdir(tmp_path)
+    if request.param == "memory":
+        yield memory_store()
+        return
+    with stator.connect(tmp_path / "agent.db", project="shop") as opened:
+        yield opened
+
+
 def memory_store() -> Store:
     ticks = itertools.count(1_750_000_000_000_000, 1_000_000)
     context = Context(

@@ -7,8 +7,10 @@ import inspect
 import pytest
 
 from stator.runtime import aio
+from stator.runtime.aio_runs import AsyncRun
 from stator.runtime.contributors import Contributor
 from stator.runtime.reading import SessionView
+from stator.runtime.runs import Run
 from stator.runtime.sessions import Session
 from stator.runtime.stores import Store
 from stator.runtime.turns import Turn
@@ -19,6 +21,7 @@ TWINS = {
     Turn: aio.AsyncTurn,
     SessionView: aio.AsyncView,
     Contributor: aio.AsyncContributor,
+    Run: AsyncRun,
 }
 EXCEPTIONS: dict[tuple[type, str], str] = {
     (SessionView, "id"): "known without asking, so it stays a property",

@@ -14,7 +14,8 @@ from surfaces.recorded import Answer, program
 
 READING = [
     ["ls"], ["show"], ["log"], ["diff"], ["state"], ["files"], ["decisions"], ["calls"],
-    ["why", "a.py"], ["verify"], ["doctor"], ["du"], ["sql", "SELECT 1"], ["tag", "x"],
+    ["why", "a.py"], ["verify"], ["doctor"], ["du"], ["sql", "SELECT 1"], ["tag", "x"], ["top"],
+    ["ps"],
 ]  # fmt: skip
 
 
@@ -312,4 +313,5 @@ def test_an_empty_answer_says_where_it_looked_and_what_else_there_is(ask, tmp_pa
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_can_be_called_without_arguments(name, store, ask):
     answer = ask(name)
-    assert answer.code == (2 if name in ("why", "sql", "tag") else 1 if name == "doctor" else 0)
+    needy = ("why", "sql", "tag", "approve", "deny", "archive", "run", "attach", "stop")
+    assert answer.code == (2 if name in needy else 1 if name == "doctor" else 0)

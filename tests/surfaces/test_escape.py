@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import pytest
 
 import stator
+from runtime.waiting import ask_for
+from stator.runtime import runs
 from stator.surfaces.cli.escape import bounded, lines, visible
 from stator.surfaces.cli.table import COMMANDS
 from surfaces.recorded import program
@@ -32,6 +35,11 @@ HOSTILE = {
     "selectors": "a\ufe00\U000e0100b",
     "zalgo": "z" + "\u0301" * 50,
 }
+EVERYTHING = " ".join(
+    text for name, text in HOSTILE.items() if name not in ("lone surrogate", "nul")
+)
+MAIN, SPARE = EVERYTHING[:300], "spare" + EVERYTHING[:200]
+"""Sessions: one that holds everything, one to pause and close."""
 DANGEROUS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\u3164\u115f"
     "\ud800-\udfff\ufe00-\ufe0d\U000e0000-\U000e01ef]"
@@ -59,9 +67,7 @@ def test_a_long_line_is_cut_and_what_was_cut_is_counted():
 def hostile(tmp_path_factory):
     """A store with every hostile string in every field that takes one."""
     path = tmp_path_factory.mktemp("hostile") / "hostile.db"
-    everything = " ".join(
-        text for name, text in HOSTILE.items() if name not in ("lone surrogate", "nul")
-    )
+    everything = EVERYTHING
     values = list(HOSTILE.values())
 
     def tool(**arguments):
@@ -70,11 +76,17 @@ def hostile(tmp_path_factory):
     def failing(**arguments):
         raise RuntimeError(everything)
 
+    def doubtful(**arguments):
+        raise stator.InDoubt(everything)
+
     store = stator.connect(str(path), redact=False, project=everything[:200])
-    with store, store.open(everything[:300], agent=everything) as s:
+    store.open(SPARE).pause()
+    with store, store.open(MAIN, agent=everything, budget={"tokens": 5}) as s:
         with s.turn({"text": values}) as t:
             t.call(stator.tool(effect="read", name=everything[:80])(tool), path=values)
             t.try_call(stator.tool(effect="read", name="fail" + everything[:80])(failing))
+            t.try_call(stator.tool(name="doubt" + everything[:80])(doubtful), path=values)
+            ask_for(s, "ask" + everything[:80], everything, path=values)
             t.decide(everything, topic=everything, why=everything, over=[everything])
             t.decide("again", topic=everything, why=everything)
             t.file(HOSTILE["clear screen"] + "f.py", "modified", why=everything, reason=everything)
@@ -92,6 +104,9 @@ def hostile(tmp_path_factory):
         s.tag("bad" + HOSTILE["right to left"])
         s.score(everything, 0.5, comment=everything, on=everything)
         s.flag(everything, why=everything, on=everything)
+    with stator.connect(str(path)) as store:
+        command = ["printf", "%s\n", everything]
+        runs.start(store.port, store.context, command, session=s.id).wait()
     return path
 
 
@@ -107,9 +122,23 @@ RUNS = {
     "why": ["why", HOSTILE["clear screen"] + "f.py"],
     "du": ["du"],
     "sql": ["sql", "SELECT * FROM records"],
+    "approvals": ["approvals", "--all"],
+    "approve": ["approve", "--all", "-s", MAIN],
+    "deny": ["deny", "--pattern", "*" + HOSTILE["clipboard"], "-s", MAIN],
+    "budget": ["budget", MAIN],
+    "settle": ["settle", "--all"],
+    "resume": ["resume", MAIN],
+    "pause": ["pause", SPARE],
+    "close": ["close", SPARE, "--reason", "done" + HOSTILE["window title"]],
+    "archive": ["archive", SPARE],
     "tag": ["tag", "x" + HOSTILE["window title"]],
     "verify": ["verify"],
     "doctor": ["doctor"],
+    "top": ["top", "--all"],
+    "run": ["run", "--detach", "--again", "{run}"],
+    "stop": ["stop", "{run}"],
+    "ps": ["ps", "--all"],
+    "attach": ["attach", "{run}"],
     "init": ["init", "{tmp}/a" + HOSTILE["window title"].replace("/", "")],
 }
 
@@ -124,8 +153,11 @@ def test_no_command_lets_hostile_content_through(
     command, extra, hostile, ask, monkeypatch, tmp_path
 ):
     monkeypatch.setenv("STATOR_STORE", str(hostile))
-    words = [word.replace("{tmp}", str(tmp_path)) for word in RUNS[command]]
+    monkeypatch.setenv("STATOR_SESSION", MAIN)
+    (run,) = os.listdir(f"{hostile}-runs")
+    words = [word.format(tmp=tmp_path, run=run) if "{" in word else word for word in RUNS[command]]
     answer = ask(*words, *extra)
+    ask("stop", run)
     assert answer.code in (0, 1, 2), answer.err
     assert not DANGEROUS.search(answer.out)
     assert not DANGEROUS.search(answer.err)

@@ -61,6 +61,7 @@ def test_the_help_fits_into_80_columns_and_names_the_groups(ask):
         "Ask",
         "Steer",
         "Recover",
+        "Keep",
         "Connect",
     ]
 

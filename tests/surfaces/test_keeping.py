@@ -112,6 +112,7 @@ with stator.connect(sys.argv[1], project="shop").open("left") as s, s.turn("go")
     assert answer.code == 1
     assert "session left was interrupted: its driver is gone" in answer.out
     assert "without an outcome: pay" in answer.out
+    assert "1 session with commits that the indexes do not hold yet" in answer.out
     assert "interrupted" in ask("ls", "--store", path).out
     assert "left" in ask("ls", "--status", "interrupted", "--store", path).out
 
@@ -121,6 +122,22 @@ def test_doctor_of_a_store_with_a_call_in_doubt_says_how_to_look(store, ask):
     assert answer.code == 1
     assert "in doubt: pay" in answer.out
     assert "stator show s_" in answer.out
+
+
+def test_doctor_names_what_is_recorded_under_two_forms_of_one_name(tmp_path, ask):
+    path = str(tmp_path / "a.db")
+    with stator.connect(path) as store, store.open("s") as s, s.turn("x") as t:
+        t.file("caf\u00e9.py", "modified")
+        t.file("cafe\u0301.py", "modified")
+        t.fact("\u00fc", 1)
+        t.fact("u\u0308", 2)
+        t.fact("u", 3)
+    answer = ask("doctor", "--store", path)
+    assert answer.code == 1
+    assert "one file under 2 names" in answer.out
+    assert r"'cafe\u0301.py' and 'caf\xe9.py'" in answer.out
+    assert r"'u\u0308' and '\xfc'" in answer.out
+    assert answer.out.count("under 2 names") == 2
 
 
 def test_doctor_sees_how_the_file_is_kept(tmp_path, world, ask):

@@ -21,6 +21,7 @@ import msgspec
 
 from stator.errors import InvalidInput
 from stator.model import canon
+from stator.model.commit import Remove
 from stator.model.state import ApprovalRecord, Entry
 
 Action = Literal["allow", "ask", "deny"]
@@ -369,6 +370,12 @@ def answers(
             found = None
         return found is True or (found is None and record.verdict == "denied")
     return record.tool == tool and bool(digest) and record.arguments == digest
+
+
+def used_up(entry: Entry) -> tuple[Remove, ...]:
+    """What a call that begins on the word of a grant takes with it: one that was for once is gone."""
+    once = getattr(entry.record, "scope", "") == "once"
+    return (Remove("approvals", entry.key),) if once else ()
 
 
 def _rank(entry: Entry) -> tuple[bool, bool, bool, int, int]:

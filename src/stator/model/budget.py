@@ -40,6 +40,7 @@ _AMOUNT = re.compile(
 _SETTING = re.compile(
     rf"(?P<unit>(?:money:)?[A-Za-z]+)\s*(?P<op>\+?)=\s*(?P<number>{_NUMBER}|none)(?P<scale>[kKM]?)\Z"
 )
+_BARE = re.compile(rf"\+?(?:{_NUMBER})[kKM]?\Z")
 _TIME = re.compile(r"(?P<op>\+?)(?P<parts>(?:\d+\s*[dhms]\s*)+)\Z")
 
 
@@ -122,15 +123,19 @@ def _not_an_amount(text: str) -> BadBudget:
 def parse_amounts(words: Sequence[str]) -> list[Amount]:
     """Amounts out of words as a shell splits them: `+2usd`, `50k` `tokens`."""
     found: list[Amount] = []
-    place = 0
-    while place < len(words):
-        word = words[place]
-        bare = re.fullmatch(rf"\+?(?:{_NUMBER})[kKM]?", word.strip())
-        if bare and place + 1 < len(words):
-            word, place = f"{word} {words[place + 1]}", place + 1
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        if left and _BARE.match(word.strip()):
+            word = f"{word} {left.pop(0)}"
         found.append(parse_amount(word))
-        place += 1
     return found
+
+
+def is_amount(word: str) -> bool:
+    """Whether a word is an amount, or the number at the beginning of one."""
+    trimmed = word.strip()
+    return any(shape.match(trimmed) for shape in (_BARE, _AMOUNT, _SETTING, _TIME))
 
 
 def shown(unit: str, value: int | None) -> str:

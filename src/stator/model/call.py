@@ -190,7 +190,10 @@ class Granted(msgspec.Struct, frozen=True):
 
 
 class Refused(msgspec.Struct, frozen=True):
+    """Somebody said no, and why; `changes` take a used-up denial away."""
+
     why: str = ""
+    changes: tuple[Change, ...] = ()
 
 
 class Stop(msgspec.Struct, frozen=True):
@@ -277,12 +280,12 @@ def _gated(asked: Asked) -> Generator[EffectOf, Answer, Outcome | None]:
         return None
     if isinstance(answer, Refused):
         fields = _not_run("denied", "denied", asked.attempt, answer.why)
-        yield Note("outcome", fields)
+        yield Note("outcome", {**fields, "changes": answer.changes})
         why = answer.why or "denied"
         return Outcome(call=asked.call, tool=asked.tool, status="denied", error=why, cause="denied")
     raise ApprovalNeeded(
-        f"{asked.tool} waits for approval · call {short(asked.call)}",
-        hint=f"stator approve {short(asked.call)} | stator deny {short(asked.call)}, then run again",
+        f"{asked.tool} waits for a person's word · call {short(asked.call)}",
+        hint=f"stator approve {short(asked.call)} or stator deny {short(asked.call)}; then run this again",
         call=asked.call,
         tool=asked.tool,
     )

@@ -89,6 +89,9 @@ NODES_MAX: Final = 1_000_000
 BYTES_MAX: Final = 64 * 2**20
 """Text in one value, in UTF-8 as recorded: strings, keys and the text inside tags."""
 
+_SURELY_FITS: Final = BYTES_MAX // 8
+"""ASCII text below this length fits whatever placeholders grow in it: it needs no walk."""
+
 _KEY_SHOWN_MAX: Final = 80
 """Characters of a key that a path in an error message shows."""
 
@@ -147,6 +150,8 @@ def to_plain(value: object, *, path: str = "$", scrub: Scrub | None = None) -> P
     `scrub` sees every string and dict key; its answer is recorded instead. Bytes are not shown to
     it. Strings that stay as they are come back as the same object.
     """
+    if type(value) is str and value.isascii() and len(value) < _SURELY_FITS:
+        return value if scrub is None else scrub(value, None)
     try:
         return _Walk(scrub).value(value, None, 0)
     except _Refusal as refusal:

@@ -28,7 +28,7 @@ GENESIS = "0" * 64
 """`prev` of a session's first commit, unless it is a fork: then it is its parent commit's hash."""
 SALT_BYTES = 16
 
-_encode = msgspec.json.Encoder(order="sorted").encode
+_encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class Preimage(msgspec.Struct):
@@ -68,6 +68,11 @@ def commitment(salt: bytes, data: bytes) -> str:
 def item_salt(salt: bytes, name: str) -> bytes:
     """One item's salt. Knowing some of a commit's item salts tells nothing of the others."""
     return sha256(salt + name.encode()).digest()[:SALT_BYTES]
+
+
+def committed(salt: bytes, name: str, data: bytes) -> str:
+    """The commitment to one item of a commit that has that salt."""
+    return sha256(sha256(salt + name.encode()).digest()[:SALT_BYTES] + data).hexdigest()
 
 
 def salts_of(commit: Commit) -> dict[str, bytes]:

@@ -48,10 +48,12 @@ def check_draft(draft: Draft) -> None:
     _check_provenance(draft.provenance)
     if draft.origin is not None:
         _check_pair(draft.origin, "$.origin")
-    _check_inputs(draft.inputs)
+    if draft.inputs != ():
+        _check_inputs(draft.inputs)
     if draft.usage is not None:
         _check_usage(draft.usage)
-    _check_changes(draft.changes)
+    if draft.changes != ():
+        _check_changes(draft.changes)
 
 
 def _is_plain(draft: Draft) -> bool:

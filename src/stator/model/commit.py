@@ -22,6 +22,9 @@ from stator.model.state import Record
 FORMAT = 1
 """Version of the commit format; it is in every commit and in every hash."""
 
+CONTINUED = "continued"
+"""Status of a `turn` commit that takes the last turn up again instead of beginning one."""
+
 Actor = Literal["agent", "user", "model", "tool", "system"]
 Source = Literal["user", "model", "tool", "file", "web", "import", "system"]
 Trust = Literal["verified", "unverified"]

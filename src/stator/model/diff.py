@@ -12,19 +12,22 @@ Human, JSON and HTML renderings all come from the one structure here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
+from stator.model.commit import Commit
 from stator.model.delta import Delta, Drop, Op, Put, Version, to_plain
 from stator.model.state import (
     BOOKKEEPING,
     COLLECTIONS,
+    KEYLESS,
     DecisionRecord,
     Entry,
     FileRecord,
     Record,
+    key_of,
 )
 
 Change = Literal["added", "changed", "superseded", "removed"]
@@ -109,6 +112,60 @@ Before = Callable[[Version], Record | None]
 """The record that stood where a version's record now stands, before the range."""
 Why = Callable[[int], str]
 """Why the commit at a seq was made."""
+
+
+Known = Mapping[tuple[str, str, int], Version]
+"""Versions by collection, record id and seq: an op replaced the one at its own and its `was`."""
+
+
+def versions_of(commits: Iterable[Commit], known: Known) -> Iterator[Version]:
+    """Every op in log order; a dropped record has the key it had, here or as it is `known`."""
+    keys: dict[tuple[str, str], str] = {}
+    for commit in commits:
+        for n, op in enumerate(commit.delta):
+            slot = (op.collection, op.id)
+            if isinstance(op, Put):
+                keys[slot] = key_of(COLLECTIONS[op.collection], op.record, op.id)
+            elif slot not in keys:
+                old = known.get((*slot, op.was))
+                keys[slot] = old.key if old is not None else KEYLESS + op.id
+            yield Version(commit.seq, n, commit.turn, keys[slot], op)
+
+
+def before_of(known: Known) -> Before:
+    """What stood before a version, from the versions that are known."""
+
+    def before(version: Version) -> Record | None:
+        old = known.get(_slot(version.op))
+        return old.op.record if old is not None and isinstance(old.op, Put) else None
+
+    return before
+
+
+def _slot(op: Op) -> tuple[str, str, int]:
+    return op.collection, op.id, op.was
+
+
+def ends_of(versions: Sequence[Version], known: Known) -> tuple[list[Entry], list[Entry]]:
+    """The records that versions touched as they stood before the first and after the last of them."""
+    first: dict[str, Version | None] = {}
+    last: dict[str, Version] = {}
+    for version in versions:
+        if version.op.id not in first:
+            first[version.op.id] = known.get(_slot(version.op))
+        last[version.op.id] = version
+    return _entries(first.values()), _entries(last.values())
+
+
+def _entries(versions: Iterable[Version | None]) -> list[Entry]:
+    """Those that are puts, last touched first."""
+    found = [
+        (v.n, Entry(v.op.collection, v.op.id, v.key, v.seq, v.turn, v.op.record))
+        for v in versions
+        if v is not None and isinstance(v.op, Put)
+    ]
+    found.sort(key=lambda pair: (pair[1].seq, pair[0]), reverse=True)
+    return [entry for _, entry in found]
 
 
 def fold_range(

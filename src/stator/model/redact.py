@@ -28,7 +28,7 @@ import hmac
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from itertools import groupby, pairwise, product
+from itertools import groupby, pairwise
 from typing import Final, Literal, NamedTuple
 
 __all__ = ["KINDS", "Redactor", "has_placeholder", "placeholder_pattern"]
@@ -235,6 +235,8 @@ _BARE_SHAPES: Final[tuple[_Shape, ...]] = (
     _Shape("twilio", "", re.compile(_LEFT + r"SK[0-9a-f]{32}(?![A-Za-z0-9_-])")),
 )
 """Shapes too weak for a prefix; tried at the start of a run only."""
+_BARE_STARTS: Final = frozenset("MNOS")
+"""The letters those begin with."""
 
 
 def _by_literal(shapes: Iterable[_Shape]) -> dict[str, tuple[_Shape, ...]]:
@@ -260,7 +262,8 @@ _LITERAL: Final = re.compile(_alternatives(_SHAPES_AT))
 
 _WORD: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 _IS_WORD: Final = bytes(1 if byte in _WORD else 0 for byte in range(256))
-_RUN: Final = b"\1" * 20
+_RUN_MIN: Final = 20
+_RUN: Final = b"\1" * _RUN_MIN
 _RUN_BACK: Final = 40
 """How far before a run its prefix may start: services/T…/B…/ is the longest."""
 _PLAIN: Final = re.compile(
@@ -272,27 +275,35 @@ _PLAIN: Final = re.compile(
 
 _QUOTED_HEX: Final = re.compile(r"(?:[a-z]_)?[0-9a-f]{20,64}+")
 """A digest or an id, whole in its quotes: no vendor's key, and its name is looked at elsewhere."""
+_QUOTE: Final = ord('"')
 
 
-def _run_spans(text: str, data: bytes) -> Iterator[_Span]:
+def _run_spans(text: str, data: bytes) -> list[_Span]:
+    found: list[_Span] = []
     runs = data.translate(_IS_WORD)
-    end = 0
-    while (start := runs.find(_RUN, end)) >= 0:
-        end = runs.find(b"\0", start + len(_RUN))
+    start = runs.find(_RUN)
+    while start >= 0:
+        end = runs.find(b"\0", start + _RUN_MIN)
         if end < 0:
             end = len(runs)
-        if text[start - 1 : start] == '"' and _QUOTED_HEX.fullmatch(text, start, end):
-            continue
-        if _PLAIN.fullmatch(text, start, end) is None:
-            yield from _shape_spans(text, start, end)
+        quoted = start and data[start - 1] == _QUOTE
+        if not (quoted and _QUOTED_HEX.fullmatch(text, start, end)) and (
+            _PLAIN.fullmatch(text, start, end) is None
+        ):
+            found += _shape_spans(text, start, end)
+        start = runs.find(_RUN, end)
+    return found
 
 
-def _shape_spans(text: str, start: int, end: int) -> Iterator[_Span]:
+def _shape_spans(text: str, start: int, end: int) -> list[_Span]:
+    found: list[_Span] = []
     # The letter of \n, the hex of %3D or \u0027 and a terminal's colour belong to the run.
     skips = (0, 1, 2, 3, 5) if text[start - 1 : start] in ("\\", "%", "[") else (0,)
-    for shape, skip in product(_BARE_SHAPES, skips):
-        if (span := shape.find(text, start + skip)) is not None:
-            yield span
+    for skip in skips:
+        if text[start + skip : start + skip + 1] in _BARE_STARTS:
+            for shape in _BARE_SHAPES:
+                if (span := shape.find(text, start + skip)) is not None:
+                    found.append(span)
     done = 0
     for match in _LITERAL.finditer(text, max(0, start - _RUN_BACK), end):
         at = match.start()
@@ -301,7 +312,8 @@ def _shape_spans(text: str, start: int, end: int) -> Iterator[_Span]:
         for shape in _SHAPES_AT[match[0]]:
             if (span := shape.find(text, at)) is not None:
                 done = max(done, span.end)
-                yield span
+                found.append(span)
+    return found
 
 
 # --- names ---------------------------------------------------------------------------------------
@@ -343,7 +355,6 @@ _HARMLESS: Final = _words(
 )
 
 
-@lru_cache(maxsize=4096)
 @lru_cache(maxsize=4096)
 def _name_sort(name: str) -> _NameSort | None:
     """What a value under this name is, if it is secret."""
@@ -691,7 +702,8 @@ _NAMES: Final[tuple[tuple[re.Pattern[bytes], _Finder], ...]] = (
 )
 
 
-def _name_spans(text: str, data: bytes) -> Iterator[_Span]:
+def _name_spans(text: str, data: bytes) -> list[_Span]:
+    found: list[_Span] = []
     folded = data.translate(_FOLD)
     for pattern, find in _NAMES:
         done = 0
@@ -704,7 +716,8 @@ def _name_spans(text: str, data: bytes) -> Iterator[_Span]:
                 continue
             if (span := find(text, at)) is not None:
                 done = span.end
-                yield span
+                found.append(span)
+    return found
 
 
 # --- sieve three: URLs ---------------------------------------------------------------------------
@@ -728,14 +741,14 @@ def _is_url_secret(password: str | None, user: str | None) -> bool:
     return not (_is_filler(password, "password") or _is_label(password))
 
 
-def _url_spans(text: str) -> Iterator[_Span]:
-    if "@" not in text:
-        return
+def _url_spans(text: str) -> list[_Span]:
+    found: list[_Span] = []
     at = text.find("://")
     while at >= 0:
         if (span := _url_password(text, at)) is not None:
-            yield span
+            found.append(span)
         at = text.find("://", at + 3)
+    return found
 
 
 # --- all together --------------------------------------------------------------------------------
@@ -747,7 +760,10 @@ def _spans(text: str) -> list[_Span]:
     """Every secret in the text, left to right, none touching another."""
     # One byte per character, whatever the character: offsets stay those of the text.
     data = text.encode("ascii", "replace")
-    found = [*_run_spans(text, data), *_name_spans(text, data), *_url_spans(text)]
+    found = _run_spans(text, data)
+    found += _name_spans(text, data)
+    if b"@" in data:
+        found += _url_spans(text)
     if not found:
         return found
     if _PLACEHOLDER_HEAD in text:

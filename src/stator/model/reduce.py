@@ -14,7 +14,7 @@ import msgspec
 
 from stator.errors import BadDelta, InvalidInput
 from stator.model.commit import KINDS, Draft, Erase, Remove, Upsert
-from stator.model.delta import Delta, Drop, Op, Put
+from stator.model.delta import Delta, Drop, Put
 from stator.model.ids import record_id, retype
 from stator.model.session import TRANSITIONS, check_budget, check_transition
 from stator.model.state import (
@@ -52,8 +52,14 @@ class View(Protocol):
         ...
 
 
+Standing = tuple[str, int, Record]
+"""(id, was, record) of what stands under a key."""
+
+
 class Made:
     """Ops made so far for one draft; later changes of the same draft see earlier ones."""
+
+    __slots__ = ("_minted", "_touched", "commit", "keys", "ops", "view")
 
     def __init__(self, commit: str, view: View) -> None:
         self.commit = commit
@@ -61,60 +67,51 @@ class Made:
         self.ops: Delta = []
         self.keys: list[str] = []
         self._minted = 0
-        self._touched: dict[tuple[str, str], tuple[str, int, Record] | None] = {}
+        self._touched: dict[tuple[str, str], Standing | None] = {}
 
-    def find(self, collection: str, key: str) -> tuple[str, int, Record] | None:
-        """(id, was, record) of what stands under `key` now."""
-        mine = self._touched.get((collection, key), False)
-        if mine is not False:
-            return cast("tuple[str, int, Record] | None", mine)
+    def find(self, collection: str, key: str) -> Standing | None:
+        """What stands under `key` now."""
+        if self._touched and (collection, key) in self._touched:
+            return self._touched[collection, key]
         entry = self.view.find(collection, key)
         return None if entry is None else (entry.id, entry.seq, entry.record)
 
-    def put(
-        self,
-        collection: str,
-        record: Record,
-        key: str | None = None,
-        *,
-        fresh: bool = False,
-        keyless: bool = False,
-    ) -> str:
-        """Let the record stand under its key, as a new id or as the id that stands there.
+    def put(self, collection: str, record: Record, key: str) -> None:
+        """Let the record stand under its key, as a new id or as the id that stands there."""
+        self.put_over(self.find(collection, key), collection, record, key)
 
-        `fresh`: nothing can stand there, so nobody need look. `keyless`: it has no natural key.
-        """
-        if key is None:
-            key = key_of(COLLECTIONS[collection], record, "")
-        if len(key) > KEY_MAX:
+    def put_over(
+        self, standing: Standing | None, collection: str, record: Record, key: str | None
+    ) -> None:
+        """The same where it is known what stands there; without a key it is known by its id."""
+        if key is not None and len(key) > KEY_MAX:
             raise InvalidInput(
                 f"a {collection} key has at most {KEY_MAX} characters, got {len(key)}",
                 path=f"$.{collection}",
             )
-        standing = None if fresh or keyless else self.find(collection, key)
         identifier, was = standing[:2] if standing else (self._mint(), 0)
-        if keyless:
+        if key is None:
             key = KEYLESS + identifier
-        self._add(Put(collection, identifier, record, was), key)
+        self.ops.append(Put(collection, identifier, record, was))
+        self.keys.append(key)
         self._touched[collection, key] = (identifier, was, record)
-        return identifier
 
     def drop(self, collection: str, key: str) -> str:
         """Let nothing stand under `key`; it is an error if nothing does."""
-        standing = self.find(collection, key)
+        return self.drop_standing(self.find(collection, key), collection, key)
+
+    def drop_standing(self, standing: Standing | None, collection: str, key: str) -> str:
+        """The same where it is known what stands there."""
         if standing is None:
             raise BadDelta(
                 f"no {collection} record {key!r:.80} to remove",
                 path=f"$.{collection}",
                 hint="it was never recorded, or is gone already",
             )
-        self._add(Drop(collection, standing[0], standing[1]), key)
+        self.ops.append(Drop(collection, standing[0], standing[1]))
+        self.keys.append(key)
         self._touched[collection, key] = None
         return standing[0]
-
-    def _add(self, op: Op, key: str) -> None:
-        self.ops.append(op)
-        self.keys.append(key)
 
     def _mint(self) -> str:
         self._minted += 1
@@ -148,7 +145,8 @@ def _change(change: Upsert | Remove | Erase, made: Made) -> None:
             )
         merge = _MERGE.get(change.collection)
         if merge is None:
-            made.put(change.collection, change.record)
+            collection = COLLECTIONS[change.collection]
+            made.put(change.collection, change.record, key_of(collection, change.record, ""))
         else:
             merge(change.record, made)
     elif isinstance(change, Remove):
@@ -158,19 +156,18 @@ def _change(change: Upsert | Remove | Erase, made: Made) -> None:
 
 
 def _call(draft: Draft, made: Made) -> None:
-    made.put(
-        "calls",
-        CallRecord(
-            call=draft.call,
-            tool=draft.tool,
-            attempt=draft.attempt or 1,
-            effect=cast("Effect", draft.effect or "write"),
-            since=draft.happened,
-            status=cast("CallStatus", draft.status or "started"),
-        ),
-        draft.call,
-        fresh=draft.call == retype(draft.id, "call"),
+    record = CallRecord(
+        call=draft.call,
+        tool=draft.tool,
+        attempt=draft.attempt or 1,
+        effect=cast("Effect", draft.effect or "write"),
+        since=draft.happened,
+        status=cast("CallStatus", draft.status or "started"),
     )
+    # Under an id that this commit made nothing can stand, so nobody need look.
+    fresh = draft.call == retype(draft.id, "call")
+    standing = None if fresh else made.find("calls", draft.call)
+    made.put_over(standing, "calls", record, draft.call)
     for change in draft.changes:
         _change(change, made)
 
@@ -185,27 +182,33 @@ def _outcome(draft: Draft, made: Made) -> None:
             call=draft.call,
         )
     if draft.status == "in doubt":
-        record = cast("CallRecord", standing[2])
+        record = _known_call(standing[2], draft)
         doubt = msgspec.structs.replace(record, status="in doubt", cause=draft.cause)
-        made.put("calls", doubt, draft.call)
+        made.put_over(standing, "calls", doubt, draft.call)
     else:
-        made.drop("calls", draft.call)
+        made.drop_standing(standing, "calls", draft.call)
     _count_use(draft, made)
     for change in draft.changes:
         _change(change, made)
 
 
+def _known_call(record: Record, draft: Draft) -> CallRecord:
+    """The call a commit is about, also where its record was erased."""
+    if isinstance(record, CallRecord):
+        return record
+    effect = cast("Effect", draft.effect or "write")
+    return CallRecord(call=draft.call, tool=draft.tool, attempt=draft.attempt or 1, effect=effect)
+
+
 def _count_use(draft: Draft, made: Made) -> None:
     standing = made.find("tools", draft.tool)
-    tool = cast("ToolRecord", standing[2]) if standing else ToolRecord(name=draft.tool)
+    known = standing[2] if standing else None
+    tool = known if isinstance(known, ToolRecord) else ToolRecord(name=draft.tool)
     failed = draft.status != "ok"
-    made.put(
-        "tools",
-        msgspec.structs.replace(
-            tool, uses=tool.uses + 1, failures=tool.failures + failed, last=draft.status
-        ),
-        draft.tool,
+    counted = msgspec.structs.replace(
+        tool, uses=tool.uses + 1, failures=tool.failures + failed, last=draft.status
     )
+    made.put_over(standing, "tools", counted, draft.tool)
 
 
 def _settlement(draft: Draft, made: Made) -> None:
@@ -225,7 +228,7 @@ def _approval(draft: Draft, made: Made) -> None:
         standing = made.find("calls", draft.call)
         if standing is None:
             raise BadDelta(f"no call {draft.call} waits for approval", path="$.call")
-        record = cast("CallRecord", standing[2])
+        record = _known_call(standing[2], draft)
         made.put("calls", msgspec.structs.replace(record, status="started"), draft.call)
 
 
@@ -237,29 +240,31 @@ def _tool(record: Record, made: Made) -> None:
         tool = msgspec.structs.replace(
             tool, uses=known.uses, failures=known.failures, last=known.last
         )
-    made.put("tools", tool)
+    made.put_over(standing, "tools", tool, tool.name)
 
 
 def _decision(record: Record, made: Made) -> None:
     """A decision on a topic supersedes the one that stands there; the old record leaves the state."""
     decision = cast("DecisionRecord", record)
-    if decision.supersedes and not decision.topic:
-        made.drop("decisions", KEYLESS + decision.supersedes)
-        made.put("decisions", decision, keyless=True)
+    topic = decision.topic
+    if not topic:
+        if decision.supersedes:
+            made.drop("decisions", KEYLESS + decision.supersedes)
+        made.put_over(None, "decisions", decision, None)
         return
-    standing = made.find("decisions", decision.topic) if decision.topic else None
-    if standing is None:
-        made.put("decisions", decision, decision.topic, keyless=not decision.topic)
-        return
-    old = made.drop("decisions", decision.topic)
-    made.put("decisions", msgspec.structs.replace(decision, supersedes=old), decision.topic)
+    standing = made.find("decisions", topic)
+    if standing is not None:
+        old = made.drop_standing(standing, "decisions", topic)
+        decision = msgspec.structs.replace(decision, supersedes=old)
+    made.put_over(None, "decisions", decision, topic)
 
 
 def _file(record: Record, made: Made) -> None:
     """A file keeps its id over its life; a rename moves it and leaves the old path deleted."""
     file = cast("FileRecord", record)
+    key = file_key(file.root, file.path)
     source = file_key(file.root, file.from_path) if file.from_path else ""
-    standing = made.find("files", source or file_key(file.root, file.path))
+    standing = made.find("files", source or key)
     if standing is not None:
         known = cast("FileRecord", standing[2])
         known_after: str = getattr(known, "after", "")
@@ -267,17 +272,21 @@ def _file(record: Record, made: Made) -> None:
             file = msgspec.structs.replace(file, before=known.after)
         if file.op == "read" and not file.after and known_after:
             file = msgspec.structs.replace(file, after=known.after)
-        if source:
-            gone = msgspec.structs.replace(known, op="deleted", before=known.after, after="")
-            made.put("files", gone, source)
-    made.put("files", file)
+    if not source:
+        made.put_over(standing, "files", file, key)
+        return
+    if standing is not None:
+        gone = msgspec.structs.replace(known, op="deleted", before=known.after, after="")
+        made.put_over(standing, "files", gone, source)
+    made.put("files", file, key)
 
 
 def _artifact(record: Record, made: Made) -> None:
     artifact = cast("ArtifactRecord", record)
     standing = made.find("artifacts", artifact.name)
     version = getattr(standing[2], "version", 0) + 1 if standing else 1
-    made.put("artifacts", msgspec.structs.replace(artifact, version=version, commit=made.commit))
+    artifact = msgspec.structs.replace(artifact, version=version, commit=made.commit)
+    made.put_over(standing, "artifacts", artifact, artifact.name)
 
 
 def _plan(record: Record, made: Made) -> None:
@@ -291,14 +300,15 @@ def _plan(record: Record, made: Made) -> None:
             detail=step.detail or known.detail,
             evidence=step.evidence or known.evidence,
         )
-    made.put("plan", step)
+    made.put_over(standing, "plan", step, step.step)
 
 
 def _use(record: Record, made: Made) -> None:
     use = cast("WorkingRecord", record)
-    standing = made.find("working_set", f"{use.kind}\n{use.name}")
+    key = f"{use.kind}\n{use.name}"
+    standing = made.find("working_set", key)
     uses = getattr(standing[2], "uses", 0) + 1 if standing else 1
-    made.put("working_set", msgspec.structs.replace(use, uses=uses))
+    made.put_over(standing, "working_set", msgspec.structs.replace(use, uses=uses), key)
 
 
 def _fork(draft: Draft, made: Made) -> None:
@@ -314,6 +324,19 @@ def _fork(draft: Draft, made: Made) -> None:
             made.put("calls", call, entry.key)
         else:  # erased: nobody can answer for it any more
             made.drop("calls", entry.key)
+
+
+def _budget(draft: Draft, made: Made) -> None:
+    """Of the session record a budget brings, only the limits are taken: whoever sets them may not know the rest."""
+    standing = made.find("session", "")
+    wanted = [
+        c.record for c in draft.changes if isinstance(c, Upsert) and c.collection == "session"
+    ]
+    if standing is None or len(draft.changes) != 1 or len(wanted) != 1:
+        raise InvalidInput("a budget brings a session's limits, and nothing else", path="$.changes")
+    limits = check_budget(cast("SessionRecord", wanted[0]).budget)
+    known = cast("SessionRecord", standing[2])
+    made.put("session", msgspec.structs.replace(known, budget=limits), "")
 
 
 def _lifecycle(draft: Draft, made: Made) -> None:
@@ -336,19 +359,6 @@ def _spend(usage: dict[str, int], made: Made) -> None:
         standing = made.find("spend", unit)
         spent = getattr(standing[2], "amount", 0) if standing else 0
         made.put("spend", SpendRecord(unit=unit, amount=spent + amount), unit)
-
-
-def _budget(draft: Draft, made: Made) -> None:
-    """Of the session record a budget brings, only the limits are taken: whoever sets them may not know the rest."""
-    standing = made.find("session", "")
-    wanted = [
-        c.record for c in draft.changes if isinstance(c, Upsert) and c.collection == "session"
-    ]
-    if standing is None or len(draft.changes) != 1 or len(wanted) != 1:
-        raise InvalidInput("a budget brings a session's limits, and nothing else", path="$.changes")
-    limits = check_budget(cast("SessionRecord", wanted[0]).budget)
-    known = cast("SessionRecord", standing[2])
-    made.put("session", msgspec.structs.replace(known, budget=limits), "")
 
 
 def _erasure(draft: Draft, made: Made) -> None:

@@ -16,6 +16,7 @@ from stator.model.reply import Dialect, Request, dialect, text_of
 
 ERASED = "[erased]"
 EMPTY = "[empty]"
+NO_OUTPUT = "[no output]"
 ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 """Ids every dialect takes: Anthropic's letters, OpenAI chat's length."""
 NAME_MAX = 64
@@ -69,13 +70,11 @@ def _part(block: Any) -> Part | None:
         return None
     # A mark of the prompt cache is about one request, and a request takes only a few.
     kept = {k: v for k, v in clean(block).items() if v is not None and k != "cache_control"}
-    url = _image_url(kept) if "image" in kind else ""
+    if "image" not in kind:
+        return Part(kind, dialect=spoken, block=kept)
+    url = _image_url(kept)
     by_file = "file_id" in kept or _in(kept, "source", "type") == "file"
-    return (
-        Part(kind, url=url, dialect=spoken, block=kept)
-        if url or by_file or "image" not in kind
-        else None
-    )
+    return Part(kind, url=url, dialect=spoken, block=kept) if url or by_file else None
 
 
 def _image_url(block: dict[str, Any]) -> str:
@@ -182,16 +181,15 @@ class Result:
     def text(self) -> str:
         """What the model reads as the call's result."""
         if self.status == "ok" and self.known:
-            return shown(self.value) if self.value != "" else "[no output]"
+            said = shown(self.value)
+            return said if said.strip() else NO_OUTPUT
         return _spelled(self.report())
 
     def report(self) -> dict[str, Any]:
         """The same as an object: status first, then what is known of it."""
         body: dict[str, Any] = {"status": self.status}
         if self.status == "ok":
-            body["output" if self.known else "message"] = (
-                clean(self.value) if self.known else _HAPPENED
-            )
+            body |= {"output": self.value} if self.known else {"message": _HAPPENED}
         else:
             kept = self.value if isinstance(self.value, dict) else {}
             body["error"] = kept.get("error") or self.cause or self.status
@@ -203,13 +201,13 @@ class Result:
 
     def _message(self, kept: dict[str, Any]) -> str:
         said = kept.get("message")
-        words = [said if isinstance(said, str) else "", _MEANING.get(self.status, "")]
+        if not isinstance(said, str):
+            said = shown(self.value) if self.known and not kept else ""
         if self.settled:
-            words[1] = "It did not happen."
-        if self.known and not kept:
-            words[0] = shown(self.value)
-        if not words[0] and self.cause and self.cause != kept.get("error"):
-            words[0] = self.cause
+            words = [said, "It did not happen."]
+        else:
+            known = self.cause if self.cause != kept.get("error") else ""
+            words = [said or known, _MEANING.get(self.status, "")]
         return " ".join(_sentence(word) for word in words if word) or _sentence(self.status)
 
 

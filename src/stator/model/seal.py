@@ -16,11 +16,11 @@ from msgspec import UNSET
 
 from stator.errors import InvalidInput, TooLarge
 from stator.model import canon
-from stator.model.chain import SALT_BYTES, Preimage, commitment, digest, item_salt, put_item
+from stator.model.chain import SALT_BYTES, Preimage, committed, digest, put_item
 from stator.model.check import check_draft, encode_checked, encode_record
 from stator.model.commit import Change, Commit, Draft, Item, Upsert
 from stator.model.delta import Delta, Put
-from stator.model.ids import check_id
+from stator.model.ids import check_id, run_id
 from stator.model.reduce import View, reduce
 from stator.model.state import COLLECTIONS, Record
 
@@ -63,20 +63,20 @@ def seal(draft: Draft, place: Place, view: View, redactor: Redactor | None, salt
     delta, keys = reduce(draft, view)
     content = encode_content(draft, redactor)
     salt = salts(SALT_BYTES)
-    if not content and not any(isinstance(op, Put) for op in delta):
-        salt = b""  # no hash would cover it, so it could be changed unseen
-    committed = {name: commitment(item_salt(salt, name), data) for name, data in content.items()}
+    hashes = {name: committed(salt, name, data) for name, data in content.items()}
     ops: list[list[Any]] = []
     for n, op in enumerate(delta):
-        if isinstance(op, Put):
+        if type(op) is Put:
             name = put_item(n)
             data = encoded.get(id(op.record)) or encode_record(op.record)
             content[name] = data
-            hashed = commitment(item_salt(salt, name), data)
-            ops.append(["put", op.collection, op.id, op.was, hashed])
+            ops.append(["put", op.collection, op.id, op.was, committed(salt, name, data)])
         else:
             ops.append(["drop", op.collection, op.id, op.was])
-    _check_size(content, draft)
+    if not content:
+        salt = b""  # no hash would cover it, so it could be changed unseen
+    if sum(map(len, content.values())) > CONTENT_MAX:
+        raise _too_large(content, draft)
     happened = draft.happened or place.at
     whole = digest(
         Preimage(
@@ -85,7 +85,7 @@ def seal(draft: Draft, place: Place, view: View, redactor: Redactor | None, salt
             draft.attempt,
             draft.call,
             draft.cause,
-            committed,
+            hashes,
             ops,
             draft.effect,
             draft.epoch,
@@ -139,14 +139,12 @@ def seal(draft: Draft, place: Place, view: View, redactor: Redactor | None, salt
     return Sealed(commit, keys)
 
 
-def _check_size(content: dict[str, bytes], draft: Draft) -> None:
-    size = sum(map(len, content.values()))
-    if size > CONTENT_MAX:
-        raise TooLarge(
-            f"commit of {size:,} bytes; at most {CONTENT_MAX:,} fit",
-            hint="record a digest and keep the bytes elsewhere",
-            commit=draft.id,
-        )
+def _too_large(content: dict[str, bytes], draft: Draft) -> TooLarge:
+    return TooLarge(
+        f"commit of {sum(map(len, content.values())):,} bytes; at most {CONTENT_MAX:,} fit",
+        hint="record a digest and keep the bytes elsewhere",
+        commit=draft.id,
+    )
 
 
 def encode_content(draft: Draft, redactor: Redactor | None) -> dict[str, bytes]:
@@ -201,27 +199,45 @@ def scrub(
         check_id(draft.call, "call")
     if draft.parent:
         check_id(draft.parent, "call")
-    if draft.run:
+    if draft.run and draft.run != run_id(draft.session, draft.epoch):
         check_id(draft.run, "run")
     found: dict[str, Any] = {}
-    if redactor is not None:
-        for name in ("tool", "cause", "trace", "status", "effect"):
-            text = getattr(draft, name)
-            if len(text) >= SHORT and (clean := redactor.scrub(text)) is not text:
-                found[name] = clean
-        if draft.origin:
-            found["origin"] = (redactor.scrub(draft.origin[0]), redactor.scrub(draft.origin[1]))
-        if draft.inputs:
-            found["inputs"] = tuple(
-                redactor.scrub(item) if isinstance(item, str) else item for item in draft.inputs
-            )
-        if draft.usage:
-            found["usage"] = {redactor.scrub(unit): n for unit, n in draft.usage.items()}
+    if redactor is not None and (
+        len(draft.tool) + len(draft.cause) + len(draft.trace) + len(draft.status) >= SHORT
+        or len(draft.effect) >= SHORT
+        or draft.origin
+        or draft.inputs
+        or draft.usage
+    ):
+        found = _scrub_structure(draft, redactor)
     if draft.changes:
         changes = tuple(_scrub_change(change, redactor, encoded) for change in draft.changes)
         if any(new is not old for new, old in zip(changes, draft.changes, strict=True)):
             found["changes"] = changes
     return msgspec.structs.replace(draft, **found) if found else draft
+
+
+def _scrub_structure(draft: Draft, redactor: Redactor) -> dict[str, Any]:
+    """The structural fields that held a secret, as they are without it."""
+    found: dict[str, Any] = {}
+    for name, text in (
+        ("tool", draft.tool),
+        ("cause", draft.cause),
+        ("trace", draft.trace),
+        ("status", draft.status),
+        ("effect", draft.effect),
+    ):
+        if len(text) >= SHORT and (clean := redactor.scrub(text)) is not text:
+            found[name] = clean
+    if draft.origin:
+        found["origin"] = (redactor.scrub(draft.origin[0]), redactor.scrub(draft.origin[1]))
+    if draft.inputs:
+        found["inputs"] = tuple(
+            redactor.scrub(item) if isinstance(item, str) else item for item in draft.inputs
+        )
+    if draft.usage:
+        found["usage"] = {redactor.scrub(unit): n for unit, n in draft.usage.items()}
+    return found
 
 
 def _scrub_change(
@@ -232,8 +248,10 @@ def _scrub_change(
     record = change.record
     if hasattr(record, "value"):
         record = _with_plain_value(record, redactor)
-    text = encode_checked(change.collection, record).decode()
-    if redactor is None or redactor.scrub(text) is text:
+    data = encode_checked(change.collection, record)
+    if redactor is None or redactor.scrub(text := data.decode()) is text:
+        if encoded is not None:
+            encoded[id(record)] = data
         return change if record is change.record else Upsert(change.collection, record)
     plain = canon.to_plain(
         msgspec.to_builtins(record), path=f"$.{change.collection}", scrub=redactor.scrub

@@ -34,8 +34,12 @@ CONFIDENCE_MAX = 1000
 """Confidence is in per-mille."""
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What every record has in common: fields sorted on disk, defaults left out."""
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """What every record has in common: fields sorted on disk, defaults left out.
+
+    Plain data without cycles, so the garbage collector need not follow it: a whole state is tens of
+    thousands of them.
+    """
 
 
 class SessionRecord(Record, frozen=True):
@@ -315,13 +319,14 @@ KEYLESS = "#"
 
 
 def key_of(collection: Collection, record: Record, record_id: str) -> str:
-    """The natural key by which a record is found again; a record without one is known by its id."""
-    parts = [str(getattr(record, name)) for name in collection.key]
-    if collection.name == "decisions" and not parts[0]:
+    """The natural key by which a record is found again; without one, or erased, it is known by its id."""
+    if isinstance(record, DecisionRecord):
+        return record.topic or KEYLESS + record_id
+    if isinstance(record, FileRecord):
+        return file_key(record.root, record.path)
+    if isinstance(record, ErasedRecord):
         return KEYLESS + record_id
-    if collection.name == "files":
-        return file_key(parts[0], parts[1])
-    return "\n".join(parts)
+    return "\n".join([str(getattr(record, name)) for name in collection.key])
 
 
 def file_key(root: str, path: str) -> str:
@@ -340,7 +345,7 @@ class ErasedRecord(Record, frozen=True, tag="erased"):
     erased: int
 
 
-class Entry(msgspec.Struct, frozen=True):
+class Entry(msgspec.Struct, frozen=True, gc=False):
     """A live record with the seq and turn that last touched it."""
 
     collection: str

@@ -109,7 +109,7 @@ class _Anthropic(_Stream):
                 self._text.setdefault((index, field), []).append(delta[name])
         if delta.get("type") == "citations_delta":
             block = self._blocks[index]
-            block["citations"] = [*(block.get("citations") or []), delta.get("citation")]
+            block["citations"] = [*_list(block, "citations"), delta.get("citation")]
 
     def result(self) -> dict[str, Any]:
         content = []
@@ -117,7 +117,7 @@ class _Anthropic(_Stream):
             block = dict(self._blocks[index])
             for (place, field), pieces in self._text.items():
                 if place == index and field != "input":
-                    block[field] = str(block.get(field) or "") + "".join(pieces)
+                    block[field] = _text(block, field) + "".join(pieces)
                 elif place == index:
                     given, error = parse_object("".join(pieces))
                     block["input"] = "".join(pieces) if error else given
@@ -150,8 +150,7 @@ class _Chat(_Stream):
         for name, value in chunk.items():
             if name != "choices" and value is not None:
                 self._response[name] = value
-        choices = chunk.get("choices")
-        for choice in choices if isinstance(choices, list) else ():
+        for choice in _list(chunk, "choices"):
             if isinstance(choice, dict) and _number(choice.get("index")) == 0:
                 self._take_delta(_object(choice, "delta"))
                 if choice.get("finish_reason"):
@@ -162,10 +161,8 @@ class _Chat(_Stream):
         for name in ("content", "refusal", "reasoning_content"):
             if isinstance(delta.get(name), str):
                 self._text.setdefault(name, []).append(delta[name])
-        if isinstance(details := delta.get("reasoning_details"), list):
-            self._details += details
-        calls = delta.get("tool_calls")
-        for place, call in enumerate(calls if isinstance(calls, list) else ()):
+        self._details += _list(delta, "reasoning_details")
+        for place, call in enumerate(_list(delta, "tool_calls")):
             if isinstance(call, dict):
                 self._take_call(_number(call.get("index"), place), call)
 
@@ -177,8 +174,8 @@ class _Chat(_Stream):
         for kind, field in (("function", "arguments"), ("custom", "input")):
             if isinstance(call.get(kind), dict):
                 tool = known.setdefault(kind, {"name": "", field: ""})
-                tool["name"] = call[kind].get("name") or tool["name"]
-                tool[field] += call[kind].get(field) or ""
+                tool["name"] = _text(call[kind], "name") or tool["name"]
+                tool[field] += _text(call[kind], field)
 
     def result(self) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": None}
@@ -193,12 +190,10 @@ class _Chat(_Stream):
 class _Responses(_Stream):
     """response.*: items are added, grow and are done; the last chunk holds the whole response."""
 
-    _LAST = ("response.completed", "response.incomplete", "response.failed")
-
     def __init__(self) -> None:
         self._response: dict[str, Any] = {}
         self._items: dict[int, dict[str, Any]] = {}
-        self._text: dict[tuple[int, str, int], list[str]] = {}
+        self._text: dict[tuple[int, int, str], list[str]] = {}
 
     def take(self, chunk: Any) -> None:
         if not isinstance(chunk, dict):
@@ -206,23 +201,23 @@ class _Responses(_Stream):
         kind, index = chunk.get("type"), _number(chunk.get("output_index"))
         if isinstance(chunk.get("response"), dict):
             self._response = chunk["response"]
-            self.complete = kind in self._LAST
+            self.complete = kind in ("response.completed", "response.incomplete")
         elif kind in ("response.output_item.added", "response.output_item.done"):
             self._items[index] = dict(_object(chunk, "item"))
             if kind == "response.output_item.done":
                 self._text = {k: v for k, v in self._text.items() if k[0] != index}
         elif isinstance(chunk.get("delta"), str) and kind in _GROWING:
             place = _number(chunk.get("content_index", chunk.get("summary_index")))
-            self._text.setdefault((index, kind, place), []).append(chunk["delta"])
+            self._text.setdefault((index, place, kind), []).append(chunk["delta"])
 
     def result(self) -> dict[str, Any]:
         if self.complete and isinstance(self._response.get("output"), list):
             return self._response
         items = {n: dict(item) for n, item in self._items.items()}
-        for (index, kind, place), pieces in sorted(self._text.items()):
+        for (index, _, kind), pieces in sorted(self._text.items()):
             item = items.get(index)
             if item is not None:
-                _grow(item, *_GROWING[kind], place, "".join(pieces))
+                _grow(item, *_GROWING[kind], "".join(pieces))
         return self._response | {"object": "response", "output": [items[n] for n in sorted(items)]}
 
 
@@ -237,14 +232,13 @@ _GROWING = {
 """Type of a chunk → the item's field that grows, and what its parts are."""
 
 
-def _grow(item: dict[str, Any], field: str, part: str, name: str, place: int, text: str) -> None:
+def _grow(item: dict[str, Any], field: str, part: str, name: str, text: str) -> None:
+    """The item with that text; its parts are told in order, each once."""
     if not part:
         item[field] = text
         return
-    parts = [*(item.get(field) or [])]
-    del place  # parts come in order of their place, each once
-    extra = {"annotations": []} if part == "output_text" else {}
-    item[field] = [*parts, {"type": part, name: text} | extra]
+    marks: dict[str, Any] = {"annotations": []} if part == "output_text" else {}
+    item[field] = [*_list(item, field), {"type": part, name: text} | marks]
 
 
 _STREAMS: dict[Dialect, type[_Stream]] = {
@@ -258,6 +252,16 @@ _STREAMS: dict[Dialect, type[_Stream]] = {
 def _object(value: dict[str, Any], name: str) -> dict[str, Any]:
     inner = value.get(name)
     return inner if isinstance(inner, dict) else {}
+
+
+def _list(value: dict[str, Any], name: str) -> list[Any]:
+    inner = value.get(name)
+    return inner if isinstance(inner, list) else []
+
+
+def _text(value: dict[str, Any], name: str) -> str:
+    inner = value.get(name)
+    return inner if isinstance(inner, str) else ""
 
 
 def _number(value: Any, default: int = 0) -> int:

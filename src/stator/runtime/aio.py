@@ -20,7 +20,7 @@ from msgspec import UNSET
 
 from stator.errors import ApprovalNeeded, StatorError, WrongProcess
 from stator.model.app import Upcast
-from stator.model.approval import Rule
+from stator.model.approval import Rule, Scope
 from stator.model.budget import PriceFunction, PriceTable
 from stator.model.call import (
     Answer,
@@ -39,10 +39,13 @@ from stator.model.query import CallRow, Counts, Head, Page, SessionRow, StoreInf
 from stator.model.reply import Dialect
 from stator.model.session import ParentKind
 from stator.model.state import Entry, FileOp, Knowledge, SessionRecord, State, StepStatus, UseKind
+from stator.runtime.aio_runs import AsyncRunner
+from stator.runtime.approvals import Grant
 from stator.runtime.calls import Calling, found
 from stator.runtime.context import warn_on_loop
 from stator.runtime.contributors import Contributor
 from stator.runtime.drive import adrive
+from stator.runtime.lifecycle import Moved
 from stator.runtime.loop import Dispatch, DoubtMode, Effects, ModelCalling, Stream, unwrapped
 from stator.runtime.reading import DecisionLine, FileChange, Reason, SessionView
 from stator.runtime.recovery import Recovery
@@ -56,7 +59,7 @@ from stator.runtime.turns import Turn
 
 T = TypeVar("T")
 A = TypeVar("A")
-THREADS = 8
+THREADS = 32
 """Operations of one store that may be under way at once."""
 TOOL_THREADS = 64
 """Plain functions that may run at once as tools."""
@@ -146,6 +149,21 @@ class AsyncView:
         commits = self._sync.log(span, newest_first=newest_first, limit=limit, load=load)
         while (commit := await self._pool.run(next, commits, None)) is not None:
             yield commit
+
+    async def tail(
+        self,
+        after: int | None = None,
+        *,
+        follow: bool = True,
+        until: Callable[[], bool] | None = None,
+        load: bool = True,
+    ) -> AsyncIterator[Commit]:
+        tailing = self._sync._tailing(after, follow=follow, until=until, load=load)
+        while not tailing.ended:
+            for commit in await self._pool.run(tailing.look):
+                yield commit
+            if tailing.wait_s and not tailing.ended:
+                await asyncio.sleep(tailing.wait_s)
 
     async def commit(self, ref: str) -> Commit:
         return await self._pool.run(self._sync.commit, ref)
@@ -684,12 +702,44 @@ class AsyncContributor(AsyncMarker):
     """`Contributor`, awaited."""
 
     def __init__(self, contributor: Contributor, pool: Pool) -> None:
-        self._recorder = self._marker = contributor
+        self._recorder = self._marker = self._contributor = contributor
         self._pool = pool
 
+    async def pause(self, reason: str = "user") -> Moved:
+        return await self._pool.run(self._contributor.pause, reason)
 
-class AsyncStore:
+    async def resume(self, reason: str = "user") -> Moved:
+        return await self._pool.run(self._contributor.resume, reason)
+
+    async def close(self, reason: str = "done") -> Moved:
+        return await self._pool.run(self._contributor.close, reason)
+
+    async def archive(self, reason: str = "done") -> Moved:
+        return await self._pool.run(self._contributor.archive, reason)
+
+    async def approve(
+        self, call: str, *, scope: Scope = "once", pattern: str = "", expires: int = 0
+    ) -> Grant:
+        return await self._pool.run(
+            self._contributor.approve, call, scope=scope, pattern=pattern, expires=expires
+        )
+
+    async def deny(self, call: str, *, why: str = "") -> Grant:
+        return await self._pool.run(self._contributor.deny, call, why=why)
+
+    async def settle(
+        self, call: str, verdict: Verdict, value: Any = UNSET, *, why: str = ""
+    ) -> Settled:
+        return await self._pool.run(self._contributor.settle, call, verdict, value, why=why)
+
+    async def budget(self, *amounts: str) -> dict[str, int]:
+        return await self._pool.run(self._contributor.budget, *amounts)
+
+
+class AsyncStore(AsyncRunner):
     """`Store`, awaited."""
+
+    _sync: Store
 
     def __init__(self, store: Store, pool: Pool | None = None) -> None:
         self._sync = store

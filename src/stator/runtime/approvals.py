@@ -12,7 +12,15 @@ from typing import Any
 
 import msgspec
 
-from stator.errors import Ambiguous, BadDelta, Conflict, Erased, InvalidInput, NotFound, WrongState
+from stator.errors import (
+    Ambiguous,
+    BadDelta,
+    Conflict,
+    Erased,
+    InvalidInput,
+    NotFound,
+    WrongState,
+)
 from stator.model import approval
 from stator.model.approval import SCOPES, Scope, Verdict, is_expired, is_own, parse_pattern
 from stator.model.commit import Commit, Draft, Provenance, Remove, Upsert
@@ -43,6 +51,8 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     turn: int
     seq: int
     why: str = ""
+    answer: str = ""
+    """approved or denied, if somebody has answered and the driver has not come by since."""
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,11 +71,11 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def waiting(
-    store: Store, *, session: str | None = None, project: str | None = None
+    store: Store, *, now: int, session: str | None = None, project: str | None = None
 ) -> list[Waiting]:
     """Calls that wait for a person's word: of a session, a project or the store; longest first."""
     found = [
-        _waiting(store, row, record)
+        _answered(store, _waiting(store, row, record), now)
         for row in rows_of(store, session=session, project=project)
         if row.record.status not in ("closed", "archived")
         for entry in store.entries(row.id, "calls")
@@ -93,6 +103,20 @@ def _waiting(store: Store, row: SessionRow, record: CallRecord) -> Waiting:
         seq=intent.seq if intent else 0,
         why=_text(intent, "why"),
     )
+
+
+def _answered(store: Store, found: Waiting, now: int) -> Waiting:
+    known = approval.answer(
+        standing(store, found.session),
+        tool=found.tool,
+        digest=found.digest,
+        arguments=found.arguments,
+        now=now,
+        call=found.call,
+    )
+    if known is None or not isinstance(known.record, ApprovalRecord):
+        return found
+    return msgspec.structs.replace(found, answer=known.record.verdict)
 
 
 def _text(commit: Commit | None, field: str) -> str:

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from stator.errors import HeadMoved
+from stator.errors import BudgetSpent, HeadMoved
 from stator.model.budget import Amount, Breach, apply, breach, total
 from stator.model.commit import Draft, Provenance, Upsert
+from stator.model.ids import short
 from stator.model.query import SessionQuery, SessionRow
 from stator.model.state import SpendRecord
 from stator.runtime.context import Context
@@ -85,17 +86,38 @@ def limits(store: Store, session: str) -> list[Limit]:
     return found
 
 
-def check(store: Store, session: str, *, running: Mapping[str, int] | None = None) -> Breach | None:
+def check(
+    store: Store,
+    session: str,
+    *,
+    running: Mapping[str, int] | None = None,
+    turns: bool = True,
+) -> Breach | None:
     """The first limit that is used up, of the session or of one above it; None if work may go on.
 
     `running` is what is being spent and not recorded yet, such as the seconds of the open turn.
+    Without `turns`, how many there may be does not count: one that has begun may go on.
     """
     for limit in limits(store, session):
         used = total([spent_tree(store, limit.session), running or {}])
-        found = breach(limit.budget, used, limit.session)
+        holds = {unit: most for unit, most in limit.budget.items() if turns or unit != "turns"}
+        found = breach(holds, used, limit.session)
         if found is not None:
             return found
     return None
+
+
+def spent_up(store: Store, breach: Breach) -> BudgetSpent:
+    """The error of a limit that is used up."""
+    record = store.session(breach.session).record
+    more = "+2" + breach.unit.removeprefix("money:") if ":" in breach.unit else f"{breach.unit}=…"
+    return BudgetSpent(
+        f"session {record.name!r:.80} has used up its budget: {breach}",
+        breach=breach,
+        hint=f"stator budget {short(breach.session)} {more} lets it go on",
+        session=breach.session,
+        unit=breach.unit,
+    )
 
 
 def change(

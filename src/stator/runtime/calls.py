@@ -153,9 +153,9 @@ class Calling:
 
     def _consequences(self, fields: dict[str, Any]) -> tuple[Change, ...]:
         """What else an outcome changes: files, and what is left to find out."""
-        touched: tuple[Change, ...] = ()
+        touched: tuple[Change, ...] = fields.get("changes", ())
         if self._seen is not None:
-            touched = self._seen.changes(self.given, fields.get("output"))
+            touched += self._seen.changes(self.given, fields.get("output"))
         if fields["status"] == "in doubt" and self.tool.reconcile is None:
             return (*touched, lifecycle.left_to_settle(self.asked, fields["cause"]))
         return touched
@@ -216,11 +216,13 @@ class Calling:
         future = self.begin(context)
         try:
             return future.result(seconds)
-        except TimeoutError:
+        except BaseException as error:
             if future.done():  # the tool's own
                 raise
-        self.await_late(future)
-        raise TimedOut(seconds)
+            self.await_late(future)
+            if isinstance(error, TimeoutError):
+                raise TimedOut(seconds) from None
+            raise
 
     def begin(self, context: contextvars.Context) -> Future[Any]:
         """Run in a thread of its own, so that waiting for it can end before it does. One that never

@@ -7,16 +7,12 @@ randomness or looks at the environment by itself.
 from __future__ import annotations
 
 import sys
+import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from stator.model.ids import Mint
-
-if TYPE_CHECKING:
-    from stator.model.approval import Rule
-    from stator.model.budget import PriceTable
 
 
 @dataclass(frozen=True)
@@ -38,12 +34,15 @@ class Context:
     """Seconds on a clock that only goes forward."""
     jitter: Callable[[], float] = lambda: 0.5
     """From 0 to 1, at random."""
-    rules: Sequence[Rule] = ()
-    """Of the policy file: what a person must approve."""
-    prices: PriceTable | None = None
-    """Of the policy file: what usage costs."""
     root: str = ""
     """The folder file paths are relative to; empty where there is none."""
+    policy: Callable[[], str] = str
+    """The text of the project's policy file, looked at when it is needed; nothing where there is none."""
+
+
+def nap(seconds: float) -> None:
+    """Wait, unless something better is given: an interrupt ends it at once, as it ends a sleep."""
+    threading.Event().wait(seconds)
 
 
 def warn_on_loop() -> None:

@@ -1,17 +1,29 @@
-"""Contributors: whoever adds to a session without driving it."""
+"""Contributors: whoever adds to a session, or steers it, without driving it."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from msgspec import UNSET
+
+from stator.model.approval import Scope
+from stator.model.budget import parse_amounts
 from stator.model.commit import Draft
+from stator.runtime import approvals, budgets, lifecycle, settling
+from stator.runtime.approvals import Grant
 from stator.runtime.context import Context
+from stator.runtime.lifecycle import Moved
 from stator.runtime.marks import Marker
+from stator.runtime.settling import Settled, Verdict
 from stator.store import port
 
 
 class Contributor(Marker):
-    """Adds to a session without driving it: the closed list of kinds that need no lease."""
+    """Adds to a session without driving it: the closed list of kinds that need no lease.
+
+    Not what an agent holds: a person, or a program that acts for one. Every commit carries their
+    principal.
+    """
 
     def __init__(self, store: port.Store, session: str, context: Context, principal: str) -> None:
         self._store = store
@@ -33,3 +45,57 @@ class Contributor(Marker):
 
     def _submit(self, draft: Draft) -> str:
         return self._store.append(self._id, [draft], barrier=True)[0].id
+
+    # -- its lifecycle ----------------------------------------------------------------------------
+
+    def pause(self, reason: str = "user") -> Moved:
+        """Pause the session; if somebody drives it, ask them to stop at their next call."""
+        return lifecycle.pause(
+            self._store, self._context, self._id, reason=reason, by=self._principal
+        )
+
+    def resume(self, reason: str = "user") -> Moved:
+        """Make a closed session one that can be driven again."""
+        return lifecycle.resume(
+            self._store, self._context, self._id, reason=reason, by=self._principal
+        )
+
+    def close(self, reason: str = "done") -> Moved:
+        """Close the session: it takes no more turns until it is resumed."""
+        return lifecycle.close(
+            self._store, self._context, self._id, reason=reason, by=self._principal
+        )
+
+    def archive(self, reason: str = "done") -> Moved:
+        """Archive a closed session: it can be read and forked, and never driven again."""
+        return lifecycle.archive(
+            self._store, self._context, self._id, reason=reason, by=self._principal
+        )
+
+    # -- its calls --------------------------------------------------------------------------------
+
+    def approve(
+        self, call: str, *, scope: Scope = "once", pattern: str = "", expires: int = 0
+    ) -> Grant:
+        """Let a call run that waits for a person's word."""
+        return approvals.approve(
+            self._store, self._context, call,
+            by=self._principal, scope=scope, pattern=pattern, expires=expires,
+        )  # fmt: skip
+
+    def deny(self, call: str, *, why: str = "") -> Grant:
+        """Refuse a call that waits, with the reason the agent is told."""
+        return approvals.deny(self._store, self._context, call, by=self._principal, why=why)
+
+    def settle(self, call: str, verdict: Verdict, value: Any = UNSET, *, why: str = "") -> Settled:
+        """Say what became of a call in doubt: "done", "not done" or "run again"."""
+        return settling.settle(
+            self._store, self._context, call, verdict,
+            by=self._principal, value=value, why=why, session=self._id,
+        )  # fmt: skip
+
+    def budget(self, *amounts: str) -> dict[str, int]:
+        """Change what the session may spend: `budget("+2usd", "turns=20")`; the limits that hold then."""
+        return budgets.change(
+            self._store, self._context, self._id, parse_amounts(amounts), by=self._principal
+        )

@@ -46,7 +46,7 @@ def pause(
     try:
         return _move(store, context, session, "pause", reason, by)
     except Busy as busy:
-        request = _draft(context, session, "pause_request", cause=reason, principal=by)
+        request = _draft(context, session, "pause_request", cause=reason, **_said_by(by))
         store.append(session, [request], barrier=True)
         return _moved(store, session, busy.holder)
 
@@ -90,12 +90,17 @@ def _move(
     row = store.session(session)
     if row.record.status in TRANSITIONS[steps[-1]].values():
         return _moved(store, session)  # it is there already
-    with held(store, context, session) as hold:
-        drafts = [
-            hold.draft(kind, cause=reason, actor="user", principal=by or context.principal)
-            for kind in steps
-        ]
-        store.append(session, [*hold.left_behind(), *drafts], barrier=True)
+    try:
+        with held(store, context, session) as hold:
+            drafts = [hold.draft(kind, cause=reason, **_said_by(by)) for kind in steps]
+            store.append(session, [*hold.left_behind(), *drafts], barrier=True)
+    except Busy as busy:
+        raise Busy(
+            busy.what,
+            holder=busy.holder,
+            hint="pause it first: its driver stops at its next call",
+            session=session,
+        ) from None
     return _moved(store, session)
 
 
@@ -107,9 +112,12 @@ def _moved(store: Store, session: str, asked: Holder | None = None) -> Moved:
     )
 
 
+def _said_by(by: str) -> dict[str, str]:
+    return {"principal": by} if by else {}
+
+
 def _draft(context: Context, session: str, kind: str, **fields: Any) -> Draft:
-    fields["principal"] = fields.get("principal") or context.principal
-    fields.setdefault("actor", "user")
+    fields = {"actor": "user", "principal": context.principal, **fields}
     return Draft(id=context.mint("commit"), session=session, kind=kind, **fields)
 
 
@@ -169,11 +177,8 @@ def close_out(store: Store, lease: Lease, draft: MakeDraft) -> list[Draft]:
     `draft(kind, **fields)` makes a commit under the lease.
     """
     session = lease.session
-    gone = {
-        "cause": DIED if lease.displaced is None else DISPLACED,
-        "actor": "system",
-        "principal": "",
-    }
+    cause = DIED if lease.displaced is None else DISPLACED
+    gone: dict[str, Any] = {"cause": cause, "actor": "system", "principal": ""}
     drafts = [
         draft(
             "outcome",
@@ -182,7 +187,7 @@ def close_out(store: Store, lease: Lease, draft: MakeDraft) -> list[Draft]:
             effect=record.effect,
             attempt=record.attempt,
             status=fate(record),
-            changes=(left_to_settle(record, str(gone["cause"])),) if unknown(record) else (),
+            changes=(left_to_settle(record, cause),) if unknown(record) else (),
             **gone,
         )
         for entry in store.entries(session, "calls")

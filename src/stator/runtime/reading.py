@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -10,11 +10,11 @@ import msgspec
 from stator.errors import Erased
 from stator.model import app, canon
 from stator.model import diff as diffs
-from stator.model.commit import Commit
-from stator.model.delta import Put, Version
+from stator.model.commit import Commit, Large
+from stator.model.delta import Op, Put, Version
 from stator.model.diff import CallItem, Diff
-from stator.model.position import AtTurn, Range, parse_range, parse_ref
-from stator.model.query import CallQuery, CallRow, Counts, Head, SessionRow, TurnRow
+from stator.model.position import AtTurn, Range, Ref, parse_range, parse_ref
+from stator.model.query import CallQuery, CallRow, Counts, Head, Page, SessionRow, TurnRow
 from stator.model.state import (
     BOOKKEEPING,
     COLLECTIONS,
@@ -24,17 +24,20 @@ from stator.model.state import (
     Entry,
     FactRecord,
     FileRecord,
-    Record,
     SessionRecord,
     State,
     file_key,
 )
+from stator.runtime.context import nap
 from stator.runtime.resolve import Point, find_session, resolve
+from stator.runtime.resolve import span as turn_span
+from stator.runtime.tail import Tailing, tail
 from stator.store.port import Store
 
 PAGE = 1000
 SMALL_RANGE = 256
 """Commits a range may have for every step in it to be looked at."""
+WAITS = "awaiting approval"
 FAILED = ("error", "timeout", "cancelled", "denied", "in doubt")
 
 
@@ -89,12 +92,14 @@ class SessionView:
         app_type: Any = None,
         app_version: int = 1,
         upcasts: Mapping[int, app.Upcast] | None = None,
+        sleep: Callable[[float], None] = nap,
     ) -> None:
         self._store = store
         self._id = session
         self._app_type = app_type
         self._app_version = app_version
         self._upcasts = upcasts or {}
+        self._sleep = sleep
 
     @property
     def id(self) -> str:
@@ -143,7 +148,7 @@ class SessionView:
         load: bool = True,
     ) -> Iterator[Commit]:
         """Commits of the whole session or of a range such as `t4..t5`, one page read at a time."""
-        after, upto = (0, None) if span is None else self._bounds(parse_range(span))
+        after, upto = self._bounds(span)
         left = limit
         while left is None or left > 0:
             size = PAGE if left is None else min(PAGE, left)
@@ -158,6 +163,31 @@ class SessionView:
                 upto = page[-1].seq - 1
             else:
                 after = page[-1].seq
+
+    def _bounds(self, span: str | None) -> tuple[int, int | None]:
+        if span is None:
+            return 0, None
+        first, last = self._ends(parse_range(span))
+        return first.seq, last.seq
+
+    def tail(
+        self,
+        after: int | None = None,
+        *,
+        follow: bool = True,
+        until: Callable[[], bool] | None = None,
+        load: bool = True,
+    ) -> Iterator[Commit]:
+        """Every commit after a cursor, in order, exactly once, as it comes; without one, from now on.
+
+        The cursor is the seq of the last commit you have seen, 0 for none. It does not end by
+        itself, not when the session is closed either: leave the loop, or say `until` when.
+        """
+        tailing = self._tailing(after, follow=follow, until=until, load=load)
+        return tail(tailing, self._sleep)
+
+    def _tailing(self, after: int | None, **options: Any) -> Tailing:
+        return Tailing(self._store, self._id, after, **options)
 
     def commit(self, ref: str) -> Commit:
         """The commit at a position."""
@@ -186,10 +216,12 @@ class SessionView:
     def at(self, ref: str) -> Point:
         """Where a ref points; one without a session points into this one."""
         parsed = parse_ref(ref)
-        session = self._id
-        if parsed.session:
-            session = find_session(self._store, parsed.session, project=self.record.project).id
-        return resolve(self._store, session, parsed.position)
+        return resolve(self._store, self._session_of(parsed), parsed.position)
+
+    def _session_of(self, ref: Ref) -> str:
+        if not ref.session:
+            return self._id
+        return find_session(self._store, ref.session, project=self.record.project).id
 
     # -- state ------------------------------------------------------------------------------------
 
@@ -236,33 +268,19 @@ class SessionView:
             start = "t-1" if self._store.turns(self._id, newest_first=True, limit=1) else "t0..head"
         if end is not None:
             return self._between(self.at(start), self.at(end))
-        parsed = parse_range(start)
-        last = self._point(parsed.end.text or start)
-        if parsed.start is not None:
-            return self._between(self._point(parsed.start.text), last)
-        return self._between(self._before(parsed, last), last)
+        return self._between(*self._ends(parse_range(start)))
 
-    def _point(self, text: str) -> Point:
-        return self.at(text or "head")
-
-    def _before(self, parsed: Range, last: Point) -> Point:
-        """Where the turn that ends at a point began."""
-        if last.seq == 0:
-            return last
+    def _ends(self, parsed: Range) -> tuple[Point, Point]:
+        """Where a range begins and ends; one ref alone is what its turn, or else its commit, did."""
         position = parsed.end.position
-        if isinstance(position, AtTurn):
-            turn = self._turn_of(last)
-            return resolve(self._store, last.session, AtTurn(turn - 1))
-        return Point(last.session, last.seq - 1, f"@{last.seq - 1}")
-
-    def _turn_of(self, point: Point) -> int:
-        found = self._store.commits(point.session, after=point.seq - 1, upto=point.seq, load=False)
-        return found[0].turn if found else 0
-
-    def _bounds(self, parsed: Range) -> tuple[int, int]:
-        last = self.at(parsed.end.text)
-        first = self.at(parsed.start.text) if parsed.start else self._before(parsed, last)
-        return first.seq, last.seq
+        session = self._session_of(parsed.end)
+        if parsed.start is None and isinstance(position, AtTurn):
+            return turn_span(self._store, session, position)
+        last = resolve(self._store, session, position)
+        if parsed.start is not None:
+            return self.at(parsed.start.text or "head"), last
+        before = last.seq - 1
+        return (Point(last.session, before, f"@{before}") if last.seq else last), last
 
     def _between(self, a: Point, b: Point) -> Diff:
         """A range of one log where there is one; else the two states since their last common commit."""
@@ -284,31 +302,58 @@ class SessionView:
         return min(shared, a.seq, b.seq)
 
     def _range(self, session: str, a: Point, b: Point) -> Diff:
-        # Of a long range, what commits keep up to date by themselves is compared at its two ends.
-        ends = {"calls"} if b.seq - a.seq <= SMALL_RANGE else BOOKKEEPING
-        steps = [name for name in COLLECTIONS if name not in ends]
-        versions = self._store.versions(session, after=a.seq, upto=b.seq, collections=steps)
-
-        def before(version: Version) -> Record | None:
-            return self._touched_at(session, version.op.collection, version.op.id, version.op.was)
-
+        """Every step of a short range, from its commits, each read once."""
+        if b.seq - a.seq > SMALL_RANGE:
+            return self._long_range(session, a, b)
+        found: list[Commit] = []
+        if b.seq > a.seq:
+            found = self._store.commits(
+                session, after=a.seq, upto=b.seq, limit=SMALL_RANGE, load=False
+            )
+        known = self._replaced(
+            session, [op for commit in found for op in commit.delta if 0 < op.was <= a.seq]
+        )
+        versions = list(diffs.versions_of(found, known))
+        known |= {(v.op.collection, v.op.id, v.seq): v for v in versions}
+        # Of calls, only how they stood before and after; what they were is in `calls`.
+        steps = [version for version in versions if version.op.collection != "calls"]
+        touched = [version for version in versions if version.op.collection == "calls"]
         return diffs.fold_range(
-            versions,
-            before,
-            lambda seq: _why_of(self._store, session, seq),
+            steps,
+            diffs.before_of(known),
+            _whys(self._store, session, found),
             start=a.shown,
             end=b.shown,
-            ends=(self._kept(session, ends, a.seq), self._kept(session, ends, b.seq)),
+            ends=diffs.ends_of(touched, known),
             calls=self._calls_in(session, a.seq, b.seq),
         )
 
-    def _touched_at(self, session: str, name: str, identifier: str, seq: int) -> Record | None:
-        """What a record was when the commit at a seq had touched it."""
-        if not seq:
-            return None
-        found = self._store.versions(session, after=seq - 1, upto=seq, collections=(name,))
-        ops = [version.op for version in found if version.op.id == identifier]
-        return ops[-1].record if ops and isinstance(ops[-1], Put) else None
+    def _long_range(self, session: str, a: Point, b: Point) -> Diff:
+        """What commits keep up to date by themselves is compared at its two ends."""
+        steps = [name for name in COLLECTIONS if name not in BOOKKEEPING]
+        versions = self._store.versions(session, after=a.seq, upto=b.seq, collections=steps)
+        first = {(v.op.collection, v.key): v.op for v in reversed(versions)}
+        return diffs.fold_range(
+            versions,
+            diffs.before_of(self._replaced(session, list(first.values()))),
+            _whys(self._store, session),
+            start=a.shown,
+            end=b.shown,
+            ends=(
+                self._kept(session, BOOKKEEPING, a.seq),
+                self._kept(session, BOOKKEEPING, b.seq),
+            ),
+            calls=self._calls_in(session, a.seq, b.seq),
+        )
+
+    def _replaced(self, session: str, ops: Sequence[Op]) -> dict[tuple[str, str, int], Version]:
+        """What some ops replaced, as a diff looks it up."""
+        found = self._store.replaced(session, ops) if ops else []
+        return {
+            (version.op.collection, version.op.id, version.seq): version
+            for version in found
+            if version is not None
+        }
 
     def _kept(self, session: str, names: Iterable[str], at: int) -> list[Entry]:
         return [
@@ -332,10 +377,11 @@ class SessionView:
             + self._kept(point.session, BOOKKEEPING, point.seq)
             for point in (a, b)
         )
+        why = _whys(self._store, b.session)
         return diffs.between(
             left,
             right,
-            lambda seq: _why_of(self._store, b.session, seq) if seq <= b.seq else "",
+            lambda seq: why(seq) if seq <= b.seq else "",
             files=diffs.file_ends(mine, theirs),
             start=_shown(a, b),
             end=_shown(b, a),
@@ -405,7 +451,7 @@ class SessionView:
             rows = self._store.turns(self._id, newest_first=True, limit=last)
             after = rows[-1].turn - 1 if rows else 0
         query = CallQuery(session=self._id, tool=tool, statuses=statuses, after_turn=after)
-        return self._store.calls(query, limit=limit).rows
+        return list_calls(self._store, query, None, limit).rows
 
     def why(self, path: str, *, root: str = ".", limit: int = 50) -> list[Reason]:
         """What lies behind a path: edits with their calls and decisions, or what was asked and said."""
@@ -413,9 +459,28 @@ class SessionView:
         return explain(self._store, [(t.session, t.seq, t.turn) for t in touches], path)
 
 
+def list_calls(
+    store: Store, query: CallQuery, cursor: tuple[int, ...] | None, limit: int
+) -> Page[CallRow]:
+    """Calls that match. An index knows a call without an outcome as started; whether it waits for a
+    person is in the state, so that is looked up for those."""
+    wanted = query.statuses
+    if WAITS in wanted:
+        query = msgspec.structs.replace(query, statuses=(*wanted, "started"))
+    page = store.calls(query, cursor=cursor, limit=limit)
+    rows = [_precise(store, row) if row.status == "started" else row for row in page.rows]
+    return Page([row for row in rows if not wanted or row.status in wanted], page.cursor)
+
+
+def _precise(store: Store, row: CallRow) -> CallRow:
+    entry = store.find(row.session, "calls", row.call)
+    status = getattr(entry.record, "status", row.status) if entry is not None else row.status
+    return msgspec.structs.replace(row, status=status) if status == WAITS else row
+
+
 def statuses_of(status: str | None) -> tuple[str, ...]:
     """What a status asks for: itself, or all that `failed` or `open` stands for; any, if none is given."""
-    named = {"failed": FAILED, "open": ("started", "in doubt")}
+    named = {"failed": FAILED, "open": (WAITS, "started", "in doubt")}
     return named.get(status or "", (status,) if status else ())
 
 
@@ -435,9 +500,17 @@ def _why(commit: Commit) -> str:
         return "(erased)"
 
 
-def _why_of(store: Store, session: str, seq: int) -> str:
-    found = store.commits(session, after=seq - 1, upto=seq, limit=1)
-    return _why(found[0]) if found else ""
+def _whys(store: Store, session: str, known: Iterable[Commit] = ()) -> diffs.Why:
+    """Why the commit at a seq was made; those that are `known` need not be read again."""
+    by_seq = {commit.seq: commit for commit in known}
+
+    def why(seq: int) -> str:
+        commit = by_seq.get(seq)
+        if commit is None or isinstance(commit.content.get("why"), Large):
+            commit = store.commits(session, after=seq - 1, upto=seq, limit=1)[0]
+        return _why(commit)
+
+    return why
 
 
 def _call_item(row: CallRow) -> CallItem:

@@ -127,30 +127,35 @@ def resolve(store: Store, session: str, position: Position) -> Point:
             raise NotFound(f"no commit @{position.seq} in session {session}", session=session)
         return Point(session, position.seq, f"@{position.seq}")
     if isinstance(position, AtTurn):
-        return _turn(store, session, position)
+        return span(store, session, position)[1]
     return _named(store, session, position)
 
 
-def _turn(store: Store, session: str, position: AtTurn) -> Point:
+def span(store: Store, session: str, position: AtTurn) -> tuple[Point, Point]:
+    """Both ends of a turn: where the one before it ended, and where it ends itself."""
     if position.retry:
         session = _retry(store, session, position)
+    nothing = Point(session, 0, "t0")
     if position.turn == 0:
-        return Point(session, 0, "t0")
+        return nothing, nothing
     if position.turn < 0:
         rows = store.turns(session, newest_first=True, limit=-position.turn)
         if len(rows) < -position.turn:
             raise NotFound(f"the session has {len(rows)} turns, so there is no t{position.turn}")
-        return Point(session, rows[-1].last, f"t{rows[-1].turn}")
-    rows = store.turns(session, after=position.turn - 1, upto=position.turn)
-    if not rows:
-        raise NotFound(f"no turn {position.turn} in session {session}", session=session)
-    return Point(session, rows[0].last, f"t{position.turn}")
+    else:
+        rows = store.turns(session, after=position.turn - 1, upto=position.turn)
+        if not rows:
+            raise NotFound(f"no turn {position.turn} in session {session}", session=session)
+    row = rows[-1]
+    # Every commit belongs to a turn from the first one on, so a turn ends where the next begins.
+    before = Point(session, row.first - 1, f"t{row.turn - 1}") if row.turn > 1 else nothing
+    return before, Point(session, row.last, f"t{row.turn}")
 
 
 def _retry(store: Store, session: str, position: AtTurn) -> str:
     """The nth sibling of a turn: the original is 1, retries count from 2 in the order they were made."""
     rows = store.sessions(SessionQuery(parent=session), limit=1000).rows
-    before = _turn(store, session, AtTurn(position.turn - 1)).seq
+    before = span(store, session, AtTurn(position.turn - 1))[1].seq
     siblings = [
         row
         for row in rows

@@ -27,8 +27,7 @@ from stator.errors import (
 )
 from stator.model import replay
 from stator.model.call import Asked, Granted, Note, Raised, Refused, Returned, Stop, life
-from stator.model.check import encode_checked
-from stator.model.commit import Commit, Draft, Provenance, Remove, Upsert
+from stator.model.commit import CONTINUED, Commit, Draft, Provenance, Remove, Upsert
 from stator.model.ids import retype, run_id
 from stator.model.query import Lease, SessionRow
 from stator.model.replay import Known, Scrub
@@ -42,6 +41,7 @@ from stator.runtime.calls import FROM_TOOL, Calling
 from stator.runtime.context import Context, warn_on_loop
 from stator.runtime.loop import Dispatch, DoubtMode, Effects, by_name, offered, unwrapped
 from stator.runtime.marks import Marker
+from stator.runtime.opening import opening
 from stator.runtime.reading import SessionView
 from stator.runtime.recovery import Past, Recovery
 from stator.runtime.settling import OpenDoubt
@@ -61,8 +61,6 @@ PARALLEL_MAX = 32
 PAGE = 1000
 ENDED = {"pause": "paused", "close": "closed"}
 HeldMode = Literal["fail", "wait", "fork", "take"]
-KEY_BYTES = 16
-"""Of a session's redaction key."""
 POLL_S = 0.25
 """How often a session that somebody else drives is asked for again."""
 
@@ -232,6 +230,7 @@ class Session(SessionView, Marker, Generic[A]):
         past = None if new else self._past(prompt, key)
         if past is not None:
             return self._again(past)
+        self._check_terms(turns=True)
         self._matching = False
         draft = self._draft(
             "turn", input=prompt, key=key, attempt=self._place, actor="user", provenance=FROM_USER
@@ -257,7 +256,7 @@ class Session(SessionView, Marker, Generic[A]):
         last = self._store.head(self._id).turn == row.turn
         if row.status != "interrupted" or not last:
             return Began(identifier, row.turn, "reused", known)
-        self._append([self._draft("turn", status="continued", attempt=self._place, actor="system")])
+        self._append([self._draft("turn", status=CONTINUED, attempt=self._place, actor="system")])
         return Began(identifier, row.turn, "continued", known)
 
     def wrap(
@@ -322,11 +321,11 @@ class Session(SessionView, Marker, Generic[A]):
         asked = None if self._boundary is None else self._boundary.asked
         return None if asked is None else Stop(asked, "pause requested")
 
-    def _check_terms(self) -> None:
+    def _check_terms(self, *, turns: bool = False) -> None:
         """Before anything new begins: raise if somebody asked to pause, or a limit is reached."""
         error = self._boundary.asked if self._boundary is not None else None
         running = {"seconds": int(self.context.monotonic() - self._timed)}
-        stop = error or self._limits.spent(running)
+        stop = error or self._limits.spent(running, turns=turns)
         if stop is not None:
             raise stop
 
@@ -496,17 +495,7 @@ def drive(
     **app: Any,
 ) -> Session[Any]:
     """Create a session or take it up again, under the lease."""
-    encode_checked("session", record)
-    opening = Draft(
-        id=context.mint("commit"),
-        session=record.id,
-        kind="open",
-        key=context.secret(KEY_BYTES).hex(),
-        actor="system",
-        principal=context.principal,
-        changes=(Upsert("session", record),),
-    )
-    row, _ = store.create([opening])
+    row, _ = store.create([opening(context, record)])
     lease = _acquire(store, context, row, busy)
     if lease is None:
         row = forks.fork(store, context, forks.head_of(store, row), kind="fork")

@@ -14,7 +14,7 @@ from msgspec import UNSET
 from stator.errors import BadDelta, Busy, Erased, InvalidInput, WrongState
 from stator.model.commit import Commit, Draft, Provenance
 from stator.model.ids import short
-from stator.model.query import CallQuery, SessionRow
+from stator.model.query import CallQuery, CallRow, SessionRow
 from stator.model.state import CallRecord
 from stator.runtime.context import Context
 from stator.runtime.lifecycle import DIED, held, is_running, unknown
@@ -221,9 +221,7 @@ def _settleable(store: Store, row: SessionRow, intent: Commit) -> CallRecord:
 
 
 def _settled_already(store: Store, session: str, intent: Commit) -> WrongState:
-    query = CallQuery(session=session, after=intent.seq - 1)
-    page = store.calls(query, limit=PAGE).rows
-    known = next((row for row in page if row.call == intent.call), None)
+    known = _last_attempt(store, session, intent)
     status, where = (known.status, f" (@{known.outcome})") if known else ("over", "")
     return WrongState(
         f"{intent.tool} · call {short(intent.call)} is not in doubt: it ended {status}{where}",
@@ -232,3 +230,14 @@ def _settled_already(store: Store, session: str, intent: Commit) -> WrongState:
         session=session,
         status=status,
     )
+
+
+def _last_attempt(store: Store, session: str, intent: Commit) -> CallRow | None:
+    query = CallQuery(session=session, after=intent.seq - 1, tool=intent.tool)
+    cursor: tuple[int, ...] | None = None
+    while True:
+        page = store.calls(query, cursor=cursor, limit=PAGE)
+        found = next((row for row in page.rows if row.call == intent.call), None)
+        cursor = page.cursor
+        if found is not None or cursor is None:
+            return found

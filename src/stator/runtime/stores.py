@@ -14,14 +14,22 @@ from stator.model.state import SessionRecord, file_key
 from stator.runtime import forks
 from stator.runtime.arguments import mapping, pairs
 from stator.runtime.context import Context, warn_on_loop
-from stator.runtime.contributors import Contributor
-from stator.runtime.reading import DecisionLine, FileChange, Reason, SessionView, explain
+from stator.runtime.reading import (
+    DecisionLine,
+    FileChange,
+    Reason,
+    SessionView,
+    explain,
+    list_calls,
+)
 from stator.runtime.resolve import find_session
+from stator.runtime.runs import Runner
 from stator.store import port
 
 if TYPE_CHECKING:  # what driving needs is loaded when somebody drives
     from stator.model.approval import Rule
     from stator.model.budget import PriceFunction, PriceTable
+    from stator.runtime.contributors import Contributor
     from stator.runtime.sessions import HeldMode, Session
     from stator.runtime.terms import ApproveMode
 
@@ -29,7 +37,7 @@ if TYPE_CHECKING:  # what driving needs is loaded when somebody drives
 BUSY = ("fail", "wait", "read", "fork", "take")
 
 
-class Store:
+class Store(Runner):
     """A store of sessions, as `stator.connect` gives it."""
 
     def __init__(self, store: port.Store, context: Context) -> None:
@@ -83,6 +91,8 @@ class Store:
         if busy not in BUSY:
             raise InvalidInput(f"unknown busy mode {busy!r:.40}", hint=", ".join(BUSY))
         warn_on_loop()
+        from stator.model.approval import parse_policy
+        from stator.model.budget import parse_prices
         from stator.runtime.sessions import drive
         from stator.runtime.terms import Terms
 
@@ -99,10 +109,11 @@ class Store:
             app_version=app_version if app is not None else 0,
             created=self.context.clock(),
         )
+        policy = self.context.policy()
         terms = Terms(
-            rules=[*rules, *self.context.rules],
+            rules=[*rules, *(parse_policy(policy) if policy else ())],
             approve=approve,
-            prices=self.context.prices if prices is None else prices,
+            prices=(parse_prices(policy) if policy else None) if prices is None else prices,
         )
         types: dict[str, Any] = {"app_type": app, "app_version": app_version, "upcasts": upcasts}
         if busy != "read":
@@ -122,6 +133,8 @@ class Store:
 
     def contribute(self, name: str, *, principal: str = "") -> Contributor:
         """Add decisions, facts, tags, scores and the like to a session somebody else drives."""
+        from stator.runtime.contributors import Contributor
+
         view = self.read(name)
         return Contributor(self.port, view.id, self.context, principal or self.context.principal)
 
@@ -163,7 +176,7 @@ class Store:
     ) -> Page[CallRow]:
         """Calls of a project or the whole store, newest session first."""
         query = CallQuery(project=project, statuses=tuple(statuses), tool=tool)
-        return self.port.calls(query, cursor=cursor, limit=limit)
+        return list_calls(self.port, query, cursor, limit)
 
     def views(self, *, project: str | None = None) -> Iterator[SessionView]:
         """Every session of a project, or of the store, most recently used first."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from stator.errors import BudgetSpent, InvalidInput
+from stator.errors import BudgetSpent, Erased, InvalidInput
 from stator.model import approval, budget, replay
 from stator.model.approval import Rule
 from stator.model.budget import PriceFunction, PriceTable
 from stator.model.call import Asked, Granted, Refused
-from stator.model.commit import Remove
-from stator.model.ids import short
-from stator.model.state import ApprovalRecord
+from stator.model.state import ApprovalRecord, Entry
 from stator.runtime import approvals, budgets
 from stator.runtime.context import Context
 from stator.runtime.tools import Tool
@@ -71,11 +70,20 @@ def answer(
             continue
         record = entry.record
         assert isinstance(record, ApprovalRecord)
+        used = approval.used_up(entry)
         if record.verdict == "denied":
-            return Refused(f"denied by {record.by}")
-        once = record.scope == "once"
-        return Granted((Remove("approvals", entry.key),) if once else ())
+            return Refused(_reason(store, session, entry) or f"denied by {record.by}", used)
+        return Granted(used)
     return None
+
+
+def _reason(store: Store, session: str, entry: Entry) -> str:
+    """What whoever denied a call gave as the reason."""
+    for commit in store.commits(session, after=entry.seq - 1, upto=entry.seq, limit=1):
+        if commit.kind == "approval" and any(op.id == entry.id for op in commit.delta):
+            with contextlib.suppress(Erased):
+                return str(commit.value("why", ""))
+    return ""
 
 
 class Limits:
@@ -90,17 +98,9 @@ class Limits:
     def refresh(self) -> None:
         self._limited = self._child or bool(budgets.limits(self._store, self._session))
 
-    def spent(self, running: Mapping[str, int]) -> BudgetSpent | None:
+    def spent(self, running: Mapping[str, int], *, turns: bool) -> BudgetSpent | None:
         """The limit that is reached, if one is."""
         if not self._limited:
             return None
-        breach = budgets.check(self._store, self._session, running=running)
-        if breach is None:
-            return None
-        where = breach.session or self._session
-        return BudgetSpent(
-            f"{breach}",
-            hint=f"raise it, then run again: stator budget {short(where)} +…",
-            session=where,
-            unit=breach.unit,
-        )
+        breach = budgets.check(self._store, self._session, running=running, turns=turns)
+        return None if breach is None else budgets.spent_up(self._store, breach)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from hashlib import sha256
 
 TIMEOUT_S = 5.0
@@ -37,6 +36,8 @@ def in_git(root: str) -> bool:
 
 
 def _git(root: str, *arguments: str) -> str | None:
+    import subprocess  # takes a while to load, and only a turn that ends in a work tree needs it
+
     try:
         done = subprocess.run(
             ["git", "--no-optional-locks", *arguments],

@@ -28,8 +28,9 @@ from stator.errors import (
     WrongProcess,
 )
 from stator.model import canon, chain
-from stator.model.commit import CONTENT, Commit, Draft, Erase, Gone, Upsert, size_of
-from stator.model.delta import Delta, Drop, Put, Version, from_plain
+from stator.model.commit import CONTENT, CONTINUED, Commit, Draft, Erase, Gone, Upsert, size_of
+from stator.model.delta import Delta, Drop, Op, Put, Version, from_plain
+from stator.model.diff import versions_of
 from stator.model.fold import fold
 from stator.model.ids import check_id
 from stator.model.query import (
@@ -51,7 +52,7 @@ from stator.model.query import (
 from stator.model.redact import Redactor
 from stator.model.seal import Place, Salts, same_part, scrub, seal
 from stator.model.session import check_lease, check_transition
-from stator.model.state import COLLECTIONS, KEYLESS, Entry, ErasedRecord, SessionRecord, key_of
+from stator.model.state import COLLECTIONS, Entry, ErasedRecord, SessionRecord
 
 LOCATED_MAX = 10
 
@@ -439,6 +440,7 @@ class MemoryStore:
                     turn=commit.turn, first=commit.seq, last=commit.seq, at=commit.at
                 )
                 status = commit.status if commit.kind == "turn_end" else row.status
+                status = "" if commit.kind == "turn" else status
                 found[commit.turn] = msgspec.structs.replace(row, last=commit.seq, status=status)
             rows = [row for turn, row in sorted(found.items(), reverse=newest_first) if turn]
             return rows[:limit]
@@ -472,6 +474,12 @@ class MemoryStore:
                 for version in _versions(self._log(self._find(session), upto))
                 if version.seq > after and version.op.collection in (collections or COLLECTIONS)
             ]
+
+    def replaced(self, session: str, ops: Sequence[Op]) -> list[Version | None]:
+        with self._lock:
+            log = self._log(self._find(session))
+            last = {(v.op.collection, v.op.id, v.seq): v for v in _versions(log)}
+            return [last.get((op.collection, op.id, op.was)) for op in ops]
 
     def touches(
         self,
@@ -546,7 +554,7 @@ class MemoryStore:
             }
             return Counts(
                 commits=len(own),
-                turns=sum(commit.kind == "turn" for commit in own),
+                turns=sum(commit.kind == "turn" and commit.status != CONTINUED for commit in own),
                 calls=sum(commit.kind == "call" for commit in own),
                 failed=sum(c.kind == "outcome" and c.status != "ok" for c in own),
                 open=len(view.all("calls")),
@@ -596,16 +604,8 @@ class _View:
 
 
 def _versions(log: Iterable[Commit]) -> Iterator[Version]:
-    """Every op in log order; a dropped record has the key it had."""
-    keys: dict[tuple[str, str], str] = {}
-    for commit in log:
-        for n, op in enumerate(commit.delta):
-            if isinstance(op, Put):
-                spec = COLLECTIONS[op.collection]
-                erased = isinstance(op.record, ErasedRecord)
-                key = KEYLESS + op.id if erased else key_of(spec, op.record, op.id)
-                keys[op.collection, op.id] = key
-            yield Version(commit.seq, n, commit.turn, keys[op.collection, op.id], op)
+    """Every op of a log from its beginning, so that each drop has its put before it."""
+    return versions_of(log, {})
 
 
 def _turn_open(log: list[Commit]) -> bool:
@@ -616,6 +616,8 @@ def _turn_open(log: list[Commit]) -> bool:
 def _turn(draft: Draft, log: list[Commit]) -> int:
     """The number of the turn a draft belongs to: the last one begun, or the one it begins."""
     last, is_open = log[-1].turn if log else 0, _turn_open(log)
+    if draft.kind == "turn" and draft.status == CONTINUED and last and not is_open:
+        return last
     if draft.kind == "turn" and is_open:
         raise BadTurn(f"turn {last} of session {draft.session} is still open", hint="end it first")
     if draft.kind == "turn_end" and not is_open:

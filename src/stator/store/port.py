@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal, Protocol
 
 from stator.model.commit import Commit, Draft
-from stator.model.delta import Version
+from stator.model.delta import Op, Version
 from stator.model.query import (
     CallQuery,
     CallRow,
@@ -169,6 +169,10 @@ class Store(Protocol):
         self, session: str, *, after: int, upto: int, collections: Sequence[str] = ()
     ) -> list[Version]:
         """Every op of those collections (none named: all) with `after < seq <= upto`, in log order."""
+        ...
+
+    def replaced(self, session: str, ops: Sequence[Op]) -> list[Version | None]:
+        """What stood where each of some ops of the log put or dropped a record; None where nothing did."""
         ...
 
     def touches(

@@ -26,6 +26,10 @@ from stator.store.compress import compress, decompress
 
 BLOB_MIN = 8 * 1024
 """Compressed content items from this size on are kept as blobs, once."""
+GUESSED = 3 * BLOB_MIN
+"""Content items up to this size usually compress to less than a blob."""
+GUESS_MAX = BLOB_MIN - 512
+"""No row is so much shorter than one of its items by itself: one this short holds none that is a blob."""
 
 OWN = b"="
 """Stands for "the call that this commit begins", and for the run that its epoch is."""
@@ -109,36 +113,64 @@ def decode_record(collection: str, data: bytes) -> Record:
 
 
 def to_row(commit: Commit, digest: Digest) -> Row:
-    """The row of a commit."""
-    packed, salts, blobs = pack(commit, digest)
-    return Row(to_bytes(commit.id), bytes.fromhex(commit.hash), salts, compress(packed), blobs)
+    """The row of a commit.
+
+    Whether a content item is a blob is known once it is compressed. Most that are long enough to
+    ask are none and would be compressed again in their envelope; so it is guessed first that they
+    are none, and asked only if the whole row is no shorter than a blob.
+    """
+    packed, blobs, guessed = pack(commit, digest, guess=True)
+    body = compress(packed)
+    if guessed and len(body) > GUESS_MAX:
+        packed, blobs, _ = pack(commit, digest)
+        body = compress(packed)
+    salts = commit.salt or _packed_salts(commit)
+    return Row(to_bytes(commit.id), bytes.fromhex(commit.hash), salts, body, blobs)
 
 
 def pack(
-    commit: Commit, digest: Digest
-) -> tuple[bytes, bytes, tuple[tuple[bytes, bytes, int], ...]]:
-    """A commit's envelope before compression, its salts and the blobs it needs."""
+    commit: Commit, digest: Digest, *, guess: bool = False
+) -> tuple[bytes, tuple[tuple[bytes, bytes, int], ...], bool]:
+    """A commit's envelope before compression, the blobs it needs, and whether that is a guess."""
+    items, blobs, guessed = _stored_items(commit, digest, guess)
+    return _pack(_envelope(commit, items)), tuple(blobs), guessed
+
+
+def _stored_items(
+    commit: Commit, digest: Digest, guess: bool
+) -> tuple[list[Stored], list[tuple[bytes, bytes, int]], bool]:
     items: list[Stored] = []
     blobs: list[tuple[bytes, bytes, int]] = []
+    guessed = False
     for name, item in commit.content.items():
-        if isinstance(item, Gone):
+        if type(item) is bytes:
+            if name == "input_hash" and item == input_hash(commit.content.get("input")):
+                items.append(Stored(name, None, DERIVED))
+            elif len(item) < BLOB_MIN:
+                items.append(Stored(name, item))
+            elif guess and len(item) < GUESSED:
+                items.append(Stored(name, item))
+                guessed = True
+            else:
+                items.append(_stored(name, item, digest, blobs))
+        elif isinstance(item, Gone):
             items.append(Stored(name, item.commitment, ERASED, item.by))
-        elif isinstance(item, Large):
-            raise StoreCorrupt(f"{name} of commit {commit.id} is not loaded")
-        elif name == "input_hash" and item == input_hash(commit.content.get("input")):
-            items.append(Stored(name, None, DERIVED))
         else:
-            items.append(_stored(name, item, digest, blobs))
+            raise StoreCorrupt(f"{name} of commit {commit.id} is not loaded")
+    return items, blobs, guessed
+
+
+def _envelope(commit: Commit, items: list[Stored]) -> Envelope:
     tail = commit.id[-16:]
-    own = commit.call == retype(commit.id, "call")
-    envelope = Envelope(
+    call = commit.call
+    return Envelope(
         commit.kind,
         commit.turn,
         commit.at,
         items,
         [
             (
-                COLLECTIONS[op.collection].number * (1 if isinstance(op, Put) else -1),
+                COLLECTIONS[op.collection].number * (1 if type(op) is Put else -1),
                 TAIL + op.id[16:] if op.id.startswith(tail) else op.id,
                 op.was,
             )
@@ -148,7 +180,7 @@ def pack(
         _packed_run(commit),
         commit.epoch,
         commit.tool,
-        OWN if own else to_bytes(commit.call) if commit.call else b"",
+        b"" if not call else OWN if call[2:] == commit.id[2:] else to_bytes(call),
         commit.status,
         commit.effect,
         commit.attempt,
@@ -162,7 +194,6 @@ def pack(
         commit.trace,
         commit.v,
     )
-    return _pack(envelope), _packed_salts(commit), tuple(blobs)
 
 
 def _packed_run(commit: Commit) -> bytes:
@@ -172,8 +203,7 @@ def _packed_run(commit: Commit) -> bytes:
 
 
 def _packed_salts(commit: Commit) -> bytes:
-    if commit.salt:
-        return commit.salt
+    """The salts of what an erasure left."""
     kept = (name for name, item in commit.content.items() if not isinstance(item, Gone))
     return EXPLICIT + b"".join(commit.salts[name] for name in kept)
 
@@ -188,8 +218,6 @@ def input_hash(item: Item | None) -> bytes | None:
 def _stored(
     name: str, item: bytes, digest: Digest, blobs: list[tuple[bytes, bytes, int]]
 ) -> Stored:
-    if len(item) < BLOB_MIN:
-        return Stored(name, item)
     packed = compress(item)
     if len(packed) < BLOB_MIN:
         return Stored(name, item)

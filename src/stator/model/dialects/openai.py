@@ -32,7 +32,7 @@ def _part(part: Part) -> dict[str, Any]:
     if part.kind == "text":
         return {"type": "input_text", "text": part.text}
     if part.dialect == "openai":
-        return part.block
+        return {"detail": "auto"} | part.block if part.kind == "input_image" else part.block
     if part.url:
         return {"type": "input_image", "image_url": part.url, "detail": "auto"}
     return {"type": "input_text", "text": f"[{part.kind} not shown]"}
@@ -68,7 +68,8 @@ def _sound(item: dict[str, Any]) -> bool:
     if kind == "message":
         content = item.get("content")
         words = list(texts(content)) if isinstance(content, list) else []
-        return item.get("role") == "assistant" and len(words) == len(content or ()) and any(words)
+        whole = isinstance(item.get("id"), str) and item.get("role") == "assistant"
+        return whole and len(words) == len(content or ()) and any(words)
     if kind == "reasoning":
         whole = isinstance(item.get("id"), str) and isinstance(item.get("summary"), list)
         return whole and REDACTED not in canonical(item)
@@ -83,13 +84,17 @@ def _sound(item: dict[str, Any]) -> bool:
 def _retold(said: Answer) -> list[Message]:
     items: list[Message] = []
     if said.text.strip():
-        words = {"type": "output_text", "text": said.text, "annotations": []}
-        items.append({"type": "message", "role": "assistant", "content": [words]})
+        items.append(_easy(said.text))
     for ask in said.asks:
         items.append(
             {"type": "function_call", "call_id": ask.id, "name": ask.name, "arguments": ask.text}
         )
     return items
+
+
+def _easy(text: str) -> Message:
+    """An assistant's words that claim to be no item of an earlier response."""
+    return {"type": "message", "role": "assistant", "content": text}
 
 
 def results(said: Answer, results: list[Result]) -> list[Message]:
@@ -110,7 +115,7 @@ def assemble(messages: list[Message]) -> list[Message]:
         if isinstance(identifier, str) and identifier in seen:
             if item["type"] != "message":
                 continue
-            del item["id"]
+            item = _easy("".join(texts(item["content"])))
         elif isinstance(identifier, str):
             seen.add(identifier)
         items.append(item)

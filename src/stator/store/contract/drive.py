@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from stator.model.commit import Change, Commit, Draft, Erase, Remove, Upsert
+from stator.model.commit import CONTINUED, Change, Commit, Draft, Erase, Remove, Upsert
 from stator.model.ids import PREFIXES, Kind, retype
 from stator.model.query import Holder, SessionRow
 from stator.model.session import Parent, Segment
@@ -73,6 +73,11 @@ def salts(seed: str = "") -> Callable[[int], bytes]:
     return draw
 
 
+def large_text() -> str:
+    """A text that no store keeps in a row: 150 KB that hardly compress."""
+    return "".join(chr(0x4E00 + n * 7919 % 20000) for n in range(50_000))
+
+
 def lineage(parent: SessionRecord, seq: int) -> list[Segment]:
     """The segments of a session that is forked from `parent` at a seq."""
     low = parent.lineage[-1].upto if parent.lineage else 0
@@ -120,6 +125,9 @@ class Drafts:
 
     def turn(self, prompt: str = "go on") -> Draft:
         return self.make("turn", actor="user", input=prompt)
+
+    def continued(self) -> Draft:
+        return self.make("turn", status=CONTINUED)
 
     def turn_end(self, status: str = "ok") -> Draft:
         return self.make("turn_end", status=status)
@@ -214,6 +222,9 @@ class Story:
 
     def turn(self, prompt: str = "go on") -> Commit:
         return self.add(self.drafts.turn(prompt))
+
+    def continued(self) -> Commit:
+        return self.add(self.drafts.continued())
 
     def turn_end(self, status: str = "ok") -> Commit:
         return self.add(self.drafts.turn_end(status))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stator.errors import BadQuery
-from stator.store.contract.drive import Story, begin
+from stator.store.contract.drive import Story, begin, large_text
 from stator.store.contract.fixtures import Capabilities
 from stator.store.port import Store
 
@@ -45,13 +45,15 @@ class TestPaging:
     def test_without_load_only_large_content_is_missing(self, story: Story) -> None:
         """Structure and records are there either way."""
         story.fact("a", "x" * 100)
+        story.fact("a", large_text())
+        story.entry(large_text())
         whole = story.store.commits(story.session)
         lean = story.store.commits(story.session, load=False)
         assert [(c.hash, c.delta) for c in lean] == [(c.hash, c.delta) for c in whole]
 
     def test_large_content_is_read_back_whole(self, story: Story) -> None:
         """Whatever a store does to keep it."""
-        text = "".join(chr(0x4E00 + n * 7919 % 20000) for n in range(50_000))
+        text = large_text()
         story.entry(text)
         assert story.log[-1].value("output") == text
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from stator.errors import BadQuery, Conflict, InvalidInput, NotFound
+from stator.model.commit import Upsert
 from stator.model.query import Page, SessionQuery, SessionRow
 from stator.store.contract.drive import Drafts, Ids, begin
 from stator.store.port import Store
@@ -149,3 +151,20 @@ class TestSessions:
         for limit in (0, -1, 10**9):
             with pytest.raises(BadQuery):
                 store.sessions(SessionQuery(), limit=limit)
+
+    def test_a_budget_brings_limits_and_nothing_else(self, store: Store) -> None:
+        """Whoever sets it may not know what else became of the session meanwhile."""
+        story = begin(store, "limited").drive()
+        known = story.row.record
+        wanted = msgspec.structs.replace(known, budget={"tokens": 9}, name="other", status="open")
+        guest = Drafts(Ids("guest"), story.session)
+        story.add(guest.make("budget", Upsert("session", wanted)))
+        assert story.row.record == msgspec.structs.replace(known, budget={"tokens": 9})
+        for changes in ((), (Upsert("session", wanted), Upsert("session", wanted))):
+            with pytest.raises(InvalidInput):
+                story.add(guest.make("budget", *changes))
+        bad = msgspec.structs.replace(known, budget={"tokens": -1})
+        with pytest.raises(InvalidInput):
+            story.add(guest.make("budget", Upsert("session", bad)))
+        store.rebuild()
+        assert story.row.record.budget == {"tokens": 9}

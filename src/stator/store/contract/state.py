@@ -9,7 +9,7 @@ from stator.model.commit import Remove, Upsert
 from stator.model.delta import Drop, Put
 from stator.model.fold import fold
 from stator.model.state import COLLECTIONS, DecisionRecord, FactRecord, FileRecord, ToolRecord
-from stator.store.contract.drive import Story
+from stator.store.contract.drive import Story, large_text
 
 
 class TestState:
@@ -56,6 +56,22 @@ class TestState:
         assert [value(at) for at in (one.seq - 1, one.seq, two.seq, gone.seq, None)] == [
             None, 1, 2, None, None,
         ]  # fmt: skip
+
+    def test_a_large_record_is_whole_at_every_seq(self, story: Story) -> None:
+        """After another took its place too, and when the indexes hold both."""
+        large, small = story.fact("a", large_text()), story.fact("a", 2)
+
+        def values() -> list[object]:
+            entries = [
+                story.store.entries(story.session, "facts", at=at)[0] for at in (large.seq, None)
+            ]
+            return [getattr(entry.record, "value", None) for entry in entries]
+
+        assert values() == [large_text(), 2]
+        story.store.rebuild()
+        assert values() == [large_text(), 2]
+        (version,) = story.store.versions(story.session, after=large.seq - 1, upto=large.seq)
+        assert version.op == large.delta[0] != small.delta[0]
 
     def test_keys_of_two_fields_and_keyless_records_are_found(self, story: Story) -> None:
         """A file under another root, a decision without a topic, a call, a tool."""
@@ -129,6 +145,24 @@ class TestState:
         found = story.store.versions(story.session, after=0, upto=last.seq)
         assert [v.key for v in found if isinstance(v.op, Drop)] == ["a", call.call, "b"]
         assert [v.key for v in found if isinstance(v.op, Put) and v.seq == last.seq] == ["b"]
+
+    def test_what_an_op_replaced_is_the_version_it_names(self, story: Story) -> None:
+        """Before and after the indexes are made, and below a fork; None where nothing was."""
+        busy(story)
+        fork = story.fork("fork", len(story.log) - 2)
+        fork.fact("n", 5)
+        fork.decision("another choice", "topic")
+        for told in (story, fork):
+            found = told.store.versions(told.session, after=0, upto=len(told.log))
+            last = {(v.op.collection, v.op.id, v.seq): v for v in found}
+            right = [last.get((v.op.collection, v.op.id, v.op.was)) for v in found]
+            assert any(right)
+            assert None in right
+            ops = [version.op for version in found]
+            assert told.store.replaced(told.session, ops) == right
+            told.store.rebuild()
+            assert told.store.replaced(told.session, ops) == right
+        assert story.store.replaced(story.session, []) == []
 
     def test_touches_tell_who_touched_a_key(self, story: Story) -> None:
         """Newest first: in the session and its lineage, in a project, anywhere."""

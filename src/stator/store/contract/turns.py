@@ -62,6 +62,26 @@ class TestTurns:
         (row,) = story.store.turns(story.session)
         assert (late.turn, row.last, row.status) == (1, late.seq, "ok")
 
+    def test_a_turn_that_is_continued_is_the_same_turn(self, story: Story) -> None:
+        """It keeps its number and its beginning, and is open again; it is counted once."""
+        first = story.turn()
+        story.turn_end("interrupted")
+        assert story.continued().turn == 1
+        (row,) = story.store.turns(story.session)
+        assert (row.first, row.status) == (first.seq, "")
+        assert story.store.head(story.session).turn_open
+        end = story.turn_end()
+        (row,) = story.store.turns(story.session)
+        assert (row.last, row.status) == (end.seq, "ok")
+        assert story.store.counts(story.session).turns == 1
+        assert story.turn().turn == 2
+
+    def test_only_a_turn_that_ended_is_continued(self, story: Story) -> None:
+        """Not one that is open."""
+        story.turn()
+        with pytest.raises(BadTurn):
+            story.continued()
+
     def test_turns_are_read_in_ranges_from_either_end(self, story: Story) -> None:
         """`after` and `upto` are turn numbers, and may lie beyond the last."""
         for _ in range(5):

@@ -13,6 +13,9 @@ SELECT k, id, hash, salts, body FROM log WHERE k > ? AND k <= ? ORDER BY k LIMIT
 -- name: log_range_newest
 SELECT k, id, hash, salts, body FROM log WHERE k > ? AND k <= ? ORDER BY k DESC LIMIT ?;
 
+-- name: log_one
+SELECT id, hash, salts, body FROM log WHERE k = ?;
+
 -- name: log_hash
 SELECT hash FROM log WHERE k = ?;
 
@@ -66,12 +69,16 @@ UPDATE session SET dirty = 1 WHERE s = ?;
 -- name: session_flushed
 UPDATE session SET flushed = ?, dirty = 0, updated = ?, counts = ? WHERE s = ?;
 
+-- name: session_tails
+-- How many sessions have commits that no projection holds yet.
+SELECT count(*) FROM session WHERE dirty = 1;
+
 -- name: session_lease
 UPDATE session SET epoch = ?, holder = ? WHERE s = ?;
 
 -- name: session_page
 SELECT s, record, epoch, holder, updated, flushed, dirty, counts FROM session
-WHERE dirty = :dirty AND (updated, s) < (:updated, :s)
+WHERE dirty = 0 AND (updated, s) < (:updated, :s)
   AND (:name IS NULL OR name = :name)
   AND (:project IS NULL OR project = :project)
   AND (:tenant IS NULL OR tenant = :tenant)
@@ -144,8 +151,17 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: rec_back
 -- Versions of a collection, newest first, down to a snapshot.
-SELECT seq, n, op, was, turn, id, key, body FROM rec
+SELECT seq, n, op, turn, id, body FROM rec
 WHERE s = ? AND c = ? AND seq > ? AND seq <= ? ORDER BY seq DESC, n DESC;
+
+-- name: rec_places
+-- The same columns of the rows at some places (seq << 20 | n, as a JSON array), in their order.
+SELECT seq, n, op, turn, rec.id, body FROM json_each(CAST(? AS TEXT)) AS place CROSS JOIN rec
+ON s = ? AND c = ? AND seq = place.value >> 20 AND n = place.value & 1048575;
+
+-- name: rec_nth_back
+-- Where the nth row of a collection before a seq lies.
+SELECT seq FROM rec WHERE s = ? AND c = ? AND seq <= ? ORDER BY seq DESC, n DESC LIMIT 1 OFFSET ?;
 
 -- name: rec_forward
 SELECT seq, n, op, was, turn, id, key, body FROM rec

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import apsw
 import msgspec
@@ -128,21 +129,20 @@ def _wanted(call: CallRow, query: CallQuery) -> bool:
     return call.turn > query.after_turn and (not query.statuses or call.status in query.statuses)
 
 
-def _flushed_call(session: str, row: Sequence[object]) -> CallRow:
+def _flushed_call(session: str, row: Sequence[Any]) -> CallRow:
     _, seq, call, tool, effect, status, cause, attempt, outcome, turn, at = row
-    assert isinstance(call, bytes)
     return CallRow(
         session=session,
         call=from_bytes(call, "call"),
-        tool=str(tool),
-        seq=int(str(seq)),
-        turn=int(str(turn)),
-        at=int(str(at)),
-        status=str(status),
-        effect=str(effect),
-        cause=str(cause),
-        outcome=int(str(outcome)),
-        attempt=int(str(attempt)),
+        tool=tool,
+        seq=seq,
+        turn=turn,
+        at=at,
+        status=status,
+        effect=effect,
+        cause=cause,
+        outcome=outcome,
+        attempt=attempt,
     )
 
 

@@ -223,6 +223,8 @@ def _configure(connection: apsw.Connection, access: Access, synchronous: str) ->
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
+    # Plans do not depend on bound values: else SQLite compiles a query anew for each of them.
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     connection.pragma("cell_size_check", 1)
     connection.pragma("cache_size", -CACHE_KIB)
     connection.pragma("temp_store", "memory")
@@ -341,15 +343,12 @@ class Guard:
             return None
         return found.st_ino, found.st_dev
 
-    def store_replaced(self) -> bool:
-        return self._inode(self.path) != self._store
-
     def wal_lost(self) -> bool:
         """The WAL was unlinked or replaced under us: what was just written may be in nobody's file."""
         return self._inode(self.wal) != self._wal
 
     def check_store(self) -> None:
-        if self.store_replaced():
+        if self._inode(self.path) != self._store:
             raise StoreReplaced(
                 f"{self.path}: the file was replaced or removed while it was open",
                 hint="nothing was acknowledged; close this store and open the file again",

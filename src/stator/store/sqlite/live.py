@@ -6,7 +6,8 @@ connection has written.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import apsw
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from stator.model.redact import Redactor
 
 CACHE_MAX = 4096
-"""Records kept by key; past it the cache starts anew."""
+"""Records kept by key; past it, those that came first go."""
 
 
 class Live:
@@ -36,6 +37,7 @@ class Live:
         connection: apsw.Connection,
         place: Place,
         redactor: Redactor | None,
+        digest: Callable[[bytes], bytes],
         *,
         unborn: bool = False,
     ) -> None:
@@ -43,6 +45,8 @@ class Live:
         self.connection = connection
         self.place = place
         self.redactor = redactor
+        self.digest = digest
+        """The keyed digest under which its blobs are addressed."""
         self.unborn = unborn
         head = (turns.base_head if unborn else turns.read_head)(connection, place)
         self.seq, self.hash = head.seq, head.hash
@@ -57,7 +61,8 @@ class Live:
         except KeyError:
             pass
         if len(self._known) > CACHE_MAX:
-            self._known.clear()
+            for old in list(islice(self._known, CACHE_MAX // 2)):
+                del self._known[old]
         entry = reader.find_entry(self.connection, self.place, collection, key, None)
         self._known[slot] = entry
         return entry
@@ -78,10 +83,12 @@ class Live:
         known = self._known
         for op, key in zip(commit.delta, keys, strict=True):
             name = op.collection
-            if isinstance(op, Put):
+            if type(op) is Put:
                 known[name, key] = Entry(name, op.id, key, seq, commit.turn, op.record)
-                if isinstance(op.record, SessionRecord):
+                if type(op.record) is SessionRecord:
                     self.place.record = op.record
+            elif name == "calls":
+                known.pop((name, key), None)  # settled for good: nobody asks for it again
             else:
                 known[name, key] = None
         self.place.tail.add(tailed(commit, keys))

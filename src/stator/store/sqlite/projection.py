@@ -15,7 +15,7 @@ import apsw
 import msgspec
 
 from stator.model.chain import put_item
-from stator.model.commit import Commit, size_of
+from stator.model.commit import CONTINUED, Commit, size_of
 from stator.model.delta import Put
 from stator.model.ids import to_bytes
 from stator.model.query import Counts
@@ -96,24 +96,28 @@ class Tailed(msgspec.Struct, frozen=True):
     versions: list[tuple[int, Version]]
     """(collection number, version)."""
 
+    def net(self) -> list[tuple[int, Version]]:
+        """The last version of each record it touched."""
+        if len(self.versions) < 2:
+            return self.versions
+        return list({(number, v[5]): (number, v) for number, v in self.versions}.values())
+
 
 def tailed(commit: Commit, keys: Sequence[str]) -> Tailed:
     """A commit as the indexes see it; `keys` are those of its ops."""
     versions: list[tuple[int, Version]] = []
-    seq, turn = commit.seq, commit.turn
+    seq, turn, content = commit.seq, commit.turn, commit.content
     for n, op in enumerate(commit.delta):
-        collection = COLLECTIONS[op.collection]
         small = op.collection in READ_FROM_LOG
         body: Any = None
-        if isinstance(op, Put):
-            body = commit.content[put_item(n)]
-            if isinstance(op.record, ErasedRecord):
+        if is_put := type(op) is Put:
+            if type(op.record) is ErasedRecord:
                 body = msgspec.json.encode(op.record)
-            elif small:
-                body = None
-        key = None if small or keys[n].startswith(KEYLESS) else keys[n]
-        is_put = 1 if isinstance(op, Put) else 0
-        versions.append((collection.number, (seq, n, is_put, op.was, turn, op.id, key, body)))
+            elif not small:
+                body = content[put_item(n)]
+        key = None if small or keys[n][:1] == KEYLESS else keys[n]
+        version = (seq, n, int(is_put), op.was, turn, op.id, key, body)
+        versions.append((COLLECTIONS[op.collection].number, version))
     return Tailed(
         seq,
         to_bytes(commit.id),
@@ -127,7 +131,7 @@ def tailed(commit: Commit, keys: Sequence[str]) -> Tailed:
         commit.cause,
         commit.attempt,
         commit.origin,
-        sum(map(size_of, commit.content.values())),
+        sum(len(item) if type(item) is bytes else size_of(item) for item in content.values()),
         versions,
     )
 
@@ -222,56 +226,33 @@ class Tail:
                     earlier[item.call] = item
         return intents, earlier
 
-    def net(self) -> Iterator[tuple[Tailed, int, int, int]]:
-        """(commit, collection number, was, op) of each record a commit touched: before it, and after."""
-        for item in self.commits:
-            last = {(number, version[5]): version for number, version in item.versions}
-            for (number, _), version in last.items():
-                yield item, number, version[3], version[2]
-
-    def opened(self) -> int:
-        """How many more calls stand in the state (open or in doubt) after the tail than before it.
-
-        A fork's first commit puts every call it inherits, so those count as opened there.
-        """
-        return sum(
-            op - (was > 0 and item.kind != "fork")
-            for item, number, was, op in self.net()
-            if number == CALLS
-        )
-
-    def erased(self) -> set[int]:
-        """Collections of which the tail holds an erased record."""
-        return {
-            number
-            for item in self.commits
-            for number, version in item.versions
-            if version[7] is not None and version[7].startswith(ERASED)
-        }
-
     def counted(self, ledger: Ledger, low: int) -> Ledger:
         """The ledger with the tail counted in; `low` is the fork point of the session, or 0."""
-        intents, _ = self.calls()
+        kinds = Counter(item.kind for item in self.commits)
+        continued = sum(item.status == CONTINUED and item.kind == "turn" for item in self.commits)
         ended = [item for item in self.commits if item.kind == "outcome"]
+        live, erased, opened = dict(ledger.live), set(ledger.erased), ledger.open
+        for item in self.commits:
+            for number, (_, _, op, was, _, _, _, _) in item.net():
+                live[number] = live.get(number, 0) + op - (was > low)
+                if number == CALLS:
+                    # A fork's first commit puts every call it inherits: those open here.
+                    opened += op - (was > 0 and item.kind != "fork")
+            for number, version in item.versions:
+                if version[7] is not None and version[7].startswith(ERASED):
+                    erased.add(number)
         return msgspec.structs.replace(
             ledger,
             commits=ledger.commits + len(self.commits),
-            turns=ledger.turns + sum(item.kind == "turn" for item in self.commits),
+            turns=ledger.turns + kinds["turn"] - continued,
             turn=self.commits[-1].turn if self.commits else ledger.turn,
-            calls=ledger.calls + len(intents),
+            calls=ledger.calls + kinds["call"],
             failed=ledger.failed + sum(item.status != "ok" for item in ended),
-            open=ledger.open + self.opened(),
+            open=opened,
             content_bytes=ledger.content_bytes + sum(item.size for item in self.commits),
-            erased=sorted({*ledger.erased, *self.erased()}),
-            live=self.lived(ledger.live, low),
+            erased=sorted(erased),
+            live=live,
         )
-
-    def lived(self, before: dict[int, int], low: int) -> dict[int, int]:
-        """Live records by collection, of those that this session's own log put."""
-        live = dict(before)
-        for _, number, was, op in self.net():
-            live[number] = live.get(number, 0) + op - (was > low)
-        return live
 
 
 def counts(ledger: Ledger) -> Counts:
@@ -341,8 +322,9 @@ def _flush_ids(connection: apsw.Connection, base: int, tail: Tail) -> None:
     rows = []
     for first, key in wanted:
         slot = first
-        while (found := _slot(connection, taken, slot, high)) is not None and found != key:
-            slot += 1
+        if slot in taken:
+            while (found := _slot(connection, taken, slot, high)) is not None and found != key:
+                slot += 1
         if slot not in taken:
             taken[slot] = key
             rows.append((slot, key))

@@ -7,7 +7,7 @@ and the tail of its own stretch that no projection holds yet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -16,7 +16,7 @@ import msgspec
 
 from stator.errors import BadQuery, NotFound, StoreCorrupt
 from stator.model.chain import GENESIS, put_item
-from stator.model.commit import Commit
+from stator.model.commit import Commit, Large
 from stator.model.delta import Drop, Op, Put
 from stator.model.delta import Version as LogVersion
 from stator.model.ids import from_bytes, is_id, to_bytes
@@ -28,6 +28,7 @@ from stator.model.state import (
     SessionRecord,
     key_of,
 )
+from stator.store.compress import decompress
 from stator.store.rows import decode_record, envelope_of, from_row
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import (
@@ -50,13 +51,21 @@ from stator.store.sqlite.versions import (
     from_sql,
     key_hash,
     pack_id,
+    unpack_id,
 )
 
 MAX_SEQ = SEQ_MASK
 BATCH = 512
 SHORT_RANGE = 64
 """Commits up to which the versions of a range are read from the log itself."""
+RUN = 256
+"""Pointers of a snapshot whose rows are fetched together."""
+ROWS_A_LOOKUP = 2
+"""Rows that are read one after the other in the time that one is looked up (measured)."""
+N_BITS = 20
+"""Of a row's place as one number: the bits of its n."""
 
+encode_places = msgspec.json.Encoder().encode
 decode_session = msgspec.json.Decoder(SessionRecord).decode
 
 
@@ -69,6 +78,8 @@ class Stretch(msgspec.Struct, frozen=True):
     upto: int
     erased: frozenset[int] = frozenset()
     """Collections of which this session has erased a record."""
+    kept: frozenset[int] = frozenset()
+    """Collections of which it has rows; of a session's own stretch, its ledger tells."""
 
 
 class Place(msgspec.Struct):
@@ -98,6 +109,10 @@ class Place(msgspec.Struct):
     def has_erased(self, number: int) -> bool:
         """Whether some record of a collection was erased, here or in the lineage."""
         return number in self.ledger.erased or any(number in s.erased for s in self.stretches)
+
+    def has_rows(self, stretch: Stretch, number: int) -> bool:
+        """Whether a stretch can have flushed versions of a collection: most have none of most."""
+        return number in (self.ledger.snaps if stretch.s == self.s else stretch.kept)
 
     def upto(self, at: int | None) -> list[Stretch]:
         """The stretches, oldest first, cut off at a seq."""
@@ -157,8 +172,11 @@ def _stretches(connection: apsw.Connection, s: int, record: SessionRecord) -> li
                 hint="the log is intact; make them again with: stator doctor --rebuild",
                 session=segment.session,
             )
-        erased = frozenset(unpack_ledger(row[7]).erased)
-        stretches.append(Stretch(row[0], segment.session, segment.after, segment.upto, erased))
+        ledger = unpack_ledger(row[7])
+        erased, kept = frozenset(ledger.erased), frozenset(ledger.snaps)
+        stretches.append(
+            Stretch(row[0], segment.session, segment.after, segment.upto, erased, kept)
+        )
     low = stretches[-1].upto if stretches else 0
     stretches.append(Stretch(s, record.id, low, MAX_SEQ))
     return stretches
@@ -205,16 +223,24 @@ def flushed_key(
     return KEYLESS + identifier
 
 
+def _put_in_log(
+    connection: apsw.Connection, stretch: Stretch, collection: str, identifier: str, seq: int
+) -> LogVersion | None:
+    """The last put of a record by the commit at a seq."""
+    commit = read_bare(connection, stretch, seq)
+    for n, op in reversed(list(enumerate(commit.delta))):
+        if isinstance(op, Put) and op.id == identifier and op.collection == collection:
+            return LogVersion(
+                seq, n, commit.turn, key_of(COLLECTIONS[collection], op.record, identifier), op
+            )
+    return None
+
+
 def _key_in_log(
     connection: apsw.Connection, stretch: Stretch, collection: str, identifier: str, was: int
 ) -> str:
-    commit = read_one(connection, stretch, was)
-    for op in reversed(commit.delta):
-        if isinstance(op, Put) and op.id == identifier and op.collection == collection:
-            record = op.record
-            if isinstance(record, COLLECTIONS[collection].type):
-                return key_of(COLLECTIONS[collection], record, identifier)
-    return KEYLESS + identifier
+    found = _put_in_log(connection, stretch, collection, identifier, was)
+    return KEYLESS + identifier if found is None else found.key
 
 
 # -- the log --------------------------------------------------------------------------------------
@@ -245,30 +271,41 @@ def read_stretch(
     limit: int | None = None,
 ) -> Iterator[Commit]:
     """Commits of a stretch in order, a batch at a time."""
-    after, left = stretch.after, limit
+    low, high = key(stretch.s, stretch.after), key(stretch.s, min(stretch.upto, MAX_SEQ))
     prev = _prev(connection, stretch)
-    while left is None or left > 0:
-        size = BATCH if left is None else min(BATCH, left)
-        high = key(stretch.s, min(stretch.upto, MAX_SEQ))
-        rows = many(connection, SQL["log_range"], (key(stretch.s, after), high, size))
-        if not rows:
-            return
-        for k, *row in rows:
-            after = k & SEQ_MASK
-            yield from_row(
-                stretch.session,
-                after,
-                prev,
-                tuple(row),
-                (lambda digest: blob(connection, digest)) if load else None,
-            )
+    fetch = (lambda digest: blob(connection, digest)) if load else None
+    left = high - low if limit is None else min(limit, high - low)
+    while left > 0:
+        size = min(BATCH, left)
+        rows = many(connection, SQL["log_range"], (low, high, size))
+        for low, *row in rows:
+            commit = from_row(stretch.session, low & SEQ_MASK, prev, tuple(row), fetch)
+            yield commit if load else _with_records(connection, commit)
             prev = row[1]
-        if left is not None:
-            left -= len(rows)
+        if len(rows) < size:
+            return
+        left = min(left - size, high - low)
+
+
+def _with_records(connection: apsw.Connection, commit: Commit) -> Commit:
+    """A commit read without its blobs, but for the records of its delta that are in some."""
+    large = {name: item for name, item in commit.content.items() if isinstance(item, Large)}
+    if not large:
+        return commit
+    delta: list[Op] = []
+    for n, op in enumerate(commit.delta):
+        item = large.get(put_item(n))
+        if item is not None and isinstance(op, Put):
+            data = decompress(blob(connection, item.digest))
+            op = msgspec.structs.replace(op, record=decode_record(op.collection, data))
+        delta.append(op)
+    return msgspec.structs.replace(commit, delta=delta)
 
 
 def _prev(connection: apsw.Connection, stretch: Stretch) -> bytes:
     """The hash before a stretch's first commit: of the row before, or of the commit it was forked from."""
+    if stretch.after <= 0:
+        return bytes.fromhex(GENESIS)
     row = one(connection, SQL["log_hash"], (key(stretch.s, stretch.after),))
     if row is not None:
         before: bytes = row[0]
@@ -287,10 +324,22 @@ def _prev(connection: apsw.Connection, stretch: Stretch) -> bytes:
 def read_one(
     connection: apsw.Connection, stretch: Stretch, seq: int, *, load: bool = True
 ) -> Commit:
-    narrow = msgspec.structs.replace(stretch, after=seq - 1, upto=seq)
-    for commit in read_stretch(connection, narrow, load=load):
+    narrow = Stretch(stretch.s, stretch.session, seq - 1, seq)
+    for commit in read_stretch(connection, narrow, load=load, limit=1):
         return commit
-    raise NotFound(f"no commit @{seq} in session {stretch.session}", session=stretch.session)
+    raise no_commit(stretch, seq)
+
+
+def read_bare(connection: apsw.Connection, stretch: Stretch, seq: int) -> Commit:
+    """A commit without its blobs and without the hash before it: what state is read from."""
+    row = one(connection, SQL["log_one"], (key(stretch.s, seq),))
+    if row is None:
+        raise no_commit(stretch, seq)
+    return _with_records(connection, from_row(stretch.session, seq, b"", row, None))
+
+
+def no_commit(stretch: Stretch, seq: int) -> NotFound:
+    return NotFound(f"no commit @{seq} in session {stretch.session}", session=stretch.session)
 
 
 def read_commits(
@@ -397,30 +446,62 @@ def read_entries(
     if number in (CALLS, TOOLS) and limit is not None:
         return read_entries(connection, place, collection, at, None)[:limit]
     upto = MAX_SEQ if at is None else at
-    seen: set[str] = set()
-    found: list[Entry] = []
-
-    def take(stretch: Stretch, version: Version) -> bool:
-        identifier = version[5]
-        if identifier not in seen:
-            seen.add(identifier)
-            if version[2]:
-                found.append(_entry(connection, stretch, collection, version))
-        return limit is not None and len(found) >= limit
-
+    standing = _Standing(connection, collection, limit)
     own = place.stretches[-1]
-    for version in reversed(place.tail.versions(number, place.flushed, upto)):
-        if take(own, version):
-            return found
+    if standing.offer(own, map(_brief, reversed(place.tail.versions(number, place.flushed, upto)))):
+        return standing.found
     for stretch in reversed(place.upto(at)):
-        for version in _between_flushes(connection, place, stretch, number):
-            if take(stretch, version):
-                return found
-        if _take_stretch(connection, stretch, number, take, limit):
-            return found
+        between = map(_brief, _between_flushes(connection, place, stretch, number))
+        if standing.offer(stretch, between):
+            return standing.found
+        if place.has_rows(stretch, number) and _offer_stretch(
+            connection, stretch, number, standing
+        ):
+            return standing.found
     if number in (CALLS, TOOLS):  # what a flush left no row of came out of turn
-        found.sort(key=lambda entry: entry.seq, reverse=True)
-    return found
+        standing.found.sort(key=lambda entry: entry.seq, reverse=True)
+    return standing.found
+
+
+Brief = tuple[int, int, int, int, bytes | str, bytes | None]
+"""(seq, n, op, turn, id, body): what of a version, or of a row, its record is read from."""
+
+
+def _brief(version: Version) -> Brief:
+    seq, n, op, _, turn, identifier, _, body = version
+    return seq, n, op, turn, identifier, body
+
+
+class _Standing:
+    """Live records of a collection, found among versions that are offered newest first."""
+
+    def __init__(self, connection: apsw.Connection, collection: str, limit: int | None) -> None:
+        self.connection = connection
+        self.collection = COLLECTIONS[collection]
+        self.limit = limit
+        self.found: list[Entry] = []
+        self._seen: set[str] = set()
+
+    def offer(self, stretch: Stretch, versions: Iterable[Brief]) -> bool:
+        """Take what is the newest of its record; whether there are enough now."""
+        seen, found, spec, limit = self._seen, self.found, self.collection, self.limit
+        name = spec.name
+        for seq, n, op, turn, packed, body in versions:
+            identifier = unpack_id(packed)
+            if identifier in seen:
+                continue
+            seen.add(identifier)
+            if op:
+                record = (
+                    decode_record(name, body)
+                    if body is not None
+                    else _record_in_log(self.connection, stretch, seq, n)
+                )
+                key = key_of(spec, record, identifier)
+                found.append(Entry(name, identifier, key, seq, turn, record))
+                if len(found) == limit:
+                    return True
+        return False
 
 
 def _between_flushes(
@@ -448,66 +529,70 @@ def _between_flushes(
     return versions
 
 
-def _take_stretch(
-    connection: apsw.Connection,
-    stretch: Stretch,
-    number: int,
-    take: Callable[[Stretch, Version], bool],
-    limit: int | None,
+def _offer_stretch(
+    connection: apsw.Connection, stretch: Stretch, number: int, standing: _Standing
 ) -> bool:
-    """Offer a stretch's versions newest first: back to its last snapshot, then what was live in that."""
+    """Offer a stretch's versions: back to its last snapshot, then what was live in that."""
     s = stretch.s
-    if limit is not None:
+    if standing.limit is not None:
         # The newest few are usually among the last rows; a snapshot of many need not be unpacked.
         rows = connection.execute(SQL["rec_back"], (s, number, stretch.after, stretch.upto))
-        for row in islice(rows, limit * 8):
-            if take(stretch, from_sql(row)):
-                return True
+        if standing.offer(stretch, islice(rows, standing.limit * 8)):
+            return True
+        if next(rows, None) is None:  # those were all
+            return False
     start, pointers = snapshot_before(connection, s, number, stretch.after, stretch.upto)
-    for row in connection.execute(SQL["rec_back"], (s, number, start, stretch.upto)):
-        if take(stretch, from_sql(row)):
-            return True
-    dense = limit is None and len(pointers) * 4 > start - stretch.after
-    if dense or (limit is None and len(pointers) > BATCH):
-        wanted = {(seq, abs(n) - 1) for seq, n in pointers}
-        for row in connection.execute(SQL["rec_back"], (s, number, stretch.after, start)):
-            if (row[0], row[1]) in wanted:
-                take(stretch, from_sql(row))
-        return False
-    for seq, n in reversed(pointers):
-        row = one(connection, SQL["rec_one"], (s, number, seq, abs(n) - 1))
-        if row is not None and take(stretch, from_sql(row)):
-            return True
-    return False
+    rows = connection.execute(SQL["rec_back"], (s, number, start, stretch.upto))
+    if standing.offer(stretch, rows):
+        return True
+    return standing.offer(stretch, _rows_at(connection, s, number, pointers[::-1]))
+
+
+def _rows_at(
+    connection: apsw.Connection, s: int, number: int, pointers: Sequence[tuple[int, int]]
+) -> Iterator[Brief]:
+    """The rows that pointers of a snapshot stand for, newest first.
+
+    Where those of a run lie close, all rows from its first to its last are read one after the other
+    and the others left out; elsewhere each is looked up. How close that is depends on how many rows
+    the collection has, which the newest tell.
+    """
+    rows_a_seq = 1.0
+    if len(pointers) > RUN:
+        newest = pointers[0][0]
+        (nth,) = one(connection, SQL["rec_nth_back"], (s, number, newest, RUN - 1)) or (0,)
+        rows_a_seq = RUN / (newest - nth + 1)
+    for at in range(0, len(pointers), RUN):
+        run = pointers[at : at + RUN]
+        high, low = run[0][0], run[-1][0]
+        places = [seq << N_BITS | abs(n) - 1 for seq, n in run]
+        if (high - low + 1) * rows_a_seq > len(run) * ROWS_A_LOOKUP:
+            yield from many(connection, SQL["rec_places"], (encode_places(places), s, number))
+            continue
+        rows = many(connection, SQL["rec_back"], (s, number, low - 1, high))
+        rows_a_seq = len(rows) / (high - low + 1)
+        if len(rows) == len(run):
+            yield from rows
+            continue
+        wanted = set(places)
+        yield from (row for row in rows if row[0] << N_BITS | row[1] in wanted)
 
 
 def _entry(
     connection: apsw.Connection, stretch: Stretch, collection: str, version: Version
 ) -> Entry:
     seq, n, _, _, turn, identifier, known, body = version
-    record = _record(connection, stretch, collection, seq, n, body)
-    found = known
-    if found is None:
-        spec = COLLECTIONS[collection]
-        found = (
-            key_of(spec, record, identifier)
-            if isinstance(record, spec.type)
-            else KEYLESS + identifier
-        )
+    record = (
+        decode_record(collection, body)
+        if body is not None
+        else _record_in_log(connection, stretch, seq, n)
+    )
+    found = known if known is not None else key_of(COLLECTIONS[collection], record, identifier)
     return Entry(collection, identifier, found, seq, turn, record)
 
 
-def _record(
-    connection: apsw.Connection,
-    stretch: Stretch,
-    collection: str,
-    seq: int,
-    n: int,
-    body: bytes | None,
-) -> Record:
-    if body is not None:
-        return decode_record(collection, body)
-    commit = read_one(connection, stretch, seq, load=False)
+def _record_in_log(connection: apsw.Connection, stretch: Stretch, seq: int, n: int) -> Record:
+    commit = read_bare(connection, stretch, seq)
     op = commit.delta[n]
     assert isinstance(op, Put), f"op {n} of @{seq} is a put in the index and not in the log"
     assert put_item(n) in commit.content
@@ -535,6 +620,8 @@ def find_entry(
         return _entry(connection, own, collection, version) if version[2] else None
     hashed = key_hash(number, wanted)
     for stretch in reversed(place.upto(at)):
+        if not place.has_rows(stretch, number):
+            continue
         values = (number, hashed, stretch.s, stretch.after, stretch.upto)
         for row in connection.execute(SQL["rec_find"], values):
             found = _log_version(connection, place, stretch, collection, from_sql(row))
@@ -572,6 +659,23 @@ def read_versions(
         )
     found.sort(key=lambda version: (version.seq, version.n))
     return found
+
+
+def read_replaced(
+    connection: apsw.Connection, place: Place, ops: Sequence[Op]
+) -> list[LogVersion | None]:
+    """The version that each op put or dropped another in place of; None where there was none."""
+    return [_replaced(connection, place, op) if op.was else None for op in ops]
+
+
+def _replaced(connection: apsw.Connection, place: Place, op: Op) -> LogVersion | None:
+    number = check_collection(op.collection)
+    stretch = next(x for x in place.stretches if x.after < op.was <= x.upto)
+    if op.collection not in READ_FROM_LOG:
+        row = one(connection, SQL["rec_at"], (stretch.s, number, op.was, pack_id(op.id)))
+        if row is not None and row[7] is not None:
+            return _log_version(connection, place, stretch, op.collection, from_sql(row))
+    return _put_in_log(connection, stretch, op.collection, op.id, op.was)
 
 
 def _flushed_versions(

@@ -22,6 +22,7 @@ from stator.store.sqlite.reader import (
     Stretch,
     _prev,
     key,
+    read_bare,
     read_stretch,
 )
 
@@ -121,18 +122,14 @@ def _ended(connection: apsw.Connection, stretch: Stretch, first: int, last: int)
 def _last_turn(connection: apsw.Connection, place: Place) -> int:
     if place.tail.commits and place.tail.commits[-1].turn:
         return place.tail.commits[-1].turn
-    for stretch in reversed(place.stretches):
-        row = one(connection, SQL["turn_last"], (stretch.s,))
-        if row is not None and row[1] <= stretch.upto:
-            return int(row[0])
-        if row is not None:
-            inside = one(
-                connection,
-                "SELECT max(turn) FROM turn_ix WHERE s = ? AND first <= ?",
-                (stretch.s, stretch.upto),
-            )
-            if inside is not None and inside[0] is not None:
-                return int(inside[0])
+    row = one(connection, SQL["turn_last"], (place.s,))
+    if row is not None:
+        return int(row[0])
+    for stretch in reversed(place.stretches[:-1]):
+        # Where a lineage ends, its last commit tells: the index of turns goes on beyond it.
+        turn = read_bare(connection, stretch, stretch.upto).turn
+        if turn:
+            return turn
     return 0
 
 

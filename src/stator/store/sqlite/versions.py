@@ -38,7 +38,9 @@ def pack_id(identifier: str) -> bytes | str:
 
 
 def unpack_id(data: bytes | str) -> str:
-    return data if isinstance(data, str) else data[:8].hex() + data[8:].decode()
+    if isinstance(data, str):
+        return data
+    return data.hex() if len(data) == 8 else data[:8].hex() + data[8:].decode()
 
 
 def to_sql(s: int, number: int, version: Version) -> tuple[Any, ...]:

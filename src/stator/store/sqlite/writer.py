@@ -10,6 +10,7 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol, TypeVar
 
 import apsw
@@ -114,7 +115,10 @@ class Writer:
         self.lock = threading.RLock()
         self.generation = 0
         """Grows whenever another connection has written: what was cached before must be looked at again."""
-        self._durability = durability
+        self._calm = "FULL" if durability == "full" else "NORMAL"
+        """How a transaction without a barrier is synced."""
+        self._sure = "NORMAL" if durability == "relaxed" else "FULL"
+        """How one with a barrier is."""
         self._queue: deque[Request] = deque()
         self._db: apsw.Connection | None = None
         self._guard: Guard | None = None
@@ -122,10 +126,12 @@ class Writer:
         self._data_version = -1
         self._began = False
         """Whether the transaction that runs, or ran last, has begun."""
+        self._settled = True
+        """Whether the last transaction was committed, or undone to the end."""
 
     def open(self) -> apsw.Connection:
         if self._db is None:
-            self._synchronous = self._level(barrier=False)
+            self._synchronous = self._calm
             self._db = connection.open_connection(self.path, "write", self._synchronous)
             # A first read makes SQLite open the WAL, so that the guard knows which one is ours.
             self._db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
@@ -150,8 +156,8 @@ class Writer:
         with self.lock:
             for _ in range(TRIES):
                 try:
-                    db = self.open()
-                    result = self._attempt(db, work, barrier)
+                    db = self._db or self.open()
+                    result = self._attempt(db, work, self._sure if barrier else self._calm)
                 except apsw.Error as error:
                     raise connection.translate(error, self.path) from error
                 guard = self._guard
@@ -168,14 +174,13 @@ class Writer:
             store=self.path,
         )
 
-    def _attempt(
-        self, db: apsw.Connection, work: Callable[[apsw.Connection], T], barrier: bool
-    ) -> T:
-        level = self._level(barrier)
+    def _attempt(self, db: apsw.Connection, work: Callable[[apsw.Connection], T], level: str) -> T:
+        if not self._settled:  # an interrupt came while the last one was being undone
+            self._undo(db)
         if self._synchronous != level:
             db.execute(f"PRAGMA synchronous={level}")
             self._synchronous = level
-        self._began = False
+        self._began = self._settled = False
         try:
             db.execute("BEGIN IMMEDIATE")
             self._began = True
@@ -183,26 +188,27 @@ class Writer:
                 self.generation += 1
             result = work(db)
             db.execute("COMMIT")
+            self._settled = True
         except BaseException as error:
             self._abandon(db, error)
             raise
         return result
 
-    def _level(self, barrier: bool) -> str:
-        if self._durability == "full":
-            return "FULL"
-        return "FULL" if barrier and self._durability == "barrier" else "NORMAL"
-
     def _abandon(self, db: apsw.Connection, error: BaseException) -> None:
         """Roll back; after an I/O error, believe nothing that went through this connection."""
         if db.in_transaction or isinstance(error, apsw.Error):
             self._began = False
+        self._undo(db)
+        if isinstance(error, (apsw.IOError, apsw.CorruptError, apsw.NotADBError)):
+            self.close()
+
+    def _undo(self, db: apsw.Connection) -> None:
+        """Roll back what is open and drop what was believed of it."""
         if db.in_transaction:
             with contextlib.suppress(apsw.Error):
                 db.execute("ROLLBACK")
         self._owner.forget_all()
-        if isinstance(error, (apsw.IOError, apsw.CorruptError, apsw.NotADBError)):
-            self.close()
+        self._settled = True
 
     def truncate(self) -> None:
         """Empty the WAL, so that what was erased from the file is not in it either.
@@ -249,8 +255,8 @@ class Writer:
                 other = self._queue.popleft()
                 if other is not mine:
                     group.append(other)
-            barrier = any(request.barrier for request in group)
-            self.transaction(lambda db: self._append_group(db, group), barrier=barrier)
+            barrier = mine.barrier or any(request.barrier for request in group)
+            self.transaction(partial(self._append_group, group), barrier=barrier)
             for request in group:
                 request.done = True
         except StatorError as error:
@@ -266,17 +272,17 @@ class Writer:
                 mine.error = error
             raise
 
-    def _append_group(self, db: apsw.Connection, group: list[Request]) -> None:
+    def _append_group(self, group: list[Request], db: apsw.Connection) -> None:
         try:
-            self._append_each(db, group)
+            if len(group) == 1:
+                group[0].result = self._owner.append_request(db, group[0])
+            else:
+                self._append_each(db, group)
         finally:
             for request in group:
                 request.fresh = False  # should this run again, the ids may be there already
 
     def _append_each(self, db: apsw.Connection, group: list[Request]) -> None:
-        if len(group) == 1:
-            group[0].result = self._owner.append_request(db, group[0])
-            return
         for request in group:
             request.error = None
             db.execute("SAVEPOINT request")

@@ -1,6 +1,6 @@
 """Asking a store: which one, which session, and what to say when there is nothing to say.
 
-Everything here opens stores for reading only and never creates one.
+Nothing here creates a store; `asking` opens one for reading only, `telling` to add something to it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from stator.model.ids import short
 from stator.model.position import AtName, Range, parse_range
 from stator.model.query import SessionRow
 from stator.runtime.reading import SessionView
-from stator.runtime.resolve import find_session
+from stator.runtime.resolve import find_session, last_used
 from stator.runtime.stores import Store
 from stator.surfaces.cli.gist import count
 from stator.surfaces.cli.paint import Line
@@ -53,10 +53,10 @@ class Asking:
         return SessionView(self.store.port, found.id)
 
     def _newest(self) -> SessionRow:
-        rows = self.store.sessions(limit=1).rows
-        if not rows:
+        found = last_used(self.store.port)
+        if found is None:
             raise NotFound(f"there are no sessions in {self.place.url}", hint=self.elsewhere())
-        return rows[0]
+        return found
 
     def aim(self, session: str | None, text: str | None) -> tuple[SessionView, str | None]:
         """The session that a position or range is about, and the position; None where only a session was named.
@@ -129,6 +129,14 @@ def asking(store: str | None) -> Iterator[Asking]:
     """Open the store that is meant, for reading."""
     place = locate(store)
     with connect(place.url, create=False, read_only=True) as opened:
+        yield Asking(opened, place)
+
+
+@contextmanager
+def telling(store: str | None) -> Iterator[Asking]:
+    """Open the store that is meant, to change something in it."""
+    place = locate(store)
+    with connect(place.url, create=False) as opened:
         yield Asking(opened, place)
 
 

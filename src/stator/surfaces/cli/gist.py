@@ -9,7 +9,7 @@ from stator.errors import StatorError
 from stator.model import canon
 from stator.model.budget import shown
 from stator.model.chain import put_item
-from stator.model.commit import Commit, Gone, Large
+from stator.model.commit import CONTINUED, Commit, Gone, Large
 from stator.model.delta import Drop, Put, to_plain
 from stator.model.ids import is_id, short
 from stator.model.reply import dialect, requests, text_of
@@ -197,12 +197,19 @@ def _pending(record: PendingRecord) -> Line:
     return _because(Line(f"{what}{f' (waits for {record.on})' if record.on else ''}"), record.why)
 
 
+def _approval(record: ApprovalRecord) -> Line:
+    line = Line(record.verdict, "ok" if record.verdict == "approved" else "bad").add(" ")
+    line.add(record.pattern or f"{record.tool} with arguments {record.arguments[:8]}")
+    return line.add(f" · {record.scope} · by {record.by}", "dim")
+
+
 def _used(record: WorkingRecord) -> Line:
     return _because(Line(f"{record.kind} {record.name}"), record.detail)
 
 
 _RECORDS: dict[type[Record], Callable[[Any], Line]] = {
     AppRecord: lambda r: Line(f"{r.name} = {recorded(r.value)}"),
+    ApprovalRecord: _approval,
     ArtifactRecord: lambda r: Line(f"{r.name} v{r.version}").add(f" ({size(r.size)})", "dim"),
     CallRecord: _call,
     ChildRecord: lambda r: Line(f"{r.kind} {r.name} {short(r.session)} ").status(r.status),
@@ -247,7 +254,7 @@ def of_commit(commit: Commit) -> Line:
 
 
 def _asked(commit: Commit) -> Line:
-    if commit.status == "continued":
+    if commit.status == CONTINUED:
         return Line("(continued)", "dim")
     return Line(brief(value_of(commit, "input")) or "(no prompt)", "user")
 
@@ -285,6 +292,8 @@ def intent(commit: Commit) -> Line:
 def _outcome(commit: Commit) -> Line:
     line = Line(f"{commit.tool} ").status(commit.status or "settled")
     if commit.kind == "settlement":
+        value = value_of(commit, "output")
+        line.add(f": {brief(value)}" if value not in ("", None) else "", "dim")
         line.add(f" ({commit.cause})" if commit.cause else "", "dim")
         return line.add(
             f" by {who}" if (who := brief(value_of(commit, "principal"))) else "", "dim"
@@ -301,16 +310,6 @@ def _outcome(commit: Commit) -> Line:
     return line.add(f": {said}" if said else "")
 
 
-def _approval(commit: Commit) -> Line:
-    """A person's word, or the driver's that it used one."""
-    record = _record(commit, "approvals")
-    line = Line(f"{commit.tool} ", "bold").status(commit.status)
-    if isinstance(record, ApprovalRecord):
-        line.add(f" for {record.scope}{f' {record.pattern}' if record.pattern else ''}", "dim")
-    who = brief(value_of(commit, "principal"))
-    return _because(line.add(f" by {who}" if who else "", "dim"), brief(value_of(commit, "why")))
-
-
 def _tools(commit: Commit) -> Line:
     """What the model is offered from now on."""
     puts = [op.record for op in commit.delta if isinstance(op, Put)]
@@ -319,12 +318,6 @@ def _tools(commit: Commit) -> Line:
     gone = ", ".join(record.name for record in tools if not record.available)
     line = Line(f"offered {offered}" if offered else "")
     return line.add(f"{'; ' if offered else ''}gone {gone}" if gone else "")
-
-
-def _budget(commit: Commit) -> Line:
-    record = _record(commit, "session")
-    limits = record.budget if isinstance(record, SessionRecord) else {}
-    return Line(", ".join(shown(unit, limit) for unit, limit in limits.items()) or "no limits")
 
 
 def _lifecycle(commit: Commit) -> Line:
@@ -346,6 +339,19 @@ def _open(commit: Commit) -> Line:
             f" · {record.parent.kind} of {short(record.parent.session)} @{record.parent.seq}", "dim"
         )
     return line
+
+
+def _budget(commit: Commit) -> Line:
+    record = _record(commit, "session")
+    limits = record.budget if isinstance(record, SessionRecord) else {}
+    return Line(", ".join(shown(unit, limits[unit]) for unit in sorted(limits)) or "no limits")
+
+
+def _approving(commit: Commit) -> Line:
+    """What was said of a call, by whom; or that it was taken back, or used."""
+    if _record(commit, "approvals") is not None:
+        return _records(commit)
+    return Line(commit.tool).add(" ").status(commit.status)
 
 
 def _erasure(commit: Commit) -> Line:
@@ -405,9 +411,9 @@ _KINDS: dict[str, Callable[[Commit], Line]] = {
     "pause": _lifecycle,
     "close": _lifecycle,
     "archive": _lifecycle,
-    "erasure": _erasure,
-    "approval": _approval,
-    "tools": _tools,
-    "budget": _budget,
     "pause_request": _lifecycle,
+    "budget": _budget,
+    "approval": _approving,
+    "erasure": _erasure,
+    "tools": _tools,
 }

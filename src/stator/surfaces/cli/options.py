@@ -65,5 +65,38 @@ CollectionOption = Annotated[
         help="Only this collection; may be given several times.",
     ),
 ]
+ForOption = Annotated[
+    str | None,
+    Parameter(
+        name="--for",
+        help="once (this call), session or project (every call of these arguments, or of the pattern).",
+    ),
+]
+PatternOption = Annotated[
+    str | None,
+    Parameter(name="--pattern", help="Every call that fits: 'pay(amount<=100)', read_*."),
+]
+ExpiresOption = Annotated[
+    str | None, Parameter(name="--expires", help="For how long, or until when: 2h, 7d, 2026-11-15.")
+]
+ReasonOption = Annotated[
+    str, Parameter(name="--reason", help="user, done, budget, error, lease lost or process died.")
+]
+FollowFlag = Annotated[
+    bool, Parameter(name=["--follow", "-f"], help="Go on with what comes, until interrupted.")
+]
+DetachFlag = Annotated[
+    bool, Parameter(name=["--detach", "-d"], help="Return at once; the program runs on.")
+]
+FromOption = Annotated[
+    str | None, Parameter(name="--from", help="Go on after this cursor, as attach printed it.")
+]
+RunSessionOption = Annotated[
+    str | None,
+    Parameter(
+        name=["--session", "-s"], help="The session, made if there is none; default: a new one."
+    ),
+]
+Command = Annotated[str, Parameter(help="The program and its arguments, after --.")]
 Text = str | None
 """An argument that may be left out."""

@@ -41,6 +41,7 @@ ASCII = str.maketrans(
         "✗": "x",
         "▪": "*",
         "–": "-",
+        "│": "|",
     }
 )
 """Our own signs for terminals that know only their own alphabet."""
@@ -155,6 +156,14 @@ class Screen:
             self._process.stdin.write(text + "\n")
         except (BrokenPipeError, ValueError):
             raise Left from None
+
+    def flush(self) -> None:
+        """Show now what was written: for answers that go on. There is no pager then."""
+        self.out.flush()
+
+    def redraw(self) -> None:
+        """Go back to the top of the terminal, to write over what stands there."""
+        self.out.write("\x1b[H\x1b[J")
 
     def close(self) -> None:
         """Show what is still waiting; wait until the reader has left the pager."""

@@ -40,13 +40,27 @@ def day(moment: int) -> str:
 
 def ago(moment: int, now: int) -> str:
     """How long ago, in one unit; a date when it is more than a month, or not in the past."""
-    seconds = (now - moment) // _SECOND
-    if not 0 <= seconds < 31 * 86_400:
+    if not 0 <= (now - moment) // _SECOND < 31 * 86_400:
         return day(moment)
+    return f"{span(now - moment)} ago"
+
+
+def span(microseconds: int) -> str:
+    """How long: 40 s, 12 min, 3 h, 2 days."""
+    seconds = max(0, microseconds) // _SECOND
     for limit, size, unit in ((90, 1, "s"), (5400, 60, "min"), (129_600, 3600, "h")):
         if seconds < limit:
-            return f"{seconds // size} {unit} ago"
-    return f"{seconds // 86_400} days ago"
+            return f"{seconds // size} {unit}"
+    return f"{seconds // 86_400} days"
+
+
+def parse_until(text: str, now: int) -> int:
+    """`2h` from now, or a date, as µs since 1970; a time that is over is `BadQuery`."""
+    match = _AGE.match(text)
+    found = now + int(match[1]) * _UNITS[match[2]] * _SECOND if match else parse_since(text, now)
+    if found <= now:
+        raise BadQuery(f"not in the future: {text!r:.60}", hint="try 2h, 7d or a date to come")
+    return found
 
 
 def parse_since(text: str, now: int) -> int:

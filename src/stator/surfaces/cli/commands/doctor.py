@@ -6,16 +6,19 @@ import os
 import stat
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+from unicodedata import normalize
 
-from stator.connect import Place, connect, known_stores, locate
+from stator.connect import POLICY_FILE, Place, connect, known_stores, locate
 from stator.errors import StatorError, StoreError
+from stator.model.approval import parse_policy
+from stator.model.budget import parse_prices
 from stator.model.ids import short
-from stator.model.query import Finding
+from stator.model.query import CallRow, Finding, StoreInfo
 from stator.runtime.reading import SessionView
 from stator.runtime.stores import Store
 from stator.surfaces.cli.commands.verify import plain
 from stator.surfaces.cli.exits import FINDING, OK, code_of
-from stator.surfaces.cli.gist import size
+from stator.surfaces.cli.gist import count, size
 from stator.surfaces.cli.paint import Line
 from stator.surfaces.cli.screen import Screen
 
@@ -69,8 +72,11 @@ def doctor(
             info = opened.info()
             about |= {"store_schema": info.schema, "sqlite": info.detail.get("sqlite", "")}
             about |= {"bytes": info.detail.get("bytes", 0), "id": info.id}
+            findings += _tails(info)
             findings += _sessions(opened)
             findings += _calls(opened)
+            findings += _policy(opened)
+            findings += _twins(opened)
     except StoreError as error:
         broken = code_of(error)
         findings.append(_finding("error", error.what, "open", error.hint))
@@ -194,6 +200,17 @@ def filesystem(path: str, mounts: str) -> str:
 # -- what was left behind -------------------------------------------------------------------------
 
 
+def _tails(info: StoreInfo) -> Iterator[Finding]:
+    tails = info.detail.get("tails", 0)
+    if tails:
+        yield _finding(
+            "note",
+            f"{count(tails, 'session')} with commits that the indexes do not hold yet",
+            "tails",
+            "they are read from the log; whoever drives next, or --rebuild, writes the indexes",
+        )
+
+
 def _sessions(store: Store) -> Iterator[Finding]:
     interrupted = [view for view in store.views() if view.row.shown == "interrupted"]
     for view in interrupted[:LISTED]:
@@ -223,19 +240,64 @@ def _calls(store: Store) -> Iterator[Finding]:
             f"in doubt: {row.tool}, call {short(row.call)}, t{row.turn} of {short(row.session)}. "
             "It may or may not have happened",
             "in doubt",
-            f"look whether it did: stator show {short(row.session)}:@{row.seq}",
+            f"look whether it did: stator show {short(row.session)}:@{row.seq}; "
+            f"then say so: stator settle {short(row.call)}",
             row.session,
         )
-    left = [row for row in begun if not _driven(store, row.session)]
+    left = [row for row in begun if _began(store, row) and not _driven(store, row.session)]
     for row in left[:LISTED]:
         yield _finding(
             "warning",
             f"without an outcome: {row.tool}, call {short(row.call)}, t{row.turn} of "
             f"{short(row.session)}, and its driver is gone",
             "open call",
-            "open the session again: it will be said to be in doubt, or cancelled if it only read",
+            "open the session again: it will be said to be in doubt, or cancelled if it only read; "
+            f"or, if it wrote, say what became of it: stator settle {short(row.call)}",
             row.session,
         )
+
+
+def _policy(store: Store) -> Iterator[Finding]:
+    """A policy file that cannot be understood: no session can be driven under it."""
+    try:
+        text = store.context.policy()
+        parse_policy(text)
+        parse_prices(text)
+    except StatorError as error:
+        yield _finding("error", f"{POLICY_FILE}: {error.what}", "policy", error.hint)
+
+
+def _began(store: Store, row: CallRow) -> bool:
+    """Whether a call without an outcome really runs or ran, rather than waits for approval."""
+    entry = store.port.find(row.session, "calls", row.call)
+    return getattr(entry and entry.record, "status", "started") == "started"
+
+
+def _twins(store: Store) -> Iterator[Finding]:
+    """Files and facts of one session whose names are the same text in two Unicode forms."""
+    for view in store.views():
+        for collection, kind in (("files", "file"), ("facts", "fact")):
+            try:
+                keys = [entry.key for entry in view.entries(collection)]
+            except StatorError as error:
+                yield _finding("error", error.what, "state", error.hint, view.id)
+                continue
+            forms: dict[str, list[str]] = {}
+            for key in keys:
+                if not key.isascii():
+                    forms.setdefault(normalize("NFC", key), []).append(key)
+            for alike in forms.values():
+                if len(alike) > 1:
+                    names = " and ".join(
+                        map(ascii, sorted(alike))
+                    )  # shown as they are, they look alike
+                    yield _finding(
+                        "warning",
+                        f"one {kind} under {len(alike)} names in {short(view.id)}: {names}",
+                        "names",
+                        "they differ in Unicode form only; record it in one of them, best NFC",
+                        view.id,
+                    )
 
 
 def _driven(store: Store, session: str) -> bool:

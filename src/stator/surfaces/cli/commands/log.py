@@ -11,7 +11,7 @@ from stator.model.commit import KINDS, Commit
 from stator.model.query import check_limit
 from stator.runtime.reading import SessionView
 from stator.surfaces.cli import gist, wire
-from stator.surfaces.cli.asking import asking, title
+from stator.surfaces.cli.asking import Asking, asking, title
 from stator.surfaces.cli.detail import contents
 from stator.surfaces.cli.paint import Line, cells
 from stator.surfaces.cli.screen import SIDE_BY_SIDE, Screen
@@ -19,6 +19,7 @@ from stator.surfaces.cli.times import clock, day, parse_since
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
+        FollowFlag,
         JsonFlag,
         KindOption,
         LimitOption,
@@ -34,8 +35,11 @@ stator log t5                      what happened in turn 5
 stator log t2..t4 --reverse        turns 3 and 4, oldest first
 stator log fix-login -n 20         the newest 20 commits of a session
 stator log --kind decision --kind file
+stator log -f                      the newest commits, and those to come
 stator log --json | jq -r 'select(.status == "error") | .tool'
 """
+FOLLOWED = 10
+"""Commits that are shown before those to come, unless -n says otherwise."""
 QUIET = frozenset(
     {"open", "run", "run_end", "pause", "resume", "close", "turn_end", "use", "scratch"}
 )
@@ -52,6 +56,7 @@ def log(
     since: SinceOption = None,
     full: bool = False,
     reverse: bool = False,
+    follow: FollowFlag = False,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
@@ -73,8 +78,12 @@ def log(
     kinds = _kinds(kind or [])
     if limit is not None:
         check_limit(limit)
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+    with asking(store) as ask, Screen(json=json, pager=not no_pager and not follow) as screen:
         view, span = ask.aim(session, range)
+        if follow:
+            if span is not None or reverse:
+                raise BadQuery("what comes has no range and is in the order it comes")
+            return _follow(screen, view, ask, kinds, FOLLOWED if limit is None else limit, full)
         floor = parse_since(since, ask.now) if since is not None else None
         found = _chosen(view, span, kinds, floor, limit, reverse=reverse, load=full)
         if json:
@@ -86,6 +95,29 @@ def log(
         found = chain([first] if first is not None else [], found)
         if not _show(screen, found, full=full, reverse=reverse):
             return ask.nothing("no commits there")
+    return 0
+
+
+def _follow(
+    screen: Screen, view: SessionView, ask: Asking, kinds: frozenset[str], limit: int, full: bool
+) -> int:
+    """The newest commits in the order they were made, then every one that comes."""
+    head = view.head.seq
+    recent = _chosen(view, None, kinds, None, limit, reverse=True, load=full)
+    if not screen.json:
+        title(screen, view, ask.now)
+    coming = (commit for commit in view.tail(head, load=full) if not kinds or commit.kind in kinds)
+    try:
+        for commit in chain((commit for commit in recent if commit.seq <= head), coming):
+            if screen.json:
+                screen.item(wire.commit(commit))
+            else:
+                screen.line(row(commit, screen.width))
+                if full:
+                    screen.whole(contents(commit))
+            screen.flush()
+    except KeyboardInterrupt:  # how one leaves
+        return 0
     return 0
 
 
@@ -135,12 +167,22 @@ def _show(screen: Screen, commits: Iterable[Commit], *, full: bool, reverse: boo
         if date != today:
             screen.line(Line(date, "dim"))
             today = date
-        for commit in turn:
+        for commit in turn if full else _story(turn):
             screen.line(row(commit, screen.width))
             if full:
                 screen.whole(contents(commit))
         any_shown = True
     return any_shown
+
+
+def _story(turn: list[Commit]) -> list[Commit]:
+    """Without the questions to the model that were answered: what it said stands for them."""
+    answered = {commit.call for commit in turn if commit.kind == "entry" and commit.call}
+    return [
+        commit
+        for commit in turn
+        if commit.kind not in ("call", "outcome") or commit.call not in answered
+    ]
 
 
 def row(commit: Commit, width: int) -> Line:

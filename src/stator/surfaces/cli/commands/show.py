@@ -101,57 +101,59 @@ def _session(screen: Screen, view: SessionView, ask: Asking) -> None:
     screen.lines(_facts_of(view, ask))
     screen.lines(_attention(view))
     screen.lines(_turns(view))
-    screen.lines(_section("Decisions that stand", view.entries("decisions", limit=DECISIONS)))
+    screen.lines(section("Decisions that stand", view.entries("decisions", limit=DECISIONS)))
     plan = sorted(view.entries("plan"), key=lambda entry: getattr(entry.record, "order", 0))
     open_steps = [e for e in plan if getattr(e.record, "status", "") not in ("done", "dropped")]
     done = sum(isinstance(e.record, PlanRecord) and e.record.status == "done" for e in plan)
-    screen.lines(_section(f"Plan ({done} of {len(plan)} done)", open_steps))
-    screen.lines(_section("Pending", view.entries("pending")))
-    screen.lines(_section("Tags", view.entries("tags")))
+    screen.lines(section(f"Plan ({done} of {len(plan)} done)", open_steps))
+    screen.lines(section("Pending", view.entries("pending")))
+    screen.lines(section("Tags", view.entries("tags")))
 
 
 def _facts_of(view: SessionView, ask: Asking) -> Iterator[Line]:
     row, counts, head = view.row, view.counts, view.head
     record = row.record
-    yield _pair("id", record.id)
-    yield _pair("project", record.project or "(none)")
+    yield pair("id", record.id)
+    yield pair("project", record.project or "(none)")
     if record.parent is not None:
-        yield _pair(
+        yield pair(
             "parent", f"{record.parent.kind} of {short(record.parent.session)} @{record.parent.seq}"
         )
-    yield _pair("created", stamp(record.created))
-    yield _pair("updated", stamp(row.updated))
+    yield pair("created", stamp(record.created))
+    yield pair("updated", stamp(row.updated))
     if record.reason and row.shown != "active":
-        yield _pair(row.shown, f"because: {record.reason}")
+        yield pair(row.shown, f"because: {record.reason}")
     if row.holder is not None and row.holder.live:
         driver = row.holder
-        yield _pair(
+        yield pair(
             "driver",
             f"{driver.program} on {driver.host}, pid {driver.pid}, since {stamp(driver.since)}",
         )
-    yield _pair(
+    yield pair(
         "holds",
         f"{gist.count(counts.commits, 'commit')}, {gist.count(counts.turns, 'turn')}, "
         f"{gist.count(counts.calls, 'call')} "
         f"({counts.failed} not ok), {gist.size(counts.content_bytes)}",
     )
-    yield _pair("head", head.hash)
-    yield _pair("store", f"{ask.place.url} ({ask.place.why})")
+    yield pair("head", head.hash)
+    yield pair("store", f"{ask.place.url} ({ask.place.why})")
 
 
-def _pair(name: str, value: str) -> Line:
+def pair(name: str, value: str) -> Line:
+    """A name and what it is, aligned."""
     return Line(f"  {name:12}", "dim").add(value)
 
 
 def _attention(view: SessionView) -> Iterator[Line]:
     """What somebody should look at: calls nobody knows the outcome of, and flags."""
-    doubtful = [
-        entry
-        for entry in view.entries("calls")
-        if isinstance(entry.record, CallRecord) and entry.record.status == "in doubt"
-    ]
-    yield from _section("In doubt: these may or may not have happened", doubtful)
-    yield from _section("Flags", view.entries("flags"))
+    calls = [entry for entry in view.entries("calls") if isinstance(entry.record, CallRecord)]
+    by_status = {
+        status: [entry for entry in calls if getattr(entry.record, "status", "") == status]
+        for status in ("in doubt", "awaiting approval")
+    }
+    yield from section("In doubt: these may or may not have happened", by_status["in doubt"])
+    yield from section("Waiting for a person's word", by_status["awaiting approval"])
+    yield from section("Flags", view.entries("flags"))
 
 
 def _turns(view: SessionView) -> Iterator[Line]:
@@ -167,7 +169,8 @@ def _turns(view: SessionView) -> Iterator[Line]:
         yield line.extend(gist.of_commit(commit)) if commit is not None else line
 
 
-def _section(name: str, entries: list[Entry]) -> Iterator[Line]:
+def section(name: str, entries: list[Entry]) -> Iterator[Line]:
+    """Records under a heading, one a line; nothing at all if there are none."""
     if not entries:
         return
     yield Line()

@@ -1,0 +1,121 @@
+"""`stator approvals`: what waits for a person, and what persons have said."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from stator.errors import BadQuery
+from stator.runtime import approvals as use
+from stator.runtime.approvals import Waiting
+from stator.surfaces.cli.asking import Asking, asking, telling
+from stator.surfaces.cli.gates import grant_line, grant_plain, plain, waiting_lines
+from stator.surfaces.cli.paint import Line
+from stator.surfaces.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import (
+        AllFlag,
+        JsonFlag,
+        NoPagerFlag,
+        SessionArgument,
+        StoreOption,
+    )
+
+EXAMPLES = """
+stator approvals                   what waits, in this project
+stator approvals --watch           and what comes to wait, with a bell
+stator approvals --grants          what was granted, how wide and until when
+stator approvals --revoke 3fa9…    take a grant back
+"""
+SECONDS, SHARE = 0.5, 4
+"""Between two looks at the store; at least so many times as long as a look takes."""
+
+
+def approvals(
+    session: SessionArgument = None,
+    *,
+    watch: bool = False,
+    grants: bool = False,
+    revoke: str | None = None,
+    all: AllFlag = False,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Show which calls wait for a person's word, or what was granted.
+
+    Parameters
+    ----------
+    watch
+        Go on looking, and ring when a call comes to wait.
+    grants
+        Show what was granted and still stands, and what does not any more.
+    revoke
+        Take a grant back, by its id or the end of one.
+    """
+    if sum((watch, grants, revoke is not None)) > 1:
+        raise BadQuery("--watch, --grants and --revoke exclude each other")
+    if revoke is not None:
+        return _revoke(revoke, store, json=json)
+    pager = not (no_pager or watch)
+    with asking(store) as ask, Screen(json=json, pager=pager) as screen:
+        one = ask.session(session).id if session is not None else None
+        scope = None if all or one else ask.project
+        if grants:
+            return _grants(ask, screen, one, scope)
+        if watch:
+            return _watch(ask, screen, one, scope)
+        found = use.waiting(ask.store.port, now=ask.now, session=one, project=scope)
+        for item in found:
+            _show(screen, item, ask.now)
+        if not found:
+            return ask.nothing("no call waits for approval" + ("" if all or one else " here"))
+        if not json:
+            screen.line()
+            screen.line(Line("stator approve CALL lets one run, stator deny CALL does not", "dim"))
+    return 0
+
+
+def _show(screen: Screen, item: Waiting, now: int) -> None:
+    if screen.json:
+        screen.item(plain(item))
+    else:
+        screen.lines(waiting_lines(item, now), hang=11)
+
+
+def _watch(ask: Asking, screen: Screen, session: str | None, project: str | None) -> int:
+    """Until it is interrupted; every call is shown once."""
+    seen: set[str] = set()
+    while True:
+        began = time.monotonic()
+        found = use.waiting(ask.store.port, now=ask.now, session=session, project=project)
+        for item in found:
+            if item.call not in seen and not item.answer:
+                _show(screen, item, ask.now)
+                if screen.is_terminal and not screen.json:
+                    screen.out.write("\a")
+        screen.out.flush()
+        seen = {item.call for item in found}
+        time.sleep(max(SECONDS, SHARE * (time.monotonic() - began)))
+
+
+def _grants(ask: Asking, screen: Screen, session: str | None, project: str | None) -> int:
+    found = use.grants(ask.store.port, now=ask.now, session=session, project=project)
+    for item in found:
+        if screen.json:
+            screen.item(grant_plain(item))
+        else:
+            screen.line(grant_line(item))
+    return 0 if found else ask.nothing("nothing was granted")
+
+
+def _revoke(grant: str, store: str | None, *, json: bool) -> int:
+    with telling(store) as ask, Screen(json=json) as screen:
+        context = ask.store.context
+        found = use.revoke(ask.store.port, context, grant, by=context.principal)
+        if json:
+            screen.document("stator.revoked/1", grant_plain(found))
+        else:
+            screen.line(Line("taken back: ").extend(grant_line(found)))
+    return 0

@@ -1,0 +1,126 @@
+"""`stator ps`: the runs there are, and how they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from stator.model.commit import Commit
+from stator.model.ids import short
+from stator.runtime.runs import Standing
+from stator.surfaces.cli import gist, wire
+from stator.surfaces.cli.asking import asking
+from stator.surfaces.cli.gist import count
+from stator.surfaces.cli.paint import Line, widest
+from stator.surfaces.cli.screen import Screen
+from stator.surfaces.cli.times import span
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption
+
+EXAMPLES = """
+stator ps                          runs that are running or were lost
+stator ps --all                    also those that ended
+stator ps --json | jq -r 'select(.status == "lost") | .id'
+"""
+ORDER = {"lost": 0, "running": 1}
+
+
+def ps(
+    *,
+    all: bool = False,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """List runs and how they stand, the lost ones first.
+
+    A run is lost when nothing watches over it and no end is on record: the machine was restarted, or
+    its supervisor was killed. What it had committed is in its session's log.
+
+    Parameters
+    ----------
+    all
+        Also runs that are done, failed or were stopped.
+    """
+    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+        found = ask.store.runs()
+        shown = [run.standing() for run in found if all or run.status in ORDER]
+        shown.sort(key=lambda one: ORDER.get(one.status, 2))
+        if json:
+            for one in shown:
+                screen.item(plain(one))
+        else:
+            screen.lines(_lines(shown, ask.now))
+        if not shown:
+            ended = len(found)
+            more = f" ({count(ended, 'run')} ended: stator ps --all)" if ended else ""
+            return ask.nothing(f"no runs{more}")
+    return 0
+
+
+def plain(one: Standing) -> dict[str, Any]:
+    """A run for programs: what is on record, and what is seen of it now."""
+    info, last = one.info, one.last
+    return {
+        **{name: getattr(info, name) for name in info.__struct_fields__},
+        "status": one.status,
+        "reason": "process died" if one.status == "lost" else info.reason or None,
+        "cause": one.cause or None,
+        "orphaned": one.orphaned,
+        "last": None
+        if last is None
+        else {"seq": last.seq, "at": last.at, "kind": last.kind, "turn": last.turn},
+        "unfinished": [wire.record(record) for record in one.unfinished],
+    }
+
+
+def _lines(found: list[Standing], now: int) -> Iterator[Line]:
+    names = widest((one.info.name for one in found), 32)
+    for one in found:
+        info = one.info
+        line = Line().add(short(one.info.id), "id", width=11).status(one.status, width=9)
+        line.add(info.name, "bold", width=names).add("  ")
+        line.add(span((info.ended or _until(one, now)) - info.started), width=8, right=True)
+        line.add("  ").extend(_last(one.last, now))
+        again = f" · {count(info.restarts, 'restart')}" if info.restarts else ""
+        yield line.add(again, "changed")
+        yield from _remarks(one)
+
+
+def _until(one: Standing, now: int) -> int:
+    """Up to when it is known to have run."""
+    if one.status != "lost":
+        return now
+    return max(one.info.started, one.last.at if one.last is not None else 0)
+
+
+def _last(commit: Commit | None, now: int) -> Line:
+    if commit is None:
+        return Line("no session", "dim")
+    line = Line(f"@{commit.seq} ", "id").add(f"{commit.kind} ")
+    line.extend(gist.of_commit(commit).cut(40))
+    return line.add(f" · {span(now - commit.at)} ago", "dim")
+
+
+def _remarks(one: Standing) -> Iterator[Line]:
+    """What somebody should know of a run that did not simply end well."""
+    cause = one.cause
+    if one.status == "lost":
+        cause += "; its program runs on" if one.orphaned else ""
+        if one.unfinished:
+            tools = ", ".join(record.tool for record in one.unfinished[:5])
+            cause += f"; {count(len(one.unfinished), 'call')} without an outcome ({tools})"
+        yield Line(f"{'':11}{cause}", "doubt")
+        hint = "stop" if one.orphaned else "run --again"
+        yield Line(f"{'':11}→ stator {hint} {short(one.info.id)}", "dim")
+    elif cause and one.status != "running":
+        yield Line(f"{'':11}{cause}", "dim")
+
+
+def ending(one: Standing) -> Line:
+    """How a run ended, on one line."""
+    info = one.info
+    line = Line(short(info.id), "id").add(" ").status(one.status)
+    line.add(f" ({one.cause})" if one.cause else "")
+    return line.add(f" after {span(info.ended - info.started)}" if info.ended else "", "dim")

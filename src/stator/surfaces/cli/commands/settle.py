@@ -1,0 +1,127 @@
+"""`stator settle`: what became of a call in doubt."""
+
+from __future__ import annotations
+
+import json as jsons
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+from msgspec import UNSET
+
+from stator.errors import BadQuery
+from stator.model import canon
+from stator.model.ids import short
+from stator.runtime import settling
+from stator.runtime.settling import Verdict
+from stator.surfaces.cli.asking import asking, telling
+from stator.surfaces.cli.gates import doubt_lines, plain
+from stator.surfaces.cli.paint import Line
+from stator.surfaces.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import (
+        AllFlag,
+        JsonFlag,
+        NoPagerFlag,
+        SessionOption,
+        StoreOption,
+        Text,
+    )
+
+EXAMPLES = """
+stator settle                      what is in doubt, in this project
+stator settle c_7f2a91bc --done    it happened
+stator settle 7f2a91bc --done --value '{"id": "re_1Nx"}'
+stator settle 7f2a91bc --not-done --why "not in the bank's log"
+stator settle 7f2a91bc --run-again
+"""
+
+
+def settle(
+    call: Text = None,
+    /,
+    *,
+    done: bool = False,
+    not_done: bool = False,
+    run_again: bool = False,
+    value: str | None = None,
+    why: str = "",
+    session: SessionOption = None,
+    all: AllFlag = False,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Say what became of a call in doubt.
+
+    Parameters
+    ----------
+    call
+        A call, by id or the end of one; without one, those in doubt are listed.
+    done
+        It happened.
+    not_done
+        It did not happen, and is not to.
+    run_again
+        It did not happen; whoever goes on may run it again.
+    value
+        What it returned, as JSON; only with --done.
+    why
+        How you know.
+    """
+    verdicts = {"done": done, "not done": not_done, "run again": run_again}
+    given = [verdict for verdict, said in verdicts.items() if said]
+    if call is None:
+        if given or value is not None:
+            raise BadQuery("which call?", hint="stator settle lists those in doubt")
+        return _list(session, all, store, json=json, no_pager=no_pager)
+    if len(given) != 1:
+        raise BadQuery(
+            "say what became of it", hint=f"stator settle {call} --done | --not-done | --run-again"
+        )
+    with telling(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+        context = ask.store.context
+        found = settling.settle(
+            ask.store.port,
+            context,
+            call,
+            cast("Verdict", given[0]),
+            by=context.principal,
+            value=_value(value),
+            why=why,
+            session=ask.session(session).id if session is not None else None,
+        )
+        if json:
+            screen.document("stator.settled/1", msgspec.structs.asdict(found))
+        else:
+            line = Line("settled: ").add(found.tool, "bold").add(f" {found.verdict} · call ")
+            line.add(short(found.call), "id").add(f" · {found.name} ", "dim")
+            screen.line(line.add(f"@{found.seq}", "id"))
+    return 0
+
+
+def _value(text: str | None) -> Any:
+    """The value as it was typed: JSON, in the form values are recorded in."""
+    if text is None:
+        return UNSET
+    try:
+        return canon.from_plain(canon.to_plain(jsons.loads(text)))
+    except ValueError as error:
+        raise BadQuery(
+            f"--value is not JSON: {error}", hint="text needs quotes: '\"ok\"'"
+        ) from None
+
+
+def _list(session: str | None, all: bool, store: str | None, *, json: bool, no_pager: bool) -> int:
+    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+        one = ask.session(session).id if session is not None else None
+        scope = None if all or one else ask.project
+        found = settling.doubts(ask.store.port, session=one, project=scope)
+        for item in found:
+            if json:
+                screen.item(plain(item))
+            else:
+                screen.lines(doubt_lines(item), hang=4)
+        if not found:
+            return ask.nothing("no call is in doubt" + ("" if all or one else " here"))
+    return 0

@@ -1,0 +1,51 @@
+"""`stator stop`: end a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stator.model.run import GRACE_S
+from stator.surfaces.cli.asking import asking
+from stator.surfaces.cli.commands.ps import ending, plain
+from stator.surfaces.cli.exits import FINDING, OK
+from stator.surfaces.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption
+
+EXAMPLES = """
+stator stop 3fa91c07               SIGTERM, and SIGKILL after ten seconds
+stator stop r_3fa91c07 --grace 60
+"""
+
+
+def stop(
+    run: str,
+    /,
+    *,
+    grace: float = GRACE_S,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """End a run, and record that it was asked for.
+
+    The program and whatever it started in its process group get SIGTERM, and SIGKILL when the grace is
+    over. A run that has ended already is left as it is. Exits with 1 if it still runs.
+
+    Parameters
+    ----------
+    run
+        Its id or the end of it.
+    grace
+        Seconds the program may take to end by itself.
+    """
+    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+        found = ask.store.attach(run)
+        status = found.stop(grace_s=grace)
+        standing = found.standing()
+        if json:
+            screen.document("stator.run/1", plain(standing))
+        else:
+            screen.line(ending(standing))
+    return FINDING if status == "running" else OK

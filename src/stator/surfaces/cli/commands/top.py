@@ -1,0 +1,153 @@
+"""`stator top`: every session at work, on one screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from stator.errors import BadQuery
+from stator.model.ids import short
+from stator.runtime.context import nap
+from stator.runtime.overview import Overview, Waiting, overview
+from stator.surfaces.cli import wire
+from stator.surfaces.cli.asking import Asking, asking
+from stator.surfaces.cli.gist import count
+from stator.surfaces.cli.paint import Line, widest
+from stator.surfaces.cli.screen import Screen
+from stator.surfaces.cli.times import clock, span
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption
+
+EXAMPLES = """
+stator top                         live, until Ctrl-C
+stator top --once                  as it is now
+stator top --all --json | jq -r 'select(.waiting != []) | .name'
+"""
+EVERY_S = 2.0
+EVERY_MIN_S, EVERY_MAX_S = 0.2, 3600.0
+
+
+def top(
+    *,
+    all: bool = False,
+    once: bool = False,
+    every: float = EVERY_S,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Show every session at work or waiting for you, live.
+
+    Of each: status, turn, the call under way and for how long, how far its plan is, what was spent, and
+    what waits for you: calls to approve, calls in doubt to settle, a budget that is used up. Piped or
+    with --json, it is one look.
+
+    Parameters
+    ----------
+    all
+        Also sessions that are paused, closed or archived.
+    once
+        One look, also on a terminal.
+    every
+        Seconds between looks.
+    """
+    if not EVERY_MIN_S <= every <= EVERY_MAX_S:
+        raise BadQuery(f"a look every {EVERY_MIN_S:g} to {EVERY_MAX_S:g} seconds, not {every:g}")
+    with asking(store) as ask, Screen(json=json, pager=False) as screen:
+        if json:
+            for one in overview(ask.store.port, everything=all):
+                screen.item(plain(one, ask.now))
+            return 0
+        if once or not screen.is_terminal:
+            found = overview(ask.store.port, everything=all)
+            screen.lines(_lines(found, ask.now))
+            return 0 if found else ask.nothing("nothing is at work or waits for you")
+        return _live(screen, ask, every, everything=all)
+
+
+def _live(screen: Screen, ask: Asking, every: float, *, everything: bool) -> int:
+    try:
+        while True:
+            found, now = overview(ask.store.port, everything=everything), ask.now
+            room = max(1, screen.height - 3)
+            screen.redraw()
+            waiting = sum(bool(one.waiting) for one in found)
+            head = Line(clock(now), "dim").add(f" {count(len(found), 'session')}", "bold")
+            screen.line(head.add(f" · {waiting} waiting for you", "doubt" if waiting else "dim"))
+            lines = list(_lines(found, now))
+            screen.lines(lines[:room])
+            if len(lines) > room:
+                screen.line(Line(f"… and {count(len(lines) - room, 'line')} more", "dim"))
+            screen.flush()
+            nap(every)
+    except KeyboardInterrupt:  # how one leaves
+        return 0
+
+
+def _lines(found: list[Overview], now: int) -> Iterator[Line]:
+    names = widest((one.row.record.name for one in found), 28)
+    plans = widest((_plan(one) for one in found), 12)
+    calls = widest((_call(one, now) for one in found), 28)
+    costs = widest((_spend(one.spend) for one in found), 18)
+    for one in found:
+        line = Line().add(short(one.row.id), "id", width=11)
+        line.add(one.row.record.name, "bold", width=names).add("  ")
+        line.status(one.row.shown, width=12)
+        line.add(f"t{one.turn}" if one.turn else "-", "" if one.turn_open else "dim", width=5)
+        line.add(_call(one, now), "changed" if one.call else "dim", width=calls).add("  ")
+        line.add(_plan(one), "dim", width=plans).add("  ")
+        yield line.add(_spend(one.spend), "dim", width=costs)
+        for asked in _asks(one.waiting):
+            yield Line(f"{'':11}→ ", "dim").add(asked, "doubt")
+
+
+def _call(one: Overview, now: int) -> str:
+    if one.call is None:
+        return "between calls" if one.turn_open else "between turns"
+    more = f" +{one.calls - 1}" if one.calls > 1 else ""
+    return f"{one.call.tool} {span(now - one.since)}{more}"
+
+
+def _plan(one: Overview) -> str:
+    return f"plan {one.done}/{one.total}" if one.total else "no plan"
+
+
+def _spend(spend: dict[str, int]) -> str:
+    """Money where it is known, else tokens."""
+    money = [
+        f"{amount / 1_000_000:.2f} {unit.partition(':')[2]}"
+        for unit, amount in sorted(spend.items())
+        if unit.startswith("money:")
+    ]
+    if money:
+        return ", ".join(money)
+    return f"{spend['tokens']:,} tokens" if "tokens" in spend else "-"
+
+
+def _asks(waiting: list[Waiting]) -> Iterator[str]:
+    for one in waiting:
+        yield f"{one.what} {one.tool} {short(one.call)}" if one.call else "budget used up"
+
+
+def plain(one: Overview, now: int) -> dict[str, Any]:
+    """A session at work, for programs."""
+    call = one.call
+    return {
+        "session": one.row.id,
+        "name": one.row.record.name,
+        "project": one.row.record.project,
+        "status": one.row.shown,
+        "turn": one.turn,
+        "turn_open": one.turn_open,
+        "call": None
+        if call is None
+        else {**(wire.record(call) or {}), "since": one.since, "elapsed": now - one.since},
+        "calls": one.calls,
+        "plan": {"done": one.done, "total": one.total},
+        "spend": one.spend,
+        "waiting": [
+            {"what": w.what, "call": w.call or None, "tool": w.tool or None} for w in one.waiting
+        ],
+        "updated": one.row.updated,
+    }

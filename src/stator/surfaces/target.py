@@ -1,0 +1,43 @@
+"""The program of a run that is a Python function: `python -m stator.surfaces.target DOCUMENT`.
+
+The document says which function, where modules are found, and the arguments (`runtime.runs.target`
+writes it). It is a command like any other: only who starts a run decides what it calls, and nothing
+that was recorded is ever imported.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import runpy
+import sys
+from typing import Any
+
+
+def main(document: str) -> None:
+    called: dict[str, Any] = json.loads(document)
+    sys.path[:] = called["path"]
+    module, _, name = called["function"].partition(":")
+    found: Any
+    if called["main"]:
+        sys.argv = [called["main"]]
+        # Not as __main__: what the file does when it is run must not be done again.
+        found = runpy.run_path(called["main"], run_name="__stator_main__")
+        first, _, rest = name.partition(".")
+        found = found[first]
+        name = rest
+    else:
+        sys.argv = [called["function"]]
+        found = importlib.import_module(module)
+    for part in name.split(".") if name else ():
+        found = getattr(found, part)
+    result = found(*called["args"])
+    if inspect.iscoroutine(result):
+        import asyncio
+
+        asyncio.run(result)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,133 @@
+"""The laws of rendering, over sessions in which anything may happen in any order."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from model.providers import ACCEPTS
+from model.talking import log_of, moves, moves_and_erasures, tell
+from stator.model.commit import Commit
+from stator.model.reply import Dialect, requests
+from stator.model.transcript import Transcript
+
+PROVIDERS: list[Dialect] = ["anthropic", "openai", "openai-chat", "plain"]
+law = settings(suppress_health_check=[HealthCheck.too_slow])
+
+
+def fed(commits: list[Commit]) -> Transcript:
+    transcript = Transcript()
+    for commit in commits:
+        transcript.feed(commit)
+    return transcript
+
+
+def blocks(provider: Dialect, messages: list[dict[str, Any]]) -> list[str]:
+    """Messages cut into what a prompt cache compares: of Anthropic's, blocks with their role."""
+    if provider == "anthropic":
+        return [
+            json.dumps([message["role"], block])
+            for message in messages
+            for block in message["content"]
+        ]
+    return [json.dumps(message) for message in messages]
+
+
+@law
+@given(moves_and_erasures)
+def test_every_prefix_of_every_session_is_accepted_by_every_provider(script):
+    transcript = Transcript()
+    for commits in tell(script):
+        for commit in commits:
+            transcript.feed(commit)
+            for provider in PROVIDERS:
+                ACCEPTS[provider](transcript.render(provider))
+
+
+@law
+@given(moves)
+def test_what_stands_before_an_answer_and_the_answer_itself_never_change(script):
+    log = log_of(script)
+    transcript = Transcript()
+    settled: dict[Dialect, list[str]] = {provider: [] for provider in PROVIDERS}
+    for commit in log:
+        transcript.feed(commit)
+        for provider in PROVIDERS:
+            now = blocks(provider, transcript.render(provider))
+            before = settled[provider]
+            assert now[: len(before)] == before
+        if commit.kind == "entry" and commit.actor == "model" and commit.status != "partial":
+            for provider in PROVIDERS:
+                whole = blocks(provider, transcript.render(provider))
+                still_open = len(requests(commit.value("output")))  # its results, one block each
+                settled[provider] = whole[: len(whole) - still_open]
+
+
+@law
+@given(moves_and_erasures)
+def test_a_transcript_that_grew_is_the_one_that_is_read_anew(script):
+    grown = Transcript()
+    for commits in tell(script):
+        for commit in commits:
+            grown.feed(commit)
+            for provider in PROVIDERS:
+                grown.render(provider)  # whatever it keeps from this must not show
+    anew = fed(log_of(script))
+    for provider in PROVIDERS:
+        assert grown.render(provider) == anew.render(provider)
+
+
+@law
+@given(moves_and_erasures)
+def test_whatever_is_left_out_to_fit_the_rest_is_accepted(script):
+    transcript = fed(log_of(script))
+    for provider in PROVIDERS:
+        whole = len(json.dumps(transcript.render(provider)))
+        for budget in (0, 40, whole // 8, whole // 4, whole):
+            ACCEPTS[provider](transcript.render(provider, max_tokens=budget))
+
+
+SCRIPT: list[Any] = [
+    ("prompt", "look"),
+    (
+        "answer",
+        "anthropic",
+        "ok",
+        [("toolu_1", "read", {"b": 1, "a": 2}), (None, "pay", "7")],
+        "hmm",
+        "",
+    ),
+    ("call", 0, "started"),
+    ("outcome", 0, "in doubt", None),
+    ("answer", "openai", "well", [("toolu_1", "read", {"z": 1, "y": {"x": 1.5}})], "hmm", ""),
+    ("settle", 0, "ok", {"d": 1, "c": 2}),
+    ("call", 0, "started"),
+    ("outcome", 0, "error", {"k": 1, "j": 2}),
+    ("prompt", {"q": 1, "p": 2}),
+]
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_two_processes_render_the_same_bytes(provider):
+    program = (
+        "import json; from model import test_transcript_laws as t; from model.talking import log_of; "
+        f"print(json.dumps(t.fed(log_of(t.SCRIPT)).render({provider!r})))"
+    )
+    paths = os.pathsep.join(path for path in sys.path if path)
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={"PYTHONPATH": paths, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "77")
+    }
+    assert len(outputs) == 1
+    assert json.loads(outputs.pop()) == fed(log_of(SCRIPT)).render(provider)

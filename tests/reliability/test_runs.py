@@ -1,0 +1,66 @@
+"""Runs whose supervisor or program is killed at any moment: never a mystery, and their log is read once."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+from functools import partial
+from itertools import islice
+
+import pytest
+
+import stator
+from stator.runtime import runs
+from waiting import eventually
+
+ENDLESS = """
+import itertools, stator
+
+@stator.tool(effect="write")
+def write(n):
+    return n
+
+with stator.open() as s:
+    for n in itertools.count():
+        with s.turn(f"turn {n}") as t:
+            t.call(write, n=n)
+        print(n, flush=True)
+"""
+
+
+def reaches(view, target):
+    return view.head.seq >= target
+
+
+@pytest.mark.parametrize("kills", [4, pytest.param(300, marks=pytest.mark.slow)])
+def test_whoever_is_killed_every_commit_is_read_once_and_every_end_is_known(tmp_path, kills):
+    chance = random.Random(kills)
+    seen: list[int] = []
+    outcomes = {"lost": 0, "failed": 0}
+    with stator.connect(tmp_path / "agent.db", project="shop") as store:
+        command = [sys.executable, "-c", ENDLESS]
+        run = runs.start(store.port, store.context, command, session="shared")
+        view = run.view
+        for _ in range(kills):
+            target = view.head.seq + chance.randrange(40)
+            eventually(partial(reaches, view, target))
+            victim = chance.choice(["supervisor", "child"])
+            os.kill(getattr(run.info, victim), signal.SIGKILL)
+            status = eventually(lambda: run.status != "running" and run.status)
+            assert status == ("lost" if victim == "supervisor" else "failed")
+            outcomes[status] += 1
+            standing = run.standing()
+            assert standing.last is not None
+            assert standing.last.seq >= target
+            cursor = seen[-1] if seen else 0
+            some = islice(view.tail(cursor, follow=False), chance.randrange(1, 80))
+            seen += [commit.seq for commit in some]
+            run.stop(grace_s=0)  # of a lost one, the program may run on
+            run.again()
+        run.stop(grace_s=0)
+        seen += [commit.seq for commit in view.tail(seen[-1], follow=False)]
+        assert seen == list(range(1, view.head.seq + 1))
+        assert run.info.restarts == kills
+        assert sum(outcomes.values()) == kills

@@ -1,0 +1,196 @@
+"""Settling: saying what became of a call in doubt, and only of those."""
+
+from __future__ import annotations
+
+import pytest
+
+import stator
+from runtime.test_lifecycle import abandon
+from runtime.waiting import ask_for
+from stator.errors import Ambiguous, Busy, InvalidInput, NotFound, WrongState
+from stator.runtime import lifecycle, settling
+
+ANN = "local:ann"
+
+
+@stator.tool(effect="write")
+def pay(amount):
+    raise stator.InDoubt("connection lost")
+
+
+def settle(store, call, verdict="done", **options):
+    return settling.settle(store.port, store.context, call, verdict, by=ANN, **options)
+
+
+def doubts(store, **where):
+    return settling.doubts(store.port, **where)
+
+
+@pytest.fixture
+def doubted(either):
+    """A session with a payment nobody is sure of, left in good order."""
+    with either.open("paid") as s, s.turn("pay") as t:
+        t.try_call(pay, amount=5)
+    (row,) = s.calls(status="in doubt")
+    return either, s.id, row.call
+
+
+def test_what_is_in_doubt_is_shown_whole(doubted):
+    store, session, call = doubted
+    (doubt,) = doubts(store)
+    assert (doubt.session, doubt.name, doubt.call, doubt.tool) == (session, "paid", call, "pay")
+    assert (doubt.arguments, doubt.turn, doubt.attempt) == ({"amount": 5}, 1, 1)
+    assert (doubt.cause, doubt.effect) == ("the tool does not know", "write")
+    assert doubt.since > 0
+    assert doubts(store, project="elsewhere") == []
+    assert doubts(store, session=session) == [doubt]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "status"), [("done", "ok"), ("not done", "error"), ("run again", "error")]
+)
+def test_settling_says_what_became_of_it(doubted, verdict, status):
+    store, _, call = doubted
+    settled = settle(store, call, verdict, why="looked at the bank")
+    (row,) = store.read("paid").calls()
+    assert (row.status, row.cause, row.outcome) == (status, verdict, settled.seq)
+    commit = store.read("paid").commit(f"@{settled.seq}")
+    assert (commit.kind, commit.call, commit.tool) == ("settlement", call, "pay")
+    assert (commit.actor, commit.value("principal")) == ("user", ANN)
+    assert commit.value("why") == "looked at the bank"
+    assert doubts(store) == []
+
+
+def test_what_was_done_may_have_a_value(doubted):
+    store, _, call = doubted
+    seq = settle(store, call, value={"id": "re_1", "fee": 0.5}).seq
+    assert store.read("paid").commit(f"@{seq}").value("output") == {"id": "re_1", "fee": 0.5}
+
+
+def test_no_value_is_not_the_value_none(doubted):
+    store, _, call = doubted
+    assert not store.read("paid").commit(f"@{settle(store, call).seq}").has("output")
+
+
+def test_what_was_not_done_has_no_value(doubted):
+    store, _, call = doubted
+    with pytest.raises(InvalidInput, match="value"):
+        settle(store, call, "not done", value=3)
+    with pytest.raises(InvalidInput, match="verdict"):
+        settle(store, call, "perhaps")
+
+
+@pytest.mark.parametrize("ended", ["close", "archive"])
+def test_a_call_is_settled_after_its_session_has_ended(doubted, ended):
+    store, session, call = doubted
+    lifecycle.close(store.port, store.context, session)
+    if ended == "archive":
+        lifecycle.archive(store.port, store.context, session)
+    settle(store, call[-8:])
+    assert doubts(store) == []
+
+
+def test_a_call_is_settled_while_somebody_drives_its_session(doubted):
+    store, _, call = doubted
+    with store.open("paid") as s, s.turn("go on") as t:
+        settle(store, call)
+        t.fact("still", "here")
+
+
+def test_a_call_is_settled_once(doubted):
+    store, _, call = doubted
+    settled = settle(store, call)
+    with pytest.raises(WrongState, match=rf"it ended ok \(@{settled.seq}\)"):
+        settle(store, call, "not done")
+    assert len([c for c in store.read("paid").log() if c.kind == "settlement"]) == 1
+
+
+def test_a_call_that_ended_is_not_in_doubt(either):
+    with either.open("a") as s, s.turn("go") as t:
+        t.call(len, "abc")
+    with pytest.raises(WrongState, match="it ended ok"):
+        settle(either, s.calls()[0].call)
+
+
+def test_a_call_that_runs_is_left_alone(either):
+    failures: list[str] = []
+
+    @stator.tool(effect="write")
+    def slow():
+        try:
+            settle(either, s.calls()[0].call)
+        except Busy as busy:
+            failures.append(busy.holder.program)
+
+    with either.open("a") as s, s.turn("go") as t:
+        t.call(slow)
+    assert failures == [either.context.program]
+
+
+def test_a_call_that_waits_for_approval_has_not_begun(either):
+    with either.open("a") as s, s.turn("go"):
+        call = ask_for(s, "pay", amount=5)
+    with pytest.raises(WrongState, match="has not begun"):
+        settle(either, call)
+    assert doubts(either) == []
+
+
+def test_a_call_its_dead_driver_left_is_in_doubt_before_anybody_says_so(either):
+    session, _ = abandon(either, "left")
+    head = either.port.head(session)
+    (doubt,) = doubts(either)
+    assert (doubt.tool, doubt.cause) == ("pay", "process died")
+    assert either.port.head(session) == head
+
+
+def test_settling_it_says_everything_in_one_transaction(either):
+    session, _ = abandon(either, "left")
+    (doubt,) = doubts(either)
+    settle(either, doubt.call)
+    kinds = [c.kind for c in either.port.commits(session)[-6:]]
+    assert kinds == ["outcome", "outcome", "turn_end", "run_end", "pause", "settlement"]
+    row = either.port.session(session)
+    assert (row.record.status, row.record.reason) == ("paused", "process died")
+    assert either.read("left").commit("head").value("principal") == ANN
+
+
+def test_a_read_its_dead_driver_left_is_not_in_doubt(either):
+    abandon(either, "left")
+    (look,) = [row for row in either.read("left").calls() if row.tool == "look"]
+    with pytest.raises(WrongState, match="only reads"):
+        settle(either, look.call)
+
+
+def test_a_fork_may_settle_what_it_inherited_for_itself(doubted):
+    store, session, call = doubted
+    fork = store.fork("paid", as_name="fork")
+    assert [doubt.session for doubt in doubts(store)] == [session]
+    settle(store, call, session=fork.id)
+    assert fork.calls()[0].status == "ok"
+    assert store.read("paid").calls()[0].status == "in doubt"
+
+
+def test_a_call_nobody_knows_is_not_found(doubted):
+    store, _, call = doubted
+    for text in (
+        "c_ffffffff",
+        "ffffffff",
+        "",
+        "xyz",
+        call[:-1] + ("0" if call[-1] != "0" else "1"),
+    ):
+        with pytest.raises(NotFound):
+            settle(store, text)
+
+
+def test_an_end_that_several_calls_share_is_ambiguous(either):
+    ids = iter(f"{n:024x}{'ab' * 4}" for n in range(1, 99))
+    object.__setattr__(
+        either.context, "mint", lambda kind: f"{kind[0] if kind != 'commit' else 'k'}_{next(ids)}"
+    )
+    with either.open("a") as s, s.turn("go") as t:
+        t.try_call(pay, amount=1)
+        t.try_call(pay, amount=2)
+    with pytest.raises(Ambiguous) as several:
+        settle(either, "abababab")
+    assert len(several.value.candidates) == 2

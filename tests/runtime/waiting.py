@@ -1,0 +1,36 @@
+"""A call that waits for approval, appended as a driver appends it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stator.model.commit import Upsert
+from stator.model.ids import retype
+from stator.model.state import CallRecord
+from stator.runtime.sessions import Session
+
+
+def ask_for(session: Session[Any], tool: str, why: str = "", **arguments: Any) -> str:
+    """The id of a call whose request is on disk and that nobody has answered."""
+    intent = session.context.mint("commit")
+    call = retype(intent, "call")
+    record = CallRecord(
+        call=call, tool=tool, status="awaiting approval", since=session.context.clock()
+    )
+    session._append(
+        [
+            session._draft(
+                "call",
+                id=intent,
+                call=call,
+                tool=tool,
+                effect="write",
+                attempt=1,
+                input=arguments,
+                why=why,
+                status="awaiting approval",
+                changes=(Upsert("calls", record),),
+            )
+        ]
+    )
+    return call

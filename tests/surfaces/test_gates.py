@@ -1,0 +1,411 @@
+"""Commands a person steers with: approvals, approve, deny, budget, settle, resume, pause, close, archive."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+import stator
+from runtime.waiting import ask_for
+from surfaces.recorded import normal, program
+
+PATIENCE_S = 60
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "140")
+
+
+@pytest.fixture
+def waits(store):
+    """The id of a payment that waits in the recorded session."""
+    with stator.connect(store, project="shop").open("fix-login") as s, s.turn("pay"):
+        return ask_for(s, "pay", "payments above 100", amount=500, to="ACME\x1b[2J")
+
+
+def rows(answer):
+    return [json.loads(line) for line in answer.lines]
+
+
+def doubt(ask):
+    return rows(ask("settle", "--json"))[0]["call"]
+
+
+# -- approvals ------------------------------------------------------------------------------------
+
+
+def test_what_waits_is_listed_with_how_to_answer(waits, ask):
+    answer = ask("approvals")
+    assert normal(answer.out) == (
+        "c_…  pay(amount=500, to=ACME\\x1b[2J) · write · t4 of fix-login · waits 0 s\n"
+        "           because: payments above 100\n"
+        "\n"
+        "stator approve CALL lets one run, stator deny CALL does not\n"
+    ).replace("c_…  ", "c_… ")
+    (item,) = rows(ask("approvals", "--json"))
+    assert (item["call"], item["answer"]) == (waits, "")
+    assert item["arguments"] == {"amount": 500, "to": "ACME\x1b[2J"}
+
+
+def test_an_empty_list_says_where_it_looked(store, ask):
+    answer = ask("approvals")
+    assert (answer.code, answer.out) == (0, "")
+    assert f"no call waits for approval here; looked in {store}" in answer.err
+
+
+def test_a_call_is_approved_once(waits, ask):
+    answer = ask("approve", waits[-8:])
+    assert answer.code == 0
+    assert "approved  pay with arguments" in answer.out
+    assert " · once · call c_" in answer.out
+    assert "approved; its driver has not come by since" in ask("approvals").out
+    assert rows(ask("approvals", "--json"))[0]["answer"] == "approved"
+    assert "no call waits" in ask("approve", "--all").err
+
+
+def test_everything_that_waits_is_approved_for_a_while(waits, ask):
+    (grant,) = rows(ask("approve", "--all", "--for", "session", "--expires", "2h", "--json"))
+    assert (grant["scope"], grant["verdict"], grant["call"]) == ("session", "approved", "")
+    assert 0 < grant["expires"] - time.time() * 1e6 <= 7200 * 1e6
+    assert "approved  pay with arguments" in ask("approvals", "--grants").out
+
+
+def test_a_pattern_is_for_the_session_unless_said_otherwise(waits, ask):
+    assert (
+        rows(ask("approve", waits, "--pattern", "pay(amount<=1000)", "--json"))[0]["scope"]
+        == "session"
+    )
+    assert rows(ask("approve", "--pattern", "read_*", "--json"))[0]["pattern"] == "read_*"
+    (grant,) = rows(ask("approve", waits, "--pattern", "pay", "--for", "project", "--json"))
+    assert grant["name"] == "(project)"
+    assert "fix-login" in ask("show").out
+
+
+def test_a_call_is_denied_with_a_reason(waits, ask):
+    assert "denied" in ask("deny", waits, "--why", "ask finance first").out
+    assert "denied pay" in normal(ask("log", "-n", "1").out)
+    assert "ask finance first" in ask("log", "-n", "1").out
+    assert "denied" in ask("deny", "--pattern", "pay(amount>1000)").out
+
+
+def test_a_grant_is_taken_back(waits, ask):
+    (grant,) = rows(ask("approve", waits, "--json"))
+    assert "taken back" in ask("approvals", "--revoke", grant["id"][-6:]).out
+    assert rows(ask("approvals", "--json"))[0]["answer"] == ""
+    assert ask("approvals", "--revoke", grant["id"]).code == 3
+    again = json.loads(ask("approve", waits, "--json").out)["id"]
+    assert (
+        json.loads(ask("approvals", "--revoke", again, "--json").out)["schema"]
+        == "stator.revoked/1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["approve"], 2, "which call?"),
+        (["deny"], 2, "which call?"),
+        (["approve", "ffffffff"], 3, "no call 'ffffffff'"),
+        (["approve", "CALL", "--for", "ever"], 2, "unknown scope 'ever'"),
+        (["approve", "CALL", "--expires", "2020-01-01"], 2, "not in the future"),
+        (["approve", "CALL", "--expires", "soon"], 2, "not a time"),
+        (["approve", "CALL", "--pattern", "pay(amount<5)"], 2, "does not fit"),
+        (["approve", "CALL", "--pattern", "pay(("], 2, "not a pattern"),
+        (["approvals", "--watch", "--grants"], 2, "exclude each other"),
+        (["settle", "CALL", "--done"], 2, "has not begun"),
+    ],
+)
+def test_an_answer_that_makes_no_sense_says_why(waits, ask, words, code, said):
+    answer = ask(*[waits if word == "CALL" else word for word in words])
+    assert answer.code == code
+    assert said in answer.err
+
+
+# -- settle ---------------------------------------------------------------------------------------
+
+
+def test_what_is_in_doubt_is_listed_with_the_three_answers(store, ask):
+    assert normal(ask("settle").out) == (
+        "in doubt: pay(amount=5) · call c_… · t3 of fix-login · started hh:mm:ss, the tool does not know\n"
+        "    It may or may not have happened. Check, then: stator settle c_… --done | --not-done | --run-again\n"
+    )
+    (item,) = rows(ask("settle", "--json"))
+    assert (item["arguments"], item["cause"]) == ({"amount": 5}, "the tool does not know")
+
+
+def test_a_call_is_settled_with_what_it_returned(store, ask):
+    call = doubt(ask)
+    answer = ask(
+        "settle", call[-8:], "--done", "--value", '{"id": "re_1"}', "--why", "bank says so"
+    )
+    assert normal(answer.out) == "settled: pay done · call c_… · fix-login @33\n"
+    assert "pay ok: {id: re_1}" in ask("log", "-n", "1").out
+    again = ask("settle", call, "--not-done")
+    assert (again.code, "is not in doubt: it ended ok (@33)" in again.err) == (2, True)
+    assert "no call is in doubt here" in ask("settle").err
+
+
+def test_settling_is_a_document_for_programs(store, ask):
+    found = json.loads(ask("settle", doubt(ask), "--run-again", "--json").out)
+    assert (found["schema"], found["verdict"]) == ("stator.settled/1", "run again")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--done"], 2, "which call?"),
+        (["CALL"], 2, "say what became of it"),
+        (["CALL", "--done", "--not-done"], 2, "say what became of it"),
+        (["CALL", "--done", "--value", "{"], 2, "--value is not JSON"),
+        (["CALL", "--not-done", "--value", "3"], 2, "only a call that was done has a value"),
+        (["ffffffff", "--done"], 3, "no call"),
+    ],
+)
+def test_a_verdict_that_makes_no_sense_says_why(store, ask, words, code, said):
+    call = doubt(ask)
+    answer = ask("settle", *[call if word == "CALL" else word for word in words])
+    assert answer.code == code
+    assert said in answer.err
+
+
+# -- budget ---------------------------------------------------------------------------------------
+
+
+def test_a_budget_shows_what_is_spent_and_unknown_money_as_unknown(store, ask):
+    assert ask("budget").lines[2:] == [
+        "                      limit           spent",
+        "  tokens                  -    1,200 tokens",
+        "  money                   -         unknown",
+        "  calls                   -         4 calls",
+        "  turns                   -         3 turns",
+        "  seconds                 -       0 seconds",
+    ]
+
+
+def test_a_budget_is_raised_and_says_when_it_is_used_up(store, ask):
+    answer = ask("budget", "fix-login", "+2usd", "1k", "tokens", "1h30m")
+    assert "2.00 usd         unknown" in answer.out
+    assert "1,000 tokens    1,200 tokens" in answer.out
+    assert "1h30m       0 seconds" in answer.out
+    assert "used up: 1,200 tokens of 1,000 tokens spent" in answer.out
+    assert "used up" not in ask("budget", "+5k tokens").out
+    assert "3 turns of" in ask("budget", "-s", "fix-login", "turns=2").out
+    found = json.loads(ask("budget", "--json").out)
+    assert found["limits"] == {"money:usd": 2_000_000, "tokens": 6000, "seconds": 5400, "turns": 2}
+    assert (found["known"]["money:usd"], found["known"]["tokens"]) == (False, True)
+    assert found["breach"]["unit"] == "turns"
+    assert "1h30m, 6,000 tokens, 2 turns" in ask("log", "-n", "1").out
+
+
+def test_money_that_is_only_partly_known_is_a_lower_bound(store, ask):
+    with stator.connect(store, project="shop").open("fix-login") as s, s.turn("more") as t:
+        t.say("x", usage={"tokens": 10, "money:usd": 1_500_000, "tokens:unpriced": 4})
+    answer = ask("budget")
+    assert "> 1.50 usd" in answer.out
+    assert "4 tokens have no price that is known" in answer.out
+
+
+def test_money_that_is_wholly_known_is_shown(tmp_path, ask):
+    path = tmp_path / "priced.db"
+    with stator.connect(path, project="shop").open("a") as s, s.turn("go") as t:
+        t.say("x", usage={"tokens": 10, "tokens:in": 10, "money:usd": 12_345})
+    answer = ask("budget", "--store", str(path))
+    assert "0.012345 usd" in answer.out
+    assert "tokens: in 10" in answer.out
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [(["5", "apples"], 2), (["nobody", "+1usd"], 3), (["fix-login", "lots"], 2)]
+)
+def test_an_amount_that_makes_no_sense_is_usage(store, ask, words, code):
+    assert ask("budget", *words).code == code
+
+
+# -- resume, pause, close, archive ----------------------------------------------------------------
+
+
+def test_resume_says_where_a_session_stands_and_how_to_go_on(waits, ask, store):
+    ask("budget", "50k tokens")
+    text = normal(ask("resume", "fix-login").out)
+    assert "  paused      because: user\n" in text
+    assert "  last turn   t4 ok · pay\n" in text
+    assert "  budget      1,200 tokens of 50,000 tokens\n" in text
+    assert "in doubt: pay(amount=5) · call c_… · t3 · started" in text
+    assert "waiting for approval: c_…" in text
+    assert "Plan (0 of 2 done)" in text
+    assert "rotate the keys (waits for ops)" in text
+    assert "  created   cookies.py  t3\n" in text
+    assert f"with stator.connect({str(store)!r}).open('fix-login') as s" in text
+    assert "stator resume fix-login -- python agent.py" in text
+
+
+def test_resume_changes_nothing(store, ask):
+    before = ask("show", "--json").out
+    ask("resume")
+    assert ask("show", "--json").out == before
+
+
+def test_resume_is_a_document_for_programs(waits, ask):
+    found = json.loads(ask("resume", "--json").out)
+    assert found["schema"] == "stator.resume/1"
+    assert found["session"]["name"] == "fix-login"
+    assert (found["turn"]["turn"], found["turn"]["status"]) == (4, "ok")
+    assert [item["call"] for item in found["waiting"]] == [waits]
+    assert [item["tool"] for item in found["in_doubt"]] == ["pay"]
+    assert len(found["plan"]) == 2
+
+
+def test_resume_runs_a_program_that_finds_store_and_session(store):
+    code = "import os, sys; print(os.environ['STATOR_STORE'], os.environ['STATOR_SESSION'], sys.argv[1:])"
+    answer = program("resume", "fix-login", "--", sys.executable, "-c", code, "--json", "-h")
+    assert (answer.code, answer.out) == (0, f"{store} fix-login ['--json', '-h']\n")
+    missing = program("resume", "fix-login", "--", "no-such-program-here")
+    assert missing.code == 3
+    assert "no program 'no-such-program-here'" in missing.err
+
+
+def test_the_program_it_runs_may_fail_by_itself(store):
+    assert (
+        program("resume", "fix-login", "--", sys.executable, "-c", "raise SystemExit(7)").code == 7
+    )
+
+
+def test_a_session_is_closed_and_archived(store, ask):
+    assert ask("archive", "fix-login").code == 2
+    assert normal(ask("close").out) == "fix-login s_…: closed (done)\n"
+    found = json.loads(ask("archive", "fix-login", "--json").out)
+    assert (found["schema"], found["status"]) == ("stator.moved/1", "archived")
+    assert "it is archived; a fork can go on" in ask("resume", "fix-login").out
+    assert program("resume", "fix-login", "--", "true").code == 2
+
+
+def test_a_reason_is_typed(store, ask):
+    assert "closed (budget)" in ask("close", "--reason", "budget").out
+    assert ask("close", "fix-login", "--reason", "whim").code == 2
+
+
+# -- two processes --------------------------------------------------------------------------------
+
+DRIVER = """
+import sys, time, stator
+from stator.model.approval import answer, used_up
+from stator.runtime import approvals
+from runtime.waiting import ask_for
+
+store = stator.connect(sys.argv[1], project="shop")
+with store.open("drive") as s, s.turn("pay") as t:
+    call = ask_for(s, "pay", amount=5)
+    print(call, flush=True)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        found = [w for w in approvals.waiting(store.port, now=store.context.clock(), session=s.id) if w.answer]
+        requests = [c for c in s.log("t1") if c.kind == "pause_request"]
+        if found and requests:
+            print(found[0].answer, requests[0].cause, s.record.budget, flush=True)
+            break
+        time.sleep(0.02)
+"""
+
+
+def started(*words, **options):
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    return subprocess.Popen(
+        [sys.executable, *words], stdout=subprocess.PIPE, text=True, env=env, **options
+    )
+
+
+def test_a_session_another_process_drives_is_answered_limited_and_asked_to_pause(tmp_path, ask):
+    path = str(tmp_path / "two.db")
+    with started("-c", DRIVER, path) as driver:
+        call = driver.stdout.readline().strip()
+        assert ask("approve", call, "--store", path).code == 0
+        assert ask("budget", "drive", "9 turns", "--store", path).code == 0
+        busy = ask("close", "drive", "--store", path)
+        assert (busy.code, "is driven by" in busy.err) == (4, True)
+        asked = ask("pause", "drive", "--reason", "budget", "--store", path)
+        assert f"pid {driver.pid}; it stops at its next call" in asked.out
+        assert driver.stdout.readline() == "approved budget {'turns': 9}\n"
+        assert driver.wait(PATIENCE_S) == 0
+
+
+def test_what_a_killed_process_left_is_settled_and_closed_from_outside(tmp_path, ask):
+    path = str(tmp_path / "killed.db")
+    script = """
+import os, signal, sys, stator
+@stator.tool(effect="write")
+def pay(amount): os.kill(os.getpid(), signal.SIGKILL)
+with stator.connect(sys.argv[1], project="shop").open("left") as s, s.turn("go") as t:
+    t.call(pay, amount=5)
+"""
+    with started("-c", script, path) as driver:
+        driver.wait(PATIENCE_S)
+    assert "interrupted its driver is gone (process died)" in ask("resume", "--store", path).out
+    (left,) = rows(ask("settle", "--json", "--store", path))
+    assert (left["cause"], left["arguments"]) == ("process died", {"amount": 5})
+    assert ask("close", "left", "--store", path).code == 0
+    assert ask("settle", left["call"], "--not-done", "--store", path).code == 0
+    assert (
+        json.loads(ask("show", "left:head", "--json", "--store", path).out)["kind"] == "settlement"
+    )
+    assert ask("verify", "--store", path).code == 0
+
+
+def test_watching_shows_what_comes_to_wait_and_shows_it_once(store):
+    words = ("-m", "stator.surfaces.cli.main", "approvals", "--watch", "--json")
+    with started(*words) as watching:
+        try:
+            with stator.connect(store, project="shop").open("fix-login") as s, s.turn("pay"):
+                one, two = ask_for(s, "pay", amount=1), ask_for(s, "pay", amount=2)
+            seen = [json.loads(watching.stdout.readline())["call"] for _ in range(2)]
+            assert sorted(seen) == sorted([one, two])
+        finally:
+            watching.terminate()
+
+
+def test_watching_rings_on_a_terminal(waits, store):
+    import pty
+
+    parent, child = pty.openpty()
+    words = [sys.executable, "-m", "stator.surfaces.cli.main", "approvals", "--watch"]
+    plain = {**os.environ, "NO_COLOR": "1"}
+    with subprocess.Popen(words, stdin=child, stdout=child, stderr=child, env=plain) as watching:
+        os.close(child)
+        shown, deadline = b"", time.monotonic() + PATIENCE_S
+        while b"\a" not in shown and time.monotonic() < deadline:
+            shown += os.read(parent, 65536)
+        watching.terminate()
+    os.close(parent)
+    assert b"pay(amount=500" in shown
+    assert b"\x1b[2J" not in shown
+    assert b"\a" in shown
+
+
+# -- elsewhere ------------------------------------------------------------------------------------
+
+
+def test_what_waits_is_seen_in_show_and_is_no_finding_of_doctor(waits, ask):
+    assert "Waiting for a person's word\n  pay awaiting approval" in ask("show").out
+    assert "without an outcome" not in ask("doctor").out
+
+
+def test_doctor_reads_the_policy_file(store, ask):
+    with open("stator.toml", "w", encoding="utf-8") as file:
+        file.write('[[approval]]\ntool = "pay"\naction = "ask"\n')
+    assert "stator.toml" not in ask("doctor").out
+    with open("stator.toml", "a", encoding="utf-8") as file:
+        file.write('[[approval]]\ntoool = "pay"\n')
+    assert "stator.toml: unknown key 'toool' - at $.approval[1].toool" in ask("doctor").out
+    assert ask("ls").code == 0
+
+
+def test_a_policy_that_cannot_be_read_is_not_one_that_allows(store, ask):
+    os.mkdir("stator.toml")
+    with stator.connect(store, project="shop") as opened, pytest.raises(stator.errors.InvalidInput):
+        opened.context.policy()
+    assert "stator.toml cannot be read" in ask("doctor").out
