@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 import stator
-from stator.surfaces.cli.table import COMMANDS
 
 # ── tools: ordinary functions; the decorator says what a call may do to the world ────────────────
 
@@ -235,18 +234,10 @@ def booked() -> int:
 
 
 def settle() -> None:
-    """Say that the payment happened: a person has seen it in the ledger.
-
-    By the command where this release has it, else as a program would.
-    """
-    if "settle" in COMMANDS:
-        with stator.connect(".stator/store.db") as store:
-            (call,) = store.read("pay-acme-blind").calls(status="in doubt")
-        ask("The ledger has it. Say so:", f"stator settle c_{call.call[-8:]} --done")
-        return
-    print("\nThe ledger has it. Say so: s.in_doubt[0].settle('done')")
-    with stator.connect(".stator/store.db") as store, store.open("pay-acme-blind") as session:
-        session.in_doubt[0].settle("done", "paid, says the person who looked")
+    """Say that the payment happened: a person has seen it in the ledger."""
+    with stator.connect(".stator/store.db") as store:
+        (call,) = store.read("pay-acme-blind").calls(status="in doubt")
+    ask("The ledger has it. Say so:", f"stator settle c_{call.call[-8:]} --done")
 
 
 # ── showing it ───────────────────────────────────────────────────────────────────────────────────

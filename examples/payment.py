@@ -74,7 +74,8 @@ def main() -> int:
             done = t.try_call(tool, to=to, cents=int(amount))
             if done.status == "in doubt":
                 raise done.to_error()  # leaves the turn interrupted: the next run goes on here
-            say("pay", f"{done.value}{' (not run again)' if done.replayed else ''}")
+            again = " (not run again)" if done.replayed else ""
+            say("pay", f"{done.value or 'done, says somebody who looked'}{again}")
             t.say(f"ACME has its {amount} cents.")
     return 0
 
