@@ -597,3 +597,9 @@ def test_a_turn_that_ended_refuses_what_it_did_not_record(memory):
         r = t.model(Model())
         with pytest.raises(Diverged):
             t.results(r, {"act": Counted().tool()})
+
+
+def test_a_stream_of_bare_text_that_came_to_its_end_is_whole(memory):
+    with memory.open("main") as s, s.turn("one") as t:
+        assert list(t.stream(iter(["all ", "done"]))) == ["all ", "done"]
+        assert t.messages("plain")[-1]["content"] == "all done"

@@ -145,7 +145,8 @@ class Stream:
     def done(self) -> None:
         """Record a response that came to its end."""
         said = self._assembler.result()
-        status = "" if self._assembler.complete else "partial"
+        # Bare text has no way to say that it is whole; that nothing broke says it.
+        status = "" if self._assembler.complete or isinstance(said, str) else "partial"
         turn, entry = self._turn, self._entry(said, status)
         if self._calling is None:
             seq = turn._seq_of(turn._submit(entry))
