@@ -669,3 +669,25 @@ def test_a_call_that_failed_raises_what_the_tool_raised_as_cause(turn):
     with pytest.raises(CallFailed) as caught:
         turn.call(Counted(raising(ValueError("no"))).tool())
     assert str(caught.value.__cause__) == "no"
+
+
+def test_a_late_result_of_an_approved_call_settles_it(store):
+    let_go, done = threading.Event(), threading.Event()
+
+    @stator.tool(timeout_s=0.01, approve=True)
+    def pay(amount):
+        let_go.wait(30)
+        return "paid"
+
+    with pytest.raises(stator.ApprovalNeeded), store.open("shop") as s, s.turn("pay") as t:
+        t.call(pay, amount=5)
+    (waits,) = approvals.waiting(store.port, now=0)
+    store.contribute("shop").approve(waits.call)
+    with store.open("shop") as s, s.turn("pay") as t:
+        assert t.try_call(pay, amount=5).status == "in doubt"
+        settled = s._settle_late
+        s._settle_late = lambda *found: (settled(*found), done.set())  # type: ignore[method-assign]
+        let_go.set()
+        assert done.wait(30)
+        assert [row.status for row in s.calls()] == ["ok"]
+        assert s.in_doubt == []

@@ -236,10 +236,7 @@ def life(asked: Asked, policy: Policy = ONCE, detect: Detect | None = None) -> L
         answer = yield Run(attempt)
         assert isinstance(answer, (Returned, Raised))
         began = answer.began if began is None else began
-        if isinstance(answer, Returned):
-            outcome, fields, refused = _returned(asked, answer.value, detect)
-        else:
-            outcome, fields, refused = *_raised(asked, answer.error), None
+        outcome, fields, refused = judge(asked, answer, detect)
         outcome = msgspec.structs.replace(outcome, attempts=attempt)
         ending = {"status": outcome.status, "cause": outcome.cause, "attempt": attempt, **fields}
         yield Note("outcome", ending)
@@ -313,6 +310,16 @@ def _again(
         return Pause(least, most)
     left = policy.deadline_s - elapsed_s
     return None if left <= 0 or least > left else Pause(least, min(most, left))
+
+
+def judge(
+    asked: Asked, answer: Returned | Raised, detect: Detect | None = None
+) -> tuple[Outcome, dict[str, Any], InvalidInput | None]:
+    """What is known of a call whose tool answered: its outcome, what to record with it, and why its
+    result cannot be recorded, if so."""
+    if isinstance(answer, Returned):
+        return _returned(asked, answer.value, detect)
+    return *_raised(asked, answer.error), None
 
 
 def _returned(

@@ -19,6 +19,7 @@ from stator.errors import (
     BadTurn,
     BudgetSpent,
     Busy,
+    Erased,
     LeaseLost,
     Paused,
     StatorError,
@@ -26,7 +27,7 @@ from stator.errors import (
     WrongState,
 )
 from stator.model import replay
-from stator.model.call import Asked, Granted, Note, Raised, Refused, Returned, Stop, life
+from stator.model.call import Asked, Granted, Raised, Refused, Returned, Stop, judge
 from stator.model.commit import CONTINUED, Commit, Draft, Provenance, Remove, Upsert
 from stator.model.ids import retype, run_id
 from stator.model.query import Lease, SessionRow
@@ -103,7 +104,6 @@ class Session(SessionView, Marker, Generic[A]):
         self._place = 0
         """How many turns this run has come to."""
         self._matching = True
-        self._answered = 0
         self._since: list[int] = []
         self._rendered: Transcript | None = None
         self._fed = 0
@@ -169,7 +169,10 @@ class Session(SessionView, Marker, Generic[A]):
         from stator.model.redact import Redactor
 
         first = self._store.commits(self._id, upto=1, limit=1)[0]
-        return Redactor(bytes.fromhex(first.value("key", "00"))).scrub
+        key = "00"
+        with contextlib.suppress(Erased):  # then what was redacted is not known again
+            key = first.value("key", key)
+        return Redactor(bytes.fromhex(key)).scrub
 
     # -- beginning --------------------------------------------------------------------------------
 
@@ -410,12 +413,9 @@ class Session(SessionView, Marker, Generic[A]):
 
     def _settle_late(self, asked: Asked, done: Future[Any]) -> None:
         """A tool answered after its time was up: what it says settles the call, if still in doubt."""
-        late = life(asked)
-        next(late), late.send(None)
         error = done.exception()
-        note = late.send(Raised(error) if error else Returned(done.result()))
-        assert isinstance(note, Note)
-        if note.fields["status"] == "in doubt":
+        outcome, fields, _ = judge(asked, Raised(error) if error else Returned(done.result()))
+        if outcome.status == "in doubt":
             return
         with contextlib.suppress(BadDelta, LeaseLost, WrongState, WrongProcess):
             # Somebody settled it meanwhile, or this run is over: what they know stands.
@@ -425,9 +425,9 @@ class Session(SessionView, Marker, Generic[A]):
                     call=asked.call,
                     tool=asked.tool,
                     effect=asked.effect,
-                    status=note.fields["status"],
+                    status=outcome.status,
                     cause="late result",
-                    output=note.fields.get("output", UNSET),
+                    output=fields.get("output", UNSET),
                     actor="tool",
                     provenance=FROM_TOOL,
                 )
