@@ -686,7 +686,12 @@ def test_a_late_result_of_an_approved_call_settles_it(store):
     with store.open("shop") as s, s.turn("pay") as t:
         assert t.try_call(pay, amount=5).status == "in doubt"
         settled = s._settle_late
-        s._settle_late = lambda *found: (settled(*found), done.set())  # type: ignore[method-assign]
+
+        def late(*found):
+            settled(*found)
+            done.set()
+
+        s._settle_late = late
         let_go.set()
         assert done.wait(30)
         assert [row.status for row in s.calls()] == ["ok"]
