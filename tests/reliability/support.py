@@ -88,8 +88,9 @@ class Worker:
     def wait(self) -> None:
         """Until the process is gone and every file of it is closed."""
         if self._pidfd >= 0:
-            ready, _, _ = select.select([self._pidfd], [], [], PATIENCE_S)
-            assert ready, f"worker {self.pid} does not end"
+            waiting = select.poll()  # select() takes no descriptor above 1,023
+            waiting.register(self._pidfd, select.POLLIN)
+            assert waiting.poll(PATIENCE_S * 1000), f"worker {self.pid} does not end"
             os.close(self._pidfd)
             self._pidfd = -1
 

@@ -410,3 +410,21 @@ def test_an_append_interrupted_at_any_line_says_whether_it_was_committed(store):
             wrong.append((line, there, claim))
     assert line > 20
     assert wrong == []
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_a_closed_store_leaves_no_file_open(tmp_path):
+    before = descriptors()
+    for number in range(5):
+        with connect(tmp_path / f"{number}.db", project="test") as store, store.open("main"):
+            pass
+    assert descriptors() == before
+
+
+def test_closing_one_store_object_does_not_let_go_of_what_another_holds(zygote, path, store):
+    with store.open("main"):
+        connect(path, project="test").close()
+        assert zygote.run("try_to_drive", path, "main") == Busy.code

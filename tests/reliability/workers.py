@@ -69,6 +69,15 @@ def append(talk: Any, path: str, session: str, count: int) -> list[str]:
         ]
 
 
+def try_to_drive(talk: Any, path: str, name: str) -> str:
+    """What comes of opening a session: the error's code, or nothing."""
+    try:
+        with connect(path, project="test") as store, store.open(name):
+            return ""
+    except StatorError as error:
+        return error.code
+
+
 def drive_many(talk: Any, path: str, count: int) -> list[str]:
     """Append to a session of its own, at once with others."""
     with connect(path, project="test") as store:

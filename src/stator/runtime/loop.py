@@ -366,5 +366,6 @@ def _gist(kwargs: Mapping[str, Any]) -> dict[str, Any]:
         ):
             found[name] = value
         elif isinstance(value, (list, tuple, dict, str)):
-            found[name] = f"{len(value)} {'characters' if isinstance(value, str) else 'items'}"
+            noun = "character" if isinstance(value, str) else "item"
+            found[name] = f"{len(value)} {noun}{'' if len(value) == 1 else 's'}"
     return found

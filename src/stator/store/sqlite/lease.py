@@ -2,7 +2,8 @@
 
 The lock goes when the process goes, whatever killed it, and is not inherited by a fork; no pid is
 trusted and no heartbeat is needed. POSIX drops a process's locks on a file when *any* of its
-descriptors on it is closed, so the file is opened once per process and never closed.
+descriptors on it is closed, so the file is opened once per process, and closed only when no store of
+the process uses it any more and no epoch of it is held.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
+from collections import Counter
 
 import msgspec
 
 from stator.model.query import Holder
 
 _files: dict[tuple[int, str], int] = {}
+_users: Counter[tuple[int, str]] = Counter()
 _held: set[tuple[int, str, int]] = set()
 _guard = threading.Lock()
 
@@ -26,6 +29,24 @@ def _descriptor(path: str) -> int:
         if key not in _files:
             _files[key] = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         return _files[key]
+
+
+def use(path: str) -> None:
+    """One more store of this process may ask about, or hold, epochs of this file."""
+    with _guard:
+        _users[os.getpid(), path] += 1
+
+
+def leave(path: str) -> None:
+    """One store less; the last one closes the file, unless something is still held in it."""
+    key = (os.getpid(), path)
+    with _guard:
+        _users[key] -= 1
+        if _users[key] > 0:
+            return
+        del _users[key]
+        if not any(held[:2] == key for held in _held) and key in _files:
+            os.close(_files.pop(key))
 
 
 def hold(path: str, epoch: int) -> None:

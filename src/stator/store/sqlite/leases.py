@@ -20,8 +20,13 @@ class Leases:
 
     def __init__(self, appender: Appender) -> None:
         self.path = appender.path + "-lease"
+        lease.use(self.path)
         self.held: dict[int, Lease] = {}
         self._appender = appender
+
+    def close(self) -> None:
+        """The store is not used any more."""
+        lease.leave(self.path)
 
     def acquire(self, session: str, holder: Holder, take: bool) -> Lease:
         locked: list[int] = []

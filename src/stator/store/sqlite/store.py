@@ -137,6 +137,7 @@ class SqliteStore:
             self._closed = True
             self._drop_readers()
             self._writer.close()
+            self._leases.close()
 
     def __enter__(self) -> SqliteStore:
         return self
