@@ -50,17 +50,23 @@ def cpu(folder: Path) -> dict[str, float]:
     best = {"call": float("inf"), "two commits": float("inf")}
     with (
         stator.connect(folder / "cpu.db", durability="relaxed") as store,
-        store.open("cpu") as s,
-        s.turn("measure") as t,
+        store.open("calls") as session,
+        session.turn("measure") as t,
+        store.open(
+            "bare"
+        ) as bare,  # a session of their own: what is not its own, a driver looks at
+        bare.turn("measure"),
     ):
 
         def two() -> None:
-            intent = s.context.mint("commit")
+            intent = bare.context.mint("commit")
             same: dict[str, Any] = {"call": retype(intent, "call"), "tool": "look", "attempt": 1}
             given = {"status": "started", "input": {"path": "a.py"}, "effect": "read"}
-            s._store.append(s.id, [s._draft("call", id=intent, **same, **given)], fresh=True)
+            bare._store.append(
+                bare.id, [bare._draft("call", id=intent, **same, **given)], fresh=True
+            )
             ended = {"status": "ok", "output": CONTENT, "actor": "tool", "effect": "read"}
-            s._store.append(s.id, [s._draft("outcome", **same, **ended)], fresh=True)
+            bare._store.append(bare.id, [bare._draft("outcome", **same, **ended)], fresh=True)
 
         for _ in range(ROUNDS):
             for name, act in (("call", lambda: t.call(look, path="a.py")), ("two commits", two)):
