@@ -90,7 +90,7 @@ def test_asking_that_failed_is_asked_again_when_the_program_comes_back(memory):
 def test_what_the_model_was_asked_is_not_recorded_in_full(turn):
     turn.model(Model(says()), model="m", messages=["x" * 10_000], temperature=0.5)
     intent = next(c for c in turn.session.log() if c.kind == "call")
-    assert intent.value("input") == {"model": "m", "messages": "1 items", "temperature": 0.5}
+    assert intent.value("input") == {"model": "m", "messages": "1 item", "temperature": 0.5}
 
 
 def test_a_response_in_hand_is_recorded_once(memory):
