@@ -18,14 +18,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stator.errors import InvalidInput, NotAStore
 from stator.model.ids import PREFIXES, Kind, is_id
 from stator.runtime.context import Context
-from stator.runtime.sessions import Session
 from stator.runtime.stores import Store
 from stator.store import port
+
+if TYPE_CHECKING:
+    from stator.runtime.sessions import Session
 
 FOLDER = ".stator"
 FILE = "store.db"

@@ -7,7 +7,6 @@ from typing import Any
 
 from stator.errors import StatorError
 from stator.model import canon
-from stator.model.budget import shown
 from stator.model.chain import put_item
 from stator.model.commit import CONTINUED, Commit, Gone, Large
 from stator.model.delta import Drop, Put, to_plain
@@ -342,6 +341,8 @@ def _open(commit: Commit) -> Line:
 
 
 def _budget(commit: Commit) -> Line:
+    from stator.model.budget import shown
+
     record = _record(commit, "session")
     limits = record.budget if isinstance(record, SessionRecord) else {}
     return Line(", ".join(shown(unit, limits[unit]) for unit in sorted(limits)) or "no limits")
