@@ -696,3 +696,33 @@ def test_a_late_result_of_an_approved_call_settles_it(store):
         assert done.wait(30)
         assert [row.status for row in s.calls()] == ["ok"]
         assert s.in_doubt == []
+
+
+@pytest.mark.parametrize("api", ["sync", "async"])
+def test_a_result_that_comes_just_after_its_time_settles_the_call_after_its_doubt(memory, api):
+    let_go = threading.Event()
+    act = stator.tool(lambda: let_go.wait(30) and "paid", name="pay", timeout_s=0.01)
+    append = memory.port.append
+
+    def slow(session, drafts, **options):
+        """The tool answers while its doubt is being written."""
+        if any(draft.status == "in doubt" for draft in drafts):
+            let_go.set()
+            for thread in threading.enumerate():
+                if thread.name == "stator pay":
+                    thread.join(30)
+        return append(session, drafts, **options)
+
+    memory.port.append = slow
+    if api == "sync":
+        with memory.open("main") as s, s.turn("one") as t:
+            assert t.try_call(act).status == "in doubt"
+    else:
+
+        async def go():
+            async with stator.aio.AsyncStore(memory).open("main") as s, s.turn("one") as t:
+                assert (await t.try_call(act)).status == "in doubt"
+
+        asyncio.run(go())
+    told = [c.kind for c in memory.read("main").log() if c.kind in ("outcome", "settlement")]
+    assert told in (["outcome"], ["outcome", "settlement"])

@@ -401,7 +401,7 @@ class _Hands:
         self._cancelled = await _bounded(work, tool.timeout_s, cancel=tool.is_async)
         if not work.done():
             assert tool.timeout_s is not None
-            work.add_done_callback(self._late)
+            calling.await_late(lambda: work.add_done_callback(self._late))
             raise TimedOut(tool.timeout_s)
         value = work.result()
         if inspect.isawaitable(value):

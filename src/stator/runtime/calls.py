@@ -90,6 +90,7 @@ class Calling:
         )
         self._seen: observe.Sight | None = None
         self._free = False
+        self._late: Callable[[], None] | None = None
         # In the order calls are asked for, whichever begins first: a rerun must find the same keys.
         self._key()
 
@@ -181,7 +182,10 @@ class Calling:
         return self.turn._session._stop() if note.kind in ("call", "approval") else None
 
     def landed(self, commits: Sequence[Commit]) -> None:
-        """These commits of the call are in the log."""
+        """These commits of the call are in the log. Only once its doubt is can a late result settle it."""
+        late, self._late = self._late, None
+        if late is not None:
+            late()
 
     def drafts(self, note: Note) -> list[Draft]:
         return [self.draft(note)]
@@ -221,7 +225,7 @@ class Calling:
         except BaseException as error:
             if future.done():  # the tool's own
                 raise
-            self.await_late(future)
+            self.await_late(lambda: future.add_done_callback(self.settle_late))
             if isinstance(error, TimeoutError):
                 raise TimedOut(seconds) from None
             raise
@@ -238,10 +242,10 @@ class Calling:
         ).start()
         return future
 
-    def await_late(self, future: Future[Any]) -> None:
+    def await_late(self, watch: Callable[[], None]) -> None:
         """A result that comes after its time settles the call, if it was left in doubt."""
         if self.tool.effect == "write":
-            future.add_done_callback(self.settle_late)
+            self._late = watch
 
     def settle_late(self, done: Future[Any]) -> None:
         self.turn._session._settle_late(self.asked, done)
