@@ -198,8 +198,10 @@ class Loop:
         """Record a response that is already in hand, and read it like any other."""
         turn = cast("Turn", self)
         said = plain_reply(response)
-        identifier = turn._submit(turn._entry(said, model=model))
-        return turn._reply(said, turn._seq_of(identifier))
+        draft = turn._entry(said, model=model)
+        recorded = turn._recorded(draft)
+        seq = turn._write([draft])[0].seq if recorded is None else turn._seq_of(recorded)
+        return turn._reply(said, seq)
 
     def stream(self, source: Any, /, *args: Any, **kwargs: Any) -> Stream:
         """Pass a response through as it comes, and record it once it is whole.
