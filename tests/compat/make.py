@@ -9,6 +9,7 @@ import itertools
 import sys
 from collections.abc import Callable
 from hashlib import sha256
+from typing import Any
 
 import stator
 from stator.model.ids import PREFIXES, Kind
@@ -75,6 +76,56 @@ def _fail(amount: int) -> None:
     raise stator.InDoubt("the line went dead")
 
 
+SCRIPT: list[dict[str, Any]] = [
+    {
+        "content": [
+            {"type": "text", "text": "Two things."},
+            {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"path": "a.py"}},
+            {"type": "tool_use", "id": "toolu_2", "name": "pay", "input": {"amount": 5}},
+        ],
+        "stop_reason": "tool_use",
+        "usage": {"input_tokens": 10, "output_tokens": 20},
+    },
+    {
+        "content": [{"type": "text", "text": "Paid."}],
+        "stop_reason": "end_turn",
+        "usage": {"input_tokens": 30, "output_tokens": 5},
+    },
+]
+"""What the model of a loop says."""
+
+
+def ask(*, messages: list[Any], **options: Any) -> dict[str, Any]:
+    return SCRIPT[sum(message["role"] == "assistant" for message in messages)]
+
+
+def loop(store: Store) -> None:
+    """A loop that needs a person's word, is interrupted, goes on, has a child and a doubt settled."""
+    rules = [stator.Rule(tool="pay", action="ask", why="money")]
+    prices = {"m": {"tokens:in": 3, "tokens:out": 15}}
+    tools = [{"name": "look"}, {"name": "pay"}]
+    for approved in (False, True):
+        try:
+            with store.open("loop", rules=rules, prices=prices, budget={"turns": 9}) as session:
+                with session.turn("pay ACME") as t:
+                    while True:
+                        r = t.model(ask, model="m", tools=tools, messages=t.messages("anthropic"))
+                        if r.stop_reason != "tool_use":
+                            break
+                        t.results(r, lambda name, given: f"{name} ok", effects={"look": "read"})
+                    with session.child("research") as child, child.turn("dig") as c:
+                        c.say("found it")
+                    t.try_call(stator.tool(name="wire")(_fail), amount=7)
+                session.in_doubt[0].settle("done", {"id": "re_1"})
+                session.close()
+        except stator.ApprovalNeeded as needed:
+            assert not approved
+            someone = store.contribute("loop", principal="local:boss")
+            someone.approve(needed.ids["call"])
+            someone.budget("+2usd")
+            someone.pause()
+
+
 def main() -> None:
     with opened(sys.argv[1]) as store:
         with store.open("fix-login", agent="demo", app=dict, labels={"team": "a"}) as session:
@@ -89,6 +140,7 @@ def main() -> None:
                     t.call(stator.tool(effect="read", name="grep")(lambda q: q * 50), q=f"q{n}")
                     t.file(f"src/m{n % 7}.py", "modified", after=f"{n:032x}")
                     t.decide(f"choice {n}", topic=f"topic {n % 11}", why=f"because {n}")
+        loop(store)
         print(fork.id)
 
 
