@@ -96,7 +96,8 @@ SCRIPT: list[dict[str, Any]] = [
 
 
 def ask(*, messages: list[Any], **options: Any) -> dict[str, Any]:
-    return SCRIPT[sum(message["role"] == "assistant" for message in messages)]
+    spoken: int = sum(message["role"] == "assistant" for message in messages)
+    return SCRIPT[spoken]
 
 
 def loop(store: Store) -> None:

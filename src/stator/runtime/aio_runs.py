@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from stator.model.run import GRACE_S, RunInfo, Status
 from stator.runtime.runfiles import Output
-from stator.runtime.runs import LOOK_S, Run, Runner, Standing
+from stator.runtime.runner import Runner
+from stator.runtime.runs import LOOK_S, Run, Standing
 
 if TYPE_CHECKING:
     from stator.runtime.aio import Pool

@@ -149,47 +149,34 @@ class Run:
             processes.start(self.files.folder, lock)
 
 
-class Runner:
-    """What a store can do with runs."""
+def start_function(
+    store: port.Store,
+    context: Context,
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    *,
+    session: str = "",
+    restart: str = "no",
+) -> Run:
+    """Call a function in a process of its own; see `Runner.run`."""
+    called = target(function, args)
+    name = called["function"].partition(":")[2]
+    title = f"{name}({', '.join(map(repr, args))})"[:TITLE_MAX]
+    command = processes.python_command(called)
+    return start(
+        store, context, command, session=session, restart=restart, program=name, title=title
+    )
 
-    port: port.Store
-    context: Context
 
-    def run(
-        self, function: Callable[..., Any], /, *args: Any, session: str = "", restart: str = "no"
-    ) -> Run:
-        """Call a function in a process of its own, which outlives this one.
-
-        The function is found again by its module and name, its arguments pass through JSON. In there,
-        `stator.open()` drives the session: the one named here, or a new one.
-        """
-        called = target(function, args)
-        name = called["function"].partition(":")[2]
-        title = f"{name}({', '.join(map(repr, args))})"[:TITLE_MAX]
-        command = processes.python_command(called)
-        return start(
-            self.port,
-            self.context,
-            command,
-            session=session,
-            restart=restart,
-            program=name,
-            title=title,
-        )
-
-    def attach(self, run: str) -> Run:
-        """A run, found again by its id or the end of it."""
-        return find(self.port, self.context, run)
-
-    def runs(self, *, session: str = "") -> list[Run]:
-        """Every run of the store, or of a session; the newest first."""
-        found = [
-            (info.started, files)
-            for files in RunFiles.all(folder_of(self.port)[1])
-            if (info := _known(files)) is not None and (not session or info.session == session)
-        ]
-        found.sort(key=lambda item: (-item[0], item[1].id))
-        return [Run(self.port, self.context, files) for _, files in found]
+def every(store: port.Store, context: Context, session: str = "") -> list[Run]:
+    """Every run of the store, or of a session; the newest first."""
+    found = [
+        (info.started, files)
+        for files in RunFiles.all(folder_of(store)[1])
+        if (info := _known(files)) is not None and (not session or info.session == session)
+    ]
+    found.sort(key=lambda item: (-item[0], item[1].id))
+    return [Run(store, context, files) for _, files in found]
 
 
 def _known(files: RunFiles) -> RunInfo | None:

@@ -23,7 +23,7 @@ from stator.runtime.reading import (
     list_calls,
 )
 from stator.runtime.resolve import find_session
-from stator.runtime.runs import Runner
+from stator.runtime.runner import Runner
 from stator.store import port
 
 if TYPE_CHECKING:  # what driving needs is loaded when somebody drives
