@@ -20,6 +20,7 @@ from stator.runtime.settling import Doubt
 from stator.store.port import Store
 
 PAGE = 200
+FEW = 8
 
 
 class Unfinished(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,8 +109,10 @@ def _began(store: Store, session: str) -> tuple[int | None, Literal["ok", "idle"
         return stale[0].seq, "interrupted"
     upto: int | None = None
     closed = ""
+    limit = FEW  # as a rule the last commits are how the last run ended
     while True:
-        page = store.commits(session, upto=upto, newest_first=True, limit=PAGE, load=False)
+        page = store.commits(session, upto=upto, newest_first=True, limit=limit, load=False)
+        limit = PAGE
         for commit in page:
             if commit.kind == "close":
                 closed = commit.run
