@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -493,6 +494,17 @@ class TestLeavingOut:
     def test_nothing_is_left_out_if_all_fits(self, talk: Talk, provider: Dialect) -> None:
         self.turns(talk, 3)
         assert render(talk, provider, max_tokens=10_000) == render(talk, provider)
+
+    def test_what_is_left_out_changes_in_steps_so_that_a_prompt_cache_holds(
+        self, talk: Talk
+    ) -> None:
+        cuts: list[str] = []
+        for _ in range(60):
+            self.turns(talk, 1)
+            first = render(talk, max_tokens=20, count_tokens=turns_in)[0]
+            cuts.append(first["content"][0]["text"])
+        changes = sum(a != b for a, b in itertools.pairwise(cuts))
+        assert changes == (60 - 20) // 4
 
     def test_the_caller_may_count(self, talk: Talk) -> None:
         self.turns(talk, 3)

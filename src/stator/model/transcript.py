@@ -46,6 +46,8 @@ CountTokens = Callable[[str], int]
 """Tokens in a text."""
 
 BYTES_PER_TOKEN = 4
+KEPT_PARTS = 4
+"""At least three of these parts of what would fit are kept."""
 
 
 class Transcript:
@@ -368,7 +370,17 @@ def _left_out(
             break
         if spent + (note if n else 0) <= max_tokens:
             first = n
-    return first
+    return _stepped(first, len(turns))
+
+
+def _stepped(first: int, turns: int) -> int:
+    """A cut that does not move at every turn: a prompt cache holds until it does.
+
+    Cuts are multiples of a power of two, up to a quarter of what fits, so that several turns go at
+    once and then none for as long.
+    """
+    step = 1 << max(0, ((turns - first) // KEPT_PARTS).bit_length() - 1)
+    return min(-(-first // step) * step, turns - 1)
 
 
 def _left_out_note(turns: int) -> list[Part]:
