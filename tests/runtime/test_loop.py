@@ -603,3 +603,34 @@ def test_a_stream_of_bare_text_that_came_to_its_end_is_whole(memory):
     with memory.open("main") as s, s.turn("one") as t:
         assert list(t.stream(iter(["all ", "done"]))) == ["all ", "done"]
         assert t.messages("plain")[-1]["content"] == "all done"
+
+
+def test_a_stream_cancelled_while_its_intent_is_written_leaves_an_outcome(memory):
+    entered, go_on = threading.Event(), threading.Event()
+    append = memory.port.append
+
+    def slow(session, drafts, **options):
+        if any(draft.kind == "call" for draft in drafts):
+            entered.set()
+            go_on.wait(30)
+        return append(session, drafts, **options)
+
+    memory.port.append = slow
+
+    async def go():
+        async with stator.aio.AsyncStore(memory).open("main") as s, s.turn("one") as t:
+
+            async def listen():
+                async for _ in t.stream(lambda: iter(["never"])):
+                    pass
+
+            task = asyncio.ensure_future(listen())
+            await asyncio.get_running_loop().run_in_executor(None, entered.wait, 30)
+            task.cancel()
+            go_on.set()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(go())
+    ends = [c for c in memory.read("main").log() if c.kind == "outcome"]
+    assert [(c.tool, c.status) for c in ends] == [("model", "cancelled")]

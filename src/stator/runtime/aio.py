@@ -477,7 +477,12 @@ class AsyncStream:
         return self._stream.reply
 
     async def __aiter__(self) -> AsyncIterator[Any]:
-        if await self._pool.run(self._stream.begin):
+        replayed, cancelled = await self._pool.whole(self._stream.begin)
+        if cancelled is not None:
+            if not replayed:  # its intent is on disk: say that nothing came of it
+                await self._pool.run(self._stream.broken, cancelled)
+            raise cancelled
+        if replayed:
             return
         try:
             chunks = self._stream.chunks()
