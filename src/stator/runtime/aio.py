@@ -10,29 +10,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-import functools
-import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Generic, Literal, Self, TypeVar
 
 from msgspec import UNSET
 
-from stator.errors import ApprovalNeeded, StatorError, WrongProcess
+from stator.errors import ApprovalNeeded, StatorError
 from stator.model.app import Upcast
 from stator.model.approval import Rule, Scope
 from stator.model.budget import PriceFunction, PriceTable
 from stator.model.call import (
-    Answer,
-    Note,
     Outcome,
-    Pause,
-    Raised,
-    Reconcile,
-    Returned,
-    Run,
-    Stop,
-    TimedOut,
 )
 from stator.model.commit import Actor, Commit
 from stator.model.diff import Diff
@@ -40,85 +28,27 @@ from stator.model.query import CallRow, Counts, Head, Page, SessionRow, StoreInf
 from stator.model.reply import Dialect
 from stator.model.session import ParentKind
 from stator.model.state import Entry, FileOp, Knowledge, SessionRecord, State, StepStatus, UseKind
+from stator.runtime.aio_calls import AsyncStream, drive
+from stator.runtime.aio_pool import Pool
 from stator.runtime.aio_runs import AsyncRunner
 from stator.runtime.approvals import Grant
-from stator.runtime.calls import Calling, found
+from stator.runtime.calls import Calling
 from stator.runtime.context import warn_on_loop
 from stator.runtime.contributors import Contributor
-from stator.runtime.drive import adrive
 from stator.runtime.lifecycle import Moved
-from stator.runtime.loop import Dispatch, DoubtMode, Effects, ModelCalling, Stream, unwrapped
+from stator.runtime.loop import Dispatch, DoubtMode, Effects, ModelCalling, unwrapped
 from stator.runtime.reading import DecisionLine, FileChange, Reason, SessionView
 from stator.runtime.recovery import Recovery
 from stator.runtime.resolve import Point
 from stator.runtime.sessions import HeldMode, Session
 from stator.runtime.settling import OpenDoubt, Settled, Verdict
 from stator.runtime.stores import Store
-from stator.runtime.terms import POLL_S, ApproveMode
-from stator.runtime.tools import Tool, current_call, current_turn
+from stator.runtime.terms import ApproveMode
+from stator.runtime.tools import Tool, current_turn
 from stator.runtime.turns import Turn
 
 T = TypeVar("T")
 A = TypeVar("A")
-THREADS = 32
-"""Operations of one store that may be under way at once."""
-TOOL_THREADS = 64
-"""Plain functions that may run at once as tools."""
-
-
-class Pool:
-    """Runs synchronous operations off the loop, and never leaves a write's outcome unknown."""
-
-    def __init__(self, threads: int = THREADS) -> None:
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="stator")
-        self.tools = ThreadPoolExecutor(TOOL_THREADS, thread_name_prefix="stator tool")
-        self.closed = False
-
-    async def run(self, operation: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        future = self._begin(operation, *args, **kwargs)
-        try:
-            return await asyncio.shield(future)
-        except asyncio.CancelledError as cancelled:
-            await _settled(future)
-            error = future.exception()
-            cancelled.add_note(
-                f"the operation had begun and {'failed: ' + str(error) if error else 'succeeded'}"
-            )
-            raise
-
-    async def whole(
-        self, operation: Callable[..., T], *args: Any
-    ) -> tuple[T, asyncio.CancelledError | None]:
-        """Run an operation to its end; its result, and the cancellation that came meanwhile."""
-        future = self._begin(operation, *args)
-        try:
-            return await asyncio.shield(future), None
-        except asyncio.CancelledError as cancelled:
-            await _settled(future)
-            return future.result(), cancelled
-
-    def _begin(self, operation: Callable[..., T], *args: Any, **kwargs: Any) -> asyncio.Future[T]:
-        if self.closed:
-            raise WrongProcess("this store is closed", hint="connect again")
-        return asyncio.get_running_loop().run_in_executor(
-            self._threads, functools.partial(operation, *args, **kwargs)
-        )
-
-    def later(self, operation: Callable[..., object], *args: Any) -> None:
-        """An operation nobody waits for."""
-        self._threads.submit(operation, *args)
-
-    def close(self) -> None:
-        self.closed = True
-        self._threads.shutdown(wait=True)
-        self.tools.shutdown(wait=False)
-
-
-async def _settled(future: asyncio.Future[Any]) -> None:
-    """Wait until an operation has ended, however often the caller is cancelled meanwhile."""
-    while not future.done():
-        with contextlib.suppress(asyncio.CancelledError, Exception):
-            await asyncio.shield(future)
 
 
 class AsyncView:
@@ -348,164 +278,6 @@ class AsyncMarker(AsyncRecorder):
         return await self._pool.run(self._marker.erase, ref, fields=fields, record=record)
 
 
-class _Hands:
-    """Carries out a call's effects on the loop: store operations in one pool of threads, plain tools
-    in another, so that slow tools keep nobody from recording."""
-
-    def __init__(self, calling: Calling, pool: Pool) -> None:
-        self._calling = calling
-        self._pool = pool
-        self._cancelled: asyncio.CancelledError | None = None
-
-    async def append(self, note: Note) -> Answer:
-        """Record; whoever is cancelled meanwhile leaves no intent without its outcome."""
-        calling = self._calling
-        commits, cancelled = await self._pool.whole(calling.turn._write, calling.drafts(note))
-        calling.landed(commits)
-        self._cancelled = self._cancelled or cancelled
-        if self._cancelled is None:
-            return calling.stop(note)
-        if note.fields["status"] == "started":
-            return Stop(self._cancelled, "cancelled")
-        if note.kind != "call" or note.fields["status"] != "requested":
-            raise self._cancelled
-        return None
-
-    async def run(self, effect: Run) -> tuple[Returned | Raised, BaseException | None]:
-        calling = self._calling
-        calling.look()
-        clock = calling.turn._session.context.monotonic
-        began = clock()
-        try:
-            value = await self._value()
-        except Exception as error:
-            return Raised(error, clock(), began), self._cancelled
-        except BaseException as error:
-            return Raised(error, clock(), began), error
-        return Returned(value, clock(), began), self._cancelled
-
-    async def _value(self) -> Any:
-        calling, tool = self._calling, self._calling.tool
-        if tool.is_async and tool.timeout_s is None:
-            return calling.finish(await self._awaited())
-        work: asyncio.Future[Any]
-        if tool.is_async:
-            work = asyncio.ensure_future(self._awaited())
-        else:
-            context = contextvars.copy_context()
-            if tool.timeout_s is None:
-                begun = self._pool.tools.submit(context.run, calling.invoke)
-            else:
-                begun = calling.begin(context)
-            work = asyncio.wrap_future(begun)
-        self._cancelled = await _bounded(work, tool.timeout_s, cancel=tool.is_async)
-        if not work.done():
-            assert tool.timeout_s is not None
-            calling.await_late(lambda: work.add_done_callback(self._late))
-            raise TimedOut(tool.timeout_s)
-        value = work.result()
-        if inspect.isawaitable(value):
-            value = await value
-        return calling.finish(value) if tool.is_async else value
-
-    async def _awaited(self) -> Any:
-        calling = self._calling
-        token = current_call.set(calling.asked.call)
-        try:
-            return await calling.tool.function(*calling.args, **calling.kwargs)
-        finally:
-            current_call.reset(token)
-
-    def _late(self, work: asyncio.Future[Any]) -> None:
-        """A result that comes after its time; a coroutine that was given up has none."""
-        if work.cancelled():
-            return
-        done: Future[Any] = Future()
-        error = work.exception()
-        if error is not None:
-            done.set_exception(error)
-        else:
-            done.set_result(work.result())
-        if not self._pool.closed:
-            self._pool.later(self._calling.settle_late, done)
-
-    async def pause(self, effect: Pause) -> None:
-        await asyncio.sleep(self._calling.seconds(effect))
-
-    async def answer(self) -> Answer:
-        waits = self._calling.turn._session._terms.waits
-        while (said := await self._pool.run(self._calling.said)) is None and waits:
-            await asyncio.sleep(POLL_S)
-        return said
-
-    async def reconcile(self, effect: Reconcile) -> Answer:
-        calling = self._calling
-        ask = calling.tool.reconcile
-        assert ask is not None
-        if inspect.iscoroutinefunction(ask):
-            return found(await ask(calling.intent(effect)), calling.tool)
-        return await self._pool.run(calling.reconcile, effect)
-
-
-async def _bounded(
-    work: asyncio.Future[Any], seconds: float | None, *, cancel: bool
-) -> asyncio.CancelledError | None:
-    """Wait for a tool, at most so long. A cancellation is handed on to a coroutine; a plain function
-    cannot be stopped, so that its end is waited for. Returns the cancellation, for later."""
-    try:
-        await asyncio.wait({work}, timeout=seconds)
-    except asyncio.CancelledError as cancelled:
-        if cancel:
-            work.cancel()
-        await _settled(work)
-        return cancelled
-    if not work.done() and cancel:
-        work.cancel()
-    return None
-
-
-class AsyncStream:
-    """`Stream`, iterated on the loop."""
-
-    def __init__(self, stream: Stream, pool: Pool) -> None:
-        self._stream = stream
-        self._pool = pool
-
-    @property
-    def reply(self) -> Any:
-        """The whole, once it has come."""
-        return self._stream.reply
-
-    async def __aiter__(self) -> AsyncIterator[Any]:
-        replayed, cancelled = await self._pool.whole(self._stream.begin)
-        if cancelled is not None:
-            if not replayed:  # its intent is on disk: say that nothing came of it
-                await self._pool.run(self._stream.broken, cancelled)
-            raise cancelled
-        if replayed:
-            return
-        try:
-            chunks = self._stream.chunks()
-            if inspect.isawaitable(chunks):
-                chunks = await chunks
-            async for chunk in _each(chunks):
-                self._stream.take(chunk)
-                yield chunk
-        except BaseException as error:
-            await self._pool.run(self._stream.broken, error)
-            raise
-        await self._pool.run(self._stream.done)
-
-
-async def _each(chunks: Any) -> AsyncIterator[Any]:
-    if hasattr(chunks, "__aiter__"):
-        async for chunk in chunks:
-            yield chunk
-    else:
-        for chunk in chunks:
-            yield chunk
-
-
 class AsyncTurn(AsyncRecorder):
     """`Turn`, awaited; its tools may be plain functions or coroutine functions."""
 
@@ -564,7 +336,7 @@ class AsyncTurn(AsyncRecorder):
         return await self._drive(Calling(self._sync, function, args, kwargs))
 
     async def _drive(self, calling: Calling) -> Outcome:
-        return await adrive(calling.life(), _Hands(calling, self._pool))
+        return await drive(calling, self._pool)
 
     def _direct(self, tool: Tool[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A tool that was called like a function: awaited if it is a coroutine function."""
@@ -695,7 +467,7 @@ class AsyncSession(AsyncView, AsyncMarker, Generic[A]):
     ) -> Callable[[str, Mapping[str, Any]], Awaitable[Any]]:
         async def recorded(name: str, arguments: Mapping[str, Any]) -> Any:
             calling = self._session._wrapped(name, arguments, dispatch, effects)
-            outcome = await adrive(calling.life(), _Hands(calling, self._pool))
+            outcome = await drive(calling, self._pool)
             return unwrapped(outcome, in_doubt)
 
         return recorded

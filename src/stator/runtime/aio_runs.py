@@ -12,7 +12,7 @@ from stator.runtime.runner import Runner
 from stator.runtime.runs import LOOK_S, Run, Standing
 
 if TYPE_CHECKING:
-    from stator.runtime.aio import Pool
+    from stator.runtime.aio_pool import Pool
 
 
 class AsyncRun:
