@@ -18,13 +18,13 @@ from waiting import eventually
 ENDLESS = """
 import itertools, stator
 
-@stator.tool(effect="idempotent")  # a write would be in doubt, and nobody is here to settle it
+@stator.tool(effect="write")
 def write(n):
     return n
 
 with stator.open() as s:
     for n in itertools.count():
-        with s.turn(f"turn {n}") as t:
+        with s.turn(f"turn {n}", new=True) as t:  # what comes again is not the matter here
             t.call(write, n=n)
         print(n, flush=True)
 """
