@@ -913,3 +913,12 @@ def test_a_session_closed_before_any_turn_is_over(memory):
     memory.open("main").close()
     with driving(memory) as s, s.turn("one") as t:
         assert (t.continued, t.reused) == (False, False)
+
+
+def test_taking_something_off_is_not_taken_for_putting_it_on(memory):
+    with driving(memory) as s, s.turn("one") as t:
+        t.pend("deploy")
+        raise Died
+    with driving(memory) as s, s.turn("one") as t:
+        t.pend("deploy", done=True)
+        assert s.state(collections=("pending",))["pending"] == {}

@@ -218,6 +218,10 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
             )
         return canon.loads(item)
 
+    def known(self, name: str, default: Any = None) -> Any:
+        """The same for who can do without it: the default also where it was erased."""
+        return default if isinstance(self.content.get(name), Gone) else self.value(name, default)
+
     @property
     def when(self) -> int:
         """When it happened, for display; `at` is when it was appended."""

@@ -14,7 +14,6 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET
 
-from stator.errors import Erased
 from stator.model import canon
 from stator.model.call import (
     Answer,
@@ -26,12 +25,12 @@ from stator.model.call import (
     Reconcile,
     settled,
 )
-from stator.model.commit import Commit, Draft, Upsert
-from stator.model.delta import Put
+from stator.model.commit import Change, Commit, Draft, Upsert
+from stator.model.delta import Drop, Put
 from stator.model.state import CallStatus, Effect, Record
 
 Scrub = Callable[[str, str | None], str]
-Step = Literal["replay", "run", "in doubt", "awaiting"]
+Course = Literal["replay", "run", "in doubt", "awaiting"]
 """What to do about a call that the record knows: give its outcome, run it (again), ask what became
 of it, or go on waiting for a person."""
 
@@ -94,10 +93,10 @@ class KnownCall(msgspec.Struct, kw_only=True):
     def instead(self) -> str:
         """The call because of which this one was not run: that may have been it, in other words."""
         said = None if self.status != "denied" or self.ending is None else self.ending
-        output = None if said is None else _value(said, "output")
+        output = None if said is None else said.known("output")
         return str(output.get("call", "")) if isinstance(output, dict) else ""
 
-    def step(self, *, ended: bool) -> Step:
+    def course(self, *, ended: bool) -> Course:
         """What a program gets that asks for this call again; `ended`: in a turn that is over."""
         if self.status in ("started", "in doubt") and self.effect == "write":
             return "in doubt"
@@ -111,7 +110,7 @@ class KnownCall(msgspec.Struct, kw_only=True):
 
     def outcome(self) -> Outcome:
         """What the record says of it."""
-        said = None if self.ending is None else _value(self.ending, "output")
+        said = None if self.ending is None else self.ending.known("output")
         known = Outcome(
             call=self.call,
             tool=self.tool,
@@ -186,9 +185,9 @@ class Known:
                 turn=commit.turn,
                 seq=commit.seq,
                 at=commit.when,
-                key=_text(commit, "key"),
-                input_hash=_text(commit, "input_hash"),
-                given=_value(commit, "input"),
+                key=commit.known("key", ""),
+                input_hash=commit.known("input_hash", ""),
+                given=commit.known("input"),
                 origin=commit.origin,
             )
             known.occurrence += sum(
@@ -238,7 +237,7 @@ class Known:
         return [
             call
             for call in self.calls
-            if call.tool == tool and (call.step(ended=False) == "in doubt" or _turned_out(call))
+            if call.tool == tool and (call.course(ended=False) == "in doubt" or _turned_out(call))
         ]
 
     def child(self, session: str) -> tuple[Commit | None, Commit | None]:
@@ -284,19 +283,20 @@ def says(commit: Commit, draft: Draft, scrub: Scrub | None) -> bool:
         return False
     if not same_value(commit, "why", draft.why or UNSET, scrub):
         return False
-    puts = [op for op in commit.delta if isinstance(op, Put)]
-    upserts = [change for change in draft.changes if isinstance(change, Upsert)]
-    return len(upserts) == len(draft.changes) - _removals(draft) and all(
-        any(
-            op.collection == wish.collection and _holds(op.record, wish.record, scrub)
-            for op in puts
+    return all(_did(commit, change, scrub) for change in draft.changes)
+
+
+def _did(commit: Commit, change: Change, scrub: Scrub | None) -> bool:
+    """Whether a commit made this change. Of a removal it keeps the id and not the key, so that only
+    its collection can be compared."""
+    if isinstance(change, Upsert):
+        return any(
+            isinstance(op, Put)
+            and op.collection == change.collection
+            and _holds(op.record, change.record, scrub)
+            for op in commit.delta
         )
-        for wish in upserts
-    )
-
-
-def _removals(draft: Draft) -> int:
-    return sum(not isinstance(change, Upsert) for change in draft.changes)
+    return any(isinstance(op, Drop) and op.collection == change.collection for op in commit.delta)
 
 
 def _holds(record: Record, wish: Record, scrub: Scrub | None) -> bool:
@@ -348,17 +348,17 @@ def meet(
     if own is None:
         return (yield from _beside(asked, doubts, ask=ask))
     following = msgspec.structs.replace(asked, call=own.call, attempt=own.attempt + 1)
-    step = own.step(ended=ended)
+    course = own.course(ended=ended)
     if doubts:
         return (yield from _beside(following, doubts, ask=ask and not ended, own=own))
-    if step == "replay":
+    if course == "replay":
         return own.outcome()
-    if step == "awaiting" and same:
+    if course == "awaiting" and same:
         return msgspec.structs.replace(following, attempt=own.attempt, awaiting=True)
-    if step == "awaiting":  # what a person is shown must be what would run
+    if course == "awaiting":  # what a person is shown must be what would run
         yield Note("outcome", {"call": own.call, **_withdrawn(own)})
         return asked
-    if step == "run":
+    if course == "run":
         return following
     found = yield from _reconcile(own, ask=ask and not ended)
     if found.verdict == "done":
@@ -407,7 +407,7 @@ def _beside(
 
 def _found(doubt: KnownCall, *, ask: bool) -> Generator[EffectOf, Answer, Found]:
     """What is known of a call that was in doubt: what somebody said of it, else what its tool says."""
-    if doubt.step(ended=False) == "in doubt":
+    if doubt.course(ended=False) == "in doubt":
         return (yield from _reconcile(doubt, ask=ask))
     return Found("done" if doubt.status == "ok" else "not_done")
 
@@ -478,15 +478,3 @@ def _about(commit: Commit, session: str) -> bool:
 
 def _first(found: Iterable[KnownCall]) -> KnownCall | None:
     return next(iter(found), None)
-
-
-def _text(commit: Commit, name: str) -> str:
-    value = _value(commit, name)
-    return value if isinstance(value, str) else ""
-
-
-def _value(commit: Commit, name: str) -> Any:
-    try:
-        return commit.value(name)
-    except Erased:
-        return None

@@ -86,13 +86,13 @@ def _move(
         raise InvalidInput(
             f"unknown reason {reason!r:.40}", path="$.reason", hint=", ".join(REASONS)
         )
-    steps = (kinds,) if isinstance(kinds, str) else kinds
+    moves = (kinds,) if isinstance(kinds, str) else kinds
     row = store.session(session)
-    if row.record.status in TRANSITIONS[steps[-1]].values():
+    if row.record.status in TRANSITIONS[moves[-1]].values():
         return _moved(store, session)  # it is there already
     try:
         with held(store, context, session) as hold:
-            drafts = [hold.draft(kind, cause=reason, **_said_by(by)) for kind in steps]
+            drafts = [hold.draft(kind, cause=reason, **_said_by(by)) for kind in moves]
             store.append(session, [*hold.left_behind(), *drafts], barrier=True)
     except Busy as busy:
         raise Busy(

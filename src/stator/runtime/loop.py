@@ -246,8 +246,10 @@ class Loop:
         """
         turn = cast("Turn", self)
         seq, calls = turn._requested(reply, dispatch, effects)
-        jobs = [functools.partial(_attempt, call) for call in calls]
-        ended = turn._session._together(jobs) if parallel else [job() for job in jobs]
+        attempts = [functools.partial(_attempt, call) for call in calls]
+        ended = (
+            turn._session._together(attempts) if parallel else [attempt() for attempt in attempts]
+        )
         return turn._told(seq, ended, in_doubt)
 
     # -- shared with the asynchronous façade ------------------------------------------------------

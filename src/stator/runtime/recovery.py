@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from stator.errors import Erased
 from stator.model import replay
 from stator.model.commit import Commit
 from stator.model.query import SessionRow, TurnRow
@@ -148,10 +147,7 @@ class Past(msgspec.Struct):
         return replay.same_value(self.first, "input", prompt, scrub)
 
     def keyed(self, key: str) -> bool:
-        try:
-            return bool(key) and self.first.value("key") == key
-        except Erased:
-            return False
+        return bool(key) and self.first.known("key") == key
 
 
 def keyed(store: Store, session: str, spans: list[list[int]], key: str) -> Past | None:
@@ -203,7 +199,7 @@ def report(store: Store, session: str, run: LastRun) -> Recovery:
     return Recovery(
         interrupted=True,
         turn=row.turn,
-        prompt=_value(begun.first, "input"),
+        prompt=begun.first.known("input"),
         cause=ends[-1].cause if ends else "",
         never_started=_never_started(commits),
         settled=[call for call in calls if call.status in ("ok", "error", "timeout", "denied")],
@@ -242,13 +238,6 @@ def _never_started(commits: list[Commit]) -> list[Unstarted]:
     }
     return [
         Unstarted(tool=request.name, arguments=request.arguments, turn=entry.turn)
-        for request in requests(_value(entry, "output"))
+        for request in requests(entry.known("output"))
         if str(request.index) not in begun
     ]
-
-
-def _value(commit: Commit, name: str) -> Any:
-    try:
-        return commit.value(name)
-    except Erased:
-        return None

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from stator.errors import Ambiguous, BadPosition, Erased, NotFound
+from stator.errors import Ambiguous, BadPosition, NotFound
 from stator.model.commit import Commit
 from stator.model.ids import is_id, short, suffix_of
 from stator.model.position import AtHead, AtName, AtSeq, AtTurn, Position
@@ -108,10 +108,7 @@ def intent_of(store: Store, session: str, call: str) -> Commit | None:
 
 def arguments_of(intent: Commit | None) -> Any:
     """The arguments of a call as they were recorded; None where they are not there to see."""
-    try:
-        return intent.value("input") if intent is not None else None
-    except Erased:
-        return None
+    return None if intent is None else intent.known("input")
 
 
 def resolve(store: Store, session: str, position: Position) -> Point:

@@ -19,7 +19,6 @@ from stator.errors import (
     BadTurn,
     BudgetSpent,
     Busy,
-    Erased,
     LeaseLost,
     Paused,
     StatorError,
@@ -169,10 +168,8 @@ class Session(SessionView, Marker, Generic[A]):
         from stator.model.redact import Redactor
 
         first = self._store.commits(self._id, upto=1, limit=1)[0]
-        key = "00"
-        with contextlib.suppress(Erased):  # then what was redacted is not known again
-            key = first.value("key", key)
-        return Redactor(bytes.fromhex(key)).scrub
+        # Once it is erased, what was redacted is not known again.
+        return Redactor(bytes.fromhex(first.known("key", "00"))).scrub
 
     # -- beginning --------------------------------------------------------------------------------
 
@@ -285,7 +282,9 @@ class Session(SessionView, Marker, Generic[A]):
         turn = self._open_turn
         if turn is None or turn.ended:
             raise BadTurn(
-                f"no turn of session {self._id} is open", hint="with session.turn(…) first"
+                f"no turn of session {self._id} is open",
+                hint="with session.turn(…) first",
+                session=self._id,
             )
         return by_name(turn, name, arguments, dispatch, effects)
 

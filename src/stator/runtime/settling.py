@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET
 
-from stator.errors import BadDelta, Busy, Erased, InvalidInput, WrongState
+from stator.errors import BadDelta, Busy, InvalidInput, WrongState
 from stator.model.commit import Commit, Draft, Provenance
 from stator.model.ids import short
 from stator.model.query import CallQuery, CallRow, SessionRow
@@ -109,7 +109,7 @@ def _doubt(store: Store, row: SessionRow, record: CallRecord) -> Doubt:
         call=record.call,
         tool=record.tool,
         arguments=arguments_of(intent),
-        input_hash=hash_of(intent),
+        input_hash=intent.known("input_hash", "") if intent else "",
         since=record.since or (intent.when if intent else 0),
         turn=intent.turn if intent else 0,
         seq=intent.seq if intent else 0,
@@ -117,14 +117,6 @@ def _doubt(store: Store, row: SessionRow, record: CallRecord) -> Doubt:
         cause=record.cause,
         effect=record.effect,
     )
-
-
-def hash_of(intent: Commit | None) -> str:
-    """The hash of a call's arguments; empty where it is not there to see."""
-    try:
-        return str(intent.value("input_hash", "")) if intent is not None else ""
-    except Erased:
-        return ""
 
 
 def settle(

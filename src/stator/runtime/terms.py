@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from stator.errors import BudgetSpent, Erased, InvalidInput
+from stator.errors import BudgetSpent, InvalidInput
 from stator.model import approval, budget, replay
 from stator.model.approval import Rule
 from stator.model.budget import PriceFunction, PriceTable
@@ -81,8 +80,7 @@ def _reason(store: Store, session: str, entry: Entry) -> str:
     """What whoever denied a call gave as the reason."""
     for commit in store.commits(session, after=entry.seq - 1, upto=entry.seq, limit=1):
         if commit.kind == "approval" and any(op.id == entry.id for op in commit.delta):
-            with contextlib.suppress(Erased):
-                return str(commit.value("why", ""))
+            return str(commit.known("why", ""))
     return ""
 
 
