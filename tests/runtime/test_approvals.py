@@ -293,7 +293,7 @@ def test_nobody_can_answer_for_what_was_erased(paid):
 def test_an_unknown_scope_is_refused(paid):
     store, _, call = paid
     with pytest.raises(InvalidInput, match="unknown scope"):
-        approvals.approve(store.port, store.context, call, by=ANN, scope="forever")  # type: ignore[arg-type]
+        approvals.approve(store.port, store.context, call, by=ANN, scope="forever")
 
 
 def test_a_call_that_waits_is_listed_as_such(store):

@@ -23,7 +23,7 @@ from stator.errors import (
 )
 from stator.model import approval
 from stator.model.approval import SCOPES, Scope, Verdict, is_expired, is_own, parse_pattern
-from stator.model.commit import Commit, Draft, Provenance, Remove, Upsert
+from stator.model.commit import Draft, Provenance, Remove, Upsert
 from stator.model.ids import short
 from stator.model.query import SessionQuery, SessionRow
 from stator.model.state import ApprovalRecord, CallRecord, Entry, SessionRecord
@@ -97,11 +97,11 @@ def _waiting(store: Store, row: SessionRow, record: CallRecord) -> Waiting:
         tool=record.tool,
         effect=record.effect,
         arguments=arguments_of(intent),
-        digest=_text(intent, "input_hash"),
+        digest=(intent.known("input_hash", "") if intent else ""),
         since=record.since or (intent.when if intent else 0),
         turn=intent.turn if intent else 0,
         seq=intent.seq if intent else 0,
-        why=_text(intent, "why"),
+        why=(intent.known("why", "") if intent else ""),
     )
 
 
@@ -117,13 +117,6 @@ def _answered(store: Store, found: Waiting, now: int) -> Waiting:
     if known is None or not isinstance(known.record, ApprovalRecord):
         return found
     return msgspec.structs.replace(found, answer=known.record.verdict)
-
-
-def _text(commit: Commit | None, field: str) -> str:
-    try:
-        return str(commit.value(field, "")) if commit is not None else ""
-    except Erased:
-        return ""
 
 
 def find_waiting(store: Store, call: str) -> Waiting:
@@ -193,35 +186,14 @@ def _state(record: ApprovalRecord, session: str, store: str, now: int) -> str:
 # -- saying ---------------------------------------------------------------------------------------
 
 
-def approve(
-    store: Store,
-    context: Context,
-    call: str,
-    *,
-    by: str,
-    scope: Scope = "once",
-    pattern: str = "",
-    expires: int = 0,
-) -> Grant:
+def approve(store: Store, context: Context, call: str, *, by: str, **how: Any) -> Grant:
     """Let a waiting call run: this one, every one of these arguments, or every one that fits a pattern."""
-    found = find_waiting(store, call)
-    return _about(store, context, found, "approved", by, scope, pattern, expires, "")
+    return answer(store, context, call, "approved", by=by, **how)
 
 
-def deny(
-    store: Store,
-    context: Context,
-    call: str,
-    *,
-    by: str,
-    why: str = "",
-    scope: Scope = "once",
-    pattern: str = "",
-    expires: int = 0,
-) -> Grant:
+def deny(store: Store, context: Context, call: str, *, by: str, **how: Any) -> Grant:
     """Refuse a waiting call, with the reason the agent is told."""
-    found = find_waiting(store, call)
-    return _about(store, context, found, "denied", by, scope, pattern, expires, why)
+    return answer(store, context, call, "denied", by=by, **how)
 
 
 def grant(
@@ -249,17 +221,20 @@ def grant(
     return _record(store, context, session, record, why=why)
 
 
-def _about(
+def answer(
     store: Store,
     context: Context,
-    found: Waiting,
+    call: str,
     verdict: Verdict,
+    *,
     by: str,
-    scope: Scope,
-    pattern: str,
-    expires: int,
-    why: str,
+    scope: Scope = "once",
+    pattern: str = "",
+    expires: int = 0,
+    why: str = "",
 ) -> Grant:
+    """Say yes or no to a call that waits, by its id or the end of one."""
+    found = find_waiting(store, call)
     if pattern:
         if parse_pattern(pattern).fits(found.tool, found.arguments) is not True:
             raise InvalidInput(

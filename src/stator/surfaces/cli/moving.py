@@ -1,16 +1,36 @@
-"""What became of a session that was paused, closed or archived from outside."""
+"""Moving a session from outside: what `pause`, `close` and `archive` have in common."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import msgspec
 
 from stator.model.ids import short
 from stator.runtime.lifecycle import Moved
+from stator.surfaces.cli.asking import telling
 from stator.surfaces.cli.paint import Line
 from stator.surfaces.cli.screen import Screen
 
 
-def show_moved(screen: Screen, moved: Moved) -> None:
+def move(
+    how: Callable[..., Moved],
+    session: str | None,
+    *,
+    reason: str,
+    store: str | None,
+    json: bool,
+    pager: bool,
+) -> int:
+    """Move the session a person means, in their name, and show what became of it."""
+    with telling(store) as ask, Screen(json=json, pager=pager) as screen:
+        view, context = ask.session(session), ask.store.context
+        moved = how(ask.store.port, context, view.id, reason=reason, by=context.principal)
+        _show(screen, moved)
+    return 0
+
+
+def _show(screen: Screen, moved: Moved) -> None:
     """The session and its status now, or who was asked to stop."""
     if screen.json:
         screen.document("stator.moved/1", msgspec.to_builtins(moved))

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stator.runtime import lifecycle
-from stator.surfaces.cli.asking import telling
-from stator.surfaces.cli.moving import show_moved
-from stator.surfaces.cli.screen import Screen
+from stator.surfaces.cli.moving import move
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -33,11 +31,4 @@ def close(
     no_pager: NoPagerFlag = False,
 ) -> int:
     """Close a session: it takes no more turns until it is resumed."""
-    with telling(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        view = ask.session(session)
-        context = ask.store.context
-        moved = lifecycle.close(
-            ask.store.port, context, view.id, reason=reason, by=context.principal
-        )
-        show_moved(screen, moved)
-    return 0
+    return move(lifecycle.close, session, reason=reason, store=store, json=json, pager=not no_pager)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stator.runtime import lifecycle
-from stator.surfaces.cli.asking import telling
-from stator.surfaces.cli.moving import show_moved
-from stator.surfaces.cli.screen import Screen
+from stator.surfaces.cli.moving import move
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -34,11 +32,4 @@ def pause(
     no_pager: NoPagerFlag = False,
 ) -> int:
     """Pause a session, or ask its driver to."""
-    with telling(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        view = ask.session(session)
-        context = ask.store.context
-        moved = lifecycle.pause(
-            ask.store.port, context, view.id, reason=reason, by=context.principal
-        )
-        show_moved(screen, moved)
-    return 0
+    return move(lifecycle.pause, session, reason=reason, store=store, json=json, pager=not no_pager)
