@@ -38,7 +38,7 @@ def answers(path: Path) -> dict[str, object]:
                 "head": view.head.hash,
                 "status": row.shown,
                 "counts": msgspec.to_builtins(view.counts),
-                "log": _digest([wire.commit(commit) for commit in view.log()]),
+                "log": _digest([_as_then(wire.commit(commit)) for commit in view.log()]),
                 "state": _digest(msgspec.to_builtins(view.state())),
                 "first_turn": _digest(msgspec.to_builtins(view.state("t1"))),
                 "files": [f"{file.op} {file.path}" for file in view.files()],
@@ -46,6 +46,19 @@ def answers(path: Path) -> dict[str, object]:
                 "failed": [call.tool for call in view.calls(status="failed")],
             }
     return found
+
+
+ADDED = {"adopted": "", "after_in": "", "before_in": ""}
+"""Fields that records have gained since, with their defaults."""
+
+
+def _as_then(value: object) -> object:
+    """What is shown of a record, without fields that no release before knew."""
+    if isinstance(value, list):
+        return [_as_then(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {k: _as_then(v) for k, v in value.items() if k not in ADDED or v != ADDED[k]}
 
 
 def _digest(value: object) -> str:

@@ -19,7 +19,7 @@ from stator.errors import (
 from stator.model.approval import answer
 from stator.model.commit import Upsert
 from stator.model.state import ApprovalRecord
-from stator.runtime import approvals
+from stator.runtime import approvals, projects
 
 ANN = "local:ann"
 
@@ -198,7 +198,7 @@ def test_the_projects_own_session_is_never_the_last_one_used(paid):
 
 def test_a_session_that_has_the_projects_name_is_not_taken_for_it(paid):
     store, _, call = paid
-    with store.open(approvals.PROJECT_SESSION):
+    with store.open(projects.PROJECT_SESSION):
         pass
     with pytest.raises(Conflict):
         approvals.approve(store.port, store.context, call, by=ANN, scope="project")

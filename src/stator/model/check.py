@@ -15,7 +15,19 @@ from uuid import UUID
 import msgspec
 
 from stator.errors import BadText, BadType, InvalidInput
-from stator.model.commit import Actor, Draft, Erase, Provenance, Remove, Source, Trust, Upsert
+from stator.model.commit import (
+    Actor,
+    Draft,
+    Erase,
+    Provenance,
+    Purge,
+    Remove,
+    Reset,
+    Source,
+    Trust,
+    Upsert,
+)
+from stator.model.ids import check_id
 from stator.model.state import COLLECTIONS, Record
 
 INT_MAX = 2**53 - 1
@@ -182,12 +194,16 @@ def _check_changes(value: object) -> None:
     if not isinstance(value, tuple):
         raise _expected("a tuple of changes", value, "$.changes")
     for change in value:
-        if isinstance(change, (Upsert, Remove)):
+        if isinstance(change, (Upsert, Remove, Reset)):
             check_collection(change.collection)
+        elif isinstance(change, Purge):
+            check_id(change.session, "session")
         elif not isinstance(change, Erase):
-            raise _expected("Upsert, Remove or Erase", change, "$.changes")
-        if isinstance(change, Remove):
+            raise _expected("Upsert, Remove, Erase, Reset or Purge", change, "$.changes")
+        if isinstance(change, (Remove, Reset)):
             check_text(change.key, f"$.{change.collection}")
+        if isinstance(change, Reset):
+            check_text(change.id, f"$.{change.collection}")
 
 
 def check_collection(name: object) -> None:

@@ -52,6 +52,8 @@ KINDS = frozenset(
         "pause_request",
         "close",
         "archive",
+        "adopt",
+        "purge",
         "turn",
         "turn_end",
         "entry",
@@ -115,7 +117,22 @@ class Erase(msgspec.Struct, frozen=True):
     id: str = ""
 
 
-Change = Upsert | Remove | Erase
+class Reset(msgspec.Struct, frozen=True):
+    """The caller's wish that exactly this record, or nothing, stand under that id: a rewind's."""
+
+    collection: str
+    id: str
+    key: str
+    record: Record | None = None
+
+
+class Purge(msgspec.Struct, frozen=True):
+    """The caller's wish that a whole session be gone: a project's own session says so."""
+
+    session: str
+
+
+Change = Upsert | Remove | Erase | Reset | Purge
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,12 +13,13 @@ from typing import Protocol, cast
 import msgspec
 
 from stator.errors import BadDelta, InvalidInput
-from stator.model.commit import KINDS, Draft, Erase, Remove, Upsert
+from stator.model.commit import KINDS, Change, Draft, Erase, Purge, Remove, Reset, Upsert
 from stator.model.delta import Delta, Drop, Put
 from stator.model.ids import record_id, retype
 from stator.model.session import TRANSITIONS, check_budget, check_transition
 from stator.model.state import (
     COLLECTIONS,
+    KEPT_IN_REWIND,
     KEY_MAX,
     KEYLESS,
     ArtifactRecord,
@@ -136,7 +137,7 @@ def reduce(draft: Draft, view: View) -> tuple[Delta, list[str]]:
     return made.ops, made.keys
 
 
-def _change(change: Upsert | Remove | Erase, made: Made) -> None:
+def _change(change: Change, made: Made) -> None:
     if isinstance(change, Upsert):
         if not isinstance(change.record, COLLECTIONS[change.collection].type):
             raise InvalidInput(
@@ -152,7 +153,9 @@ def _change(change: Upsert | Remove | Erase, made: Made) -> None:
     elif isinstance(change, Remove):
         made.drop(change.collection, change.key)
     else:
-        raise InvalidInput("only an erasure erases", path="$.changes")
+        said = {Erase: "only an erasure erases", Reset: "only a rewind resets"}
+        words = said.get(type(change), "only a project's session purges")
+        raise InvalidInput(words, path="$.changes")
 
 
 def _call(draft: Draft, made: Made) -> None:
@@ -272,13 +275,33 @@ def _file(record: Record, made: Made) -> None:
             file = msgspec.structs.replace(file, before=known.after)
         if file.op == "read" and not file.after and known_after:
             file = msgspec.structs.replace(file, after=known.after)
+        file = _with_kept(file, known)
     if not source:
         made.put_over(standing, "files", file, key)
         return
     if standing is not None:
-        gone = msgspec.structs.replace(known, op="deleted", before=known.after, after="")
+        gone = msgspec.structs.replace(
+            known, op="deleted", before=known.after, before_in=known.after_in, after="", after_in=""
+        )
         made.put_over(standing, "files", gone, source)
     made.put("files", file, key)
+
+
+def _with_kept(file: FileRecord, known: Record) -> FileRecord:
+    """Content that was kept once need not be kept again: the same digest, the same commit."""
+    kept = {
+        digest: commit
+        for digest, commit in (
+            (getattr(known, "before", ""), getattr(known, "before_in", "")),
+            (getattr(known, "after", ""), getattr(known, "after_in", "")),
+        )
+        if digest and commit
+    }
+    before_in = file.before_in or kept.get(file.before, "")
+    after_in = file.after_in or kept.get(file.after, "")
+    if (before_in, after_in) == (file.before_in, file.after_in):
+        return file
+    return msgspec.structs.replace(file, before_in=before_in, after_in=after_in)
 
 
 def _artifact(record: Record, made: Made) -> None:
@@ -327,15 +350,9 @@ def _fork(draft: Draft, made: Made) -> None:
 
 
 def _budget(draft: Draft, made: Made) -> None:
-    """Of the session record a budget brings, only the limits are taken: whoever sets them may not know the rest."""
-    standing = made.find("session", "")
-    wanted = [
-        c.record for c in draft.changes if isinstance(c, Upsert) and c.collection == "session"
-    ]
-    if standing is None or len(draft.changes) != 1 or len(wanted) != 1:
-        raise InvalidInput("a budget brings a session's limits, and nothing else", path="$.changes")
-    limits = check_budget(cast("SessionRecord", wanted[0]).budget)
-    known = cast("SessionRecord", standing[2])
+    """Only the limits are taken."""
+    known, wanted = _session_wish(draft, made, "a budget brings a session's limits")
+    limits = check_budget(wanted.budget)
     made.put("session", msgspec.structs.replace(known, budget=limits), "")
 
 
@@ -367,6 +384,49 @@ def _erasure(draft: Draft, made: Made) -> None:
         raise InvalidInput("an erasure says what to erase, and nothing else", path="$.changes")
 
 
+def _rewind(draft: Draft, made: Made) -> None:
+    """Records stand again as they stood: under their own ids, whatever they would merge with."""
+    for change in draft.changes:
+        if not isinstance(change, Reset):
+            raise InvalidInput("a rewind resets records, and does nothing else", path="$.changes")
+        if change.collection in KEPT_IN_REWIND:
+            raise InvalidInput(f"a rewind leaves {change.collection} alone", path="$.changes")
+        standing = made.find(change.collection, change.key)
+        if change.record is None:
+            made.drop_standing(standing, change.collection, change.key)
+        else:
+            was = standing[1] if standing is not None and standing[0] == change.id else 0
+            found = (change.id, was, change.record)
+            made.put_over(found, change.collection, change.record, change.key)
+
+
+def _purge(draft: Draft, made: Made) -> None:
+    """A project's own session says which sessions are gone; the store carries that out."""
+    standing = made.find("session", "")
+    if standing is None or getattr(standing[2], "mode", "") != "project":
+        raise InvalidInput("only a project's own session purges others", path="$.kind")
+    for change in draft.changes:
+        if not isinstance(change, Purge):
+            _change(change, made)
+
+
+def _adopt(draft: Draft, made: Made) -> None:
+    """Only who goes on is taken."""
+    known, wanted = _session_wish(draft, made, "an adoption says which session goes on")
+    made.put("session", msgspec.structs.replace(known, adopted=wanted.adopted), "")
+
+
+def _session_wish(draft: Draft, made: Made, what: str) -> tuple[SessionRecord, SessionRecord]:
+    """The session as it stands and as a draft brings it: whoever made that may not know the rest of it."""
+    standing = made.find("session", "")
+    wanted = [
+        c.record for c in draft.changes if isinstance(c, Upsert) and c.collection == "session"
+    ]
+    if standing is None or len(draft.changes) != 1 or len(wanted) != 1:
+        raise InvalidInput(f"{what}, and nothing else", path="$.changes")
+    return cast("SessionRecord", standing[2]), cast("SessionRecord", wanted[0])
+
+
 def _nothing(draft: Draft, made: Made) -> None:
     """Lifecycle kinds apply their changes after the transition, in `_lifecycle`."""
 
@@ -379,6 +439,9 @@ _SPECIAL: dict[str, Callable[[Draft, Made], None]] = {
     "budget": _budget,
     "fork": _fork,
     "erasure": _erasure,
+    "rewind": _rewind,
+    "purge": _purge,
+    "adopt": _adopt,
     **dict.fromkeys(TRANSITIONS, _nothing),
 }
 _MERGE: dict[str, Callable[[Record, Made], None]] = {

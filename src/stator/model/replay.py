@@ -296,7 +296,8 @@ def _did(commit: Commit, change: Change, scrub: Scrub | None) -> bool:
             and _holds(op.record, change.record, scrub)
             for op in commit.delta
         )
-    return any(isinstance(op, Drop) and op.collection == change.collection for op in commit.delta)
+    gone = getattr(change, "collection", "")
+    return any(isinstance(op, Drop) and op.collection == gone for op in commit.delta)
 
 
 def _holds(record: Record, wish: Record, scrub: Scrub | None) -> bool:

@@ -18,7 +18,7 @@ from stator.errors import InvalidInput, TooLarge
 from stator.model import canon
 from stator.model.chain import SALT_BYTES, Preimage, committed, digest, put_item
 from stator.model.check import check_draft, encode_checked, encode_record
-from stator.model.commit import Change, Commit, Draft, Item, Upsert
+from stator.model.commit import Change, Commit, Draft, Item, Reset, Upsert
 from stator.model.delta import Delta, Put
 from stator.model.ids import check_id, run_id
 from stator.model.reduce import View, reduce
@@ -243,6 +243,8 @@ def _scrub_structure(draft: Draft, redactor: Redactor) -> dict[str, Any]:
 def _scrub_change(
     change: Change, redactor: Redactor | None, encoded: dict[int, bytes] | None
 ) -> Change:
+    if isinstance(change, Reset) and change.record is not None:
+        encode_checked(change.collection, change.record)  # it was scrubbed when it was recorded
     if not isinstance(change, Upsert):
         return change
     record = change.record

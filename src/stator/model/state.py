@@ -47,6 +47,8 @@ class SessionRecord(Record, frozen=True):
 
     id: str
     name: str
+    adopted: str = ""
+    """The session that goes on for this one."""
     agent: str = ""
     aliases: list[list[str]] = []
     app_schema: str = ""
@@ -104,12 +106,17 @@ class ToolRecord(Record, frozen=True):
 
 
 class FileRecord(Record, frozen=True):
-    """A file the agent touched; digests are of its content where they are known."""
+    """A file the agent touched; digests are of its content where they are known.
+
+    `after_in` and `before_in` are the commits that hold the content itself, where it was kept.
+    """
 
     path: str
     op: FileOp
     after: str = ""
+    after_in: str = ""
     before: str = ""
+    before_in: str = ""
     from_path: str = ""
     how: Knowledge = "recorded"
     reason: str = ""
@@ -309,6 +316,22 @@ BOOKKEEPING = frozenset({"session", "runs", "calls", "tools", "spend"})
 
 COMPACTIBLE = frozenset({"scratch"})
 """Collections compaction may evict from; every other survives it verbatim."""
+
+KEPT_IN_REWIND = frozenset(
+    {
+        "session",
+        "runs",
+        "children",
+        "tags",
+        "calls",
+        "approvals",
+        "spend",
+        "scores",
+        "evicted",
+        "flags",
+    }
+)
+"""What a rewind leaves as it is: it happened, was spent, or is somebody else's word."""
 
 HOT = ("session", "plan", "pending", "calls", "preferences", "decisions", "files")
 """What a resuming agent needs first; decisions and files by their newest `HOT_LIMIT`."""

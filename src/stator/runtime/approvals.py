@@ -15,7 +15,6 @@ import msgspec
 from stator.errors import (
     Ambiguous,
     BadDelta,
-    Conflict,
     Erased,
     InvalidInput,
     NotFound,
@@ -25,15 +24,13 @@ from stator.model import approval
 from stator.model.approval import SCOPES, Scope, Verdict, is_expired, is_own, parse_pattern
 from stator.model.commit import Draft, Provenance, Remove, Upsert
 from stator.model.ids import short
-from stator.model.query import SessionQuery, SessionRow
-from stator.model.state import ApprovalRecord, CallRecord, Entry, SessionRecord
+from stator.model.query import SessionRow
+from stator.model.state import ApprovalRecord, CallRecord, Entry
+from stator.runtime import projects
 from stator.runtime.context import Context
-from stator.runtime.opening import opening
 from stator.runtime.resolve import arguments_of, find_call, intent_of, rows_of
 from stator.store.port import Store
 
-PROJECT_SESSION = "(project)"
-"""What a project's own session is called."""
 FROM_PERSON = Provenance("user", "verified")
 
 
@@ -141,7 +138,7 @@ def standing(store: Store, session: str) -> list[Entry]:
     """Grants that may answer a call of this session: its own and its project's, given in this store."""
     found = _own(store, session)
     record = store.session(session).record
-    project = _project(store, record)
+    project = projects.known(store, record)
     return found if project is None else found + _own(store, project.id)
 
 
@@ -160,7 +157,7 @@ def grants(
     """Every grant there is, also those that answer nothing any more, newest session first."""
     here = store.info().id
     found = list(rows_of(store, session=session, project=project))
-    if session is not None and (own := _project(store, found[0].record)):
+    if session is not None and (own := projects.known(store, found[0].record)):
         found.append(own)
     return [
         Grant(
@@ -282,7 +279,7 @@ def _record(
     if is_expired(record, context.clock()):
         raise InvalidInput("that time has passed already", path="$.expires")
     asked = store.session(session).record
-    where = session if record.scope != "project" else project_session(store, context, asked).id
+    where = session if record.scope != "project" else projects.own(store, context, asked).id
     made = approval.sign(record, where, store.info().id)
     draft = Draft(
         id=context.mint("commit"),
@@ -298,7 +295,7 @@ def _record(
         changes=(Upsert("approvals", made),),
     )
     commit = store.append(where, [draft], barrier=True)[-1]
-    name = asked.name if where == session else PROJECT_SESSION
+    name = asked.name if where == session else projects.PROJECT_SESSION
     return Grant(id=commit.delta[0].id, session=where, name=name, record=made, seq=commit.seq)
 
 
@@ -340,34 +337,3 @@ def _entry(entries: Sequence[Entry], identifier: str) -> Entry:
         if entry.id == identifier:
             return entry
     raise NotFound(f"grant {identifier} has just been used or taken back")
-
-
-# -- the project's own session --------------------------------------------------------------------
-
-
-def project_session(store: Store, context: Context, record: SessionRecord) -> SessionRow:
-    """The session that belongs to the project of another one, made when it is first needed."""
-    found = _project(store, record)
-    if found is not None:
-        return found
-    made = SessionRecord(
-        id=context.mint("session"),
-        name=PROJECT_SESSION,
-        project=record.project,
-        tenant=record.tenant,
-        mode="project",
-        created=context.clock(),
-    )
-    row, _ = store.create([opening(context, made)])
-    if row.record.mode != "project":
-        raise Conflict(
-            f"a session of this project is called {PROJECT_SESSION!r} and is not the project's own",
-            hint="its name is in the way of grants for the whole project",
-            session=row.id,
-        )
-    return row
-
-
-def _project(store: Store, record: SessionRecord) -> SessionRow | None:
-    query = SessionQuery(mode="project", project=record.project, tenant=record.tenant)
-    return next(iter(store.sessions(query, limit=1).rows), None)
