@@ -39,7 +39,9 @@ from stator.runtime.lifecycle import Moved
 from stator.runtime.loop import Dispatch, DoubtMode, Effects, ModelCalling, unwrapped
 from stator.runtime.reading import DecisionLine, FileChange, Reason, SessionView
 from stator.runtime.recovery import Recovery
+from stator.runtime.reflog import Reflog
 from stator.runtime.resolve import Point
+from stator.runtime.rewinding import Rewound
 from stator.runtime.sessions import HeldMode, Session
 from stator.runtime.settling import OpenDoubt, Settled, Verdict
 from stator.runtime.stores import Store
@@ -161,6 +163,9 @@ class AsyncView:
         return await self._pool.run(
             self._sync.calls, status=status, tool=tool, last=last, limit=limit
         )
+
+    async def reflog(self) -> list[Reflog]:
+        return await self._pool.run(self._sync.reflog)
 
     async def beginning(self, turn: int) -> Commit | None:
         return await self._pool.run(self._sync.beginning, turn)
@@ -493,6 +498,9 @@ class AsyncSession(AsyncView, AsyncMarker, Generic[A]):
 
     async def fork(self, at: str = "head", *, name: str = "") -> str:
         return await self._pool.run(self._session.fork, at, name=name)
+
+    async def rewind(self, to: str) -> Rewound:
+        return await self._pool.run(self._session.rewind, to)
 
     async def pause(self, reason: str = "user") -> None:
         await self._pool.run(self._session.pause, reason)

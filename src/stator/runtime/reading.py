@@ -29,6 +29,7 @@ from stator.model.state import (
     file_key,
 )
 from stator.runtime.context import nap
+from stator.runtime.reflog import Reflog, reflog
 from stator.runtime.resolve import Point, find_session, resolve
 from stator.runtime.resolve import span as turn_span
 from stator.runtime.tail import Tailing, tail
@@ -268,6 +269,10 @@ class SessionView:
             for record in records
             if isinstance(record, FactRecord)
         }
+
+    def reflog(self) -> list[Reflog]:
+        """The rewinds of this session, newest first; each left a tag on the head it went back from."""
+        return reflog(self._store, self._id)
 
     # -- diff -------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from stator.model.commit import Commit
 from stator.model.ids import is_id, short, suffix_of
 from stator.model.position import AtHead, AtName, AtSeq, AtTurn, Position
 from stator.model.query import SessionQuery, SessionRow
+from stator.runtime.reflog import end_of_turn
 from stator.store.port import Store
 
 CANDIDATES = 8
@@ -146,7 +147,7 @@ def span(store: Store, session: str, position: AtTurn) -> tuple[Point, Point]:
     row = rows[-1]
     # Every commit belongs to a turn from the first one on, so a turn ends where the next begins.
     before = Point(session, row.first - 1, f"t{row.turn - 1}") if row.turn > 1 else nothing
-    return before, Point(session, row.last, f"t{row.turn}")
+    return before, Point(session, end_of_turn(store, session, row), f"t{row.turn}")
 
 
 def _retry(store: Store, session: str, position: AtTurn) -> str:

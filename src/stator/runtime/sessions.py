@@ -34,7 +34,16 @@ from stator.model.replay import Known, Scrub
 from stator.model.session import check_budget
 from stator.model.state import RunRecord, SessionRecord, ToolRecord
 from stator.model.transcript import Transcript
-from stator.runtime import children, forks, lifecycle, recovery, settling, worktree
+from stator.runtime import (
+    children,
+    forks,
+    lifecycle,
+    recovery,
+    reflog,
+    rewinding,
+    settling,
+    worktree,
+)
 from stator.runtime.arguments import cause, mapping, text
 from stator.runtime.boundary import Boundary
 from stator.runtime.calls import FROM_TOOL, Calling
@@ -44,6 +53,7 @@ from stator.runtime.marks import Marker
 from stator.runtime.opening import opening
 from stator.runtime.reading import SessionView
 from stator.runtime.recovery import Past, Recovery
+from stator.runtime.rewinding import Rewound
 from stator.runtime.settling import OpenDoubt
 from stator.runtime.terms import Gate, Limits, Terms, answer
 from stator.runtime.tools import Tool
@@ -58,7 +68,6 @@ SHOWN = frozenset({"turn", "outcome", "settlement", "entry"})
 INPUTS_MAX = 100
 PARALLEL_MAX = 32
 """Calls of one response that run at once."""
-PAGE = 1000
 ENDED = {"pause": "paused", "close": "closed"}
 HeldMode = Literal["fail", "wait", "fork", "take"]
 POLL_S = 0.25
@@ -130,15 +139,15 @@ class Session(SessionView, Marker, Generic[A]):
             **fields,
         )
 
-    def _append(self, drafts: Sequence[Draft]) -> list[Commit]:
+    def _append(self, drafts: Sequence[Draft], *, if_head: str | None = None) -> list[Commit]:
         if self._left:
             raise WrongState(f"session {self._id} was left", hint="open it again", session=self._id)
         boundary = self._boundary
         if boundary is None:
-            return self._store.append(self._id, drafts, fresh=True)
+            return self._store.append(self._id, drafts, fresh=True, if_head=if_head)
         boundary.sending(len(drafts))
         try:
-            commits = self._store.append(self._id, drafts, fresh=True)
+            commits = self._store.append(self._id, drafts, fresh=True, if_head=if_head)
         except BaseException:
             boundary.failed(len(drafts))
             raise
@@ -318,6 +327,11 @@ class Session(SessionView, Marker, Generic[A]):
         """Start another session from a position of this one; its id."""
         return forks.fork(self._store, self.context, self.at(at), name=name, kind="fork").id
 
+    def rewind(self, to: str) -> Rewound:
+        """Go back to a position, between turns: the state is what it was, and so is what a model is
+        shown. Nothing leaves the log, and nothing outside it is undone."""
+        return rewinding.rewind_driven(self, to)
+
     def _stop(self) -> Stop | None:
         """Somebody's wish that this run end, if there is one."""
         asked = None if self._boundary is None else self._boundary.asked
@@ -363,12 +377,17 @@ class Session(SessionView, Marker, Generic[A]):
             if self._rendered is None:
                 self._rendered = Transcript()
             upto = self._store.head(self._id).seq
-            while self._fed < upto:
-                page = self._store.commits(self._id, after=self._fed, upto=upto, limit=PAGE)
-                for commit in page:
-                    self._rendered.feed(commit)
-                self._fed = page[-1].seq
+            for commit in reflog.shown(self._store, self._id, self._fed, upto):
+                self._rendered.feed(commit)
+            self._fed = upto
             return self._rendered
+
+    def _looks_anew(self) -> None:
+        """After a rewind: what was said, offered and matched before it is read again."""
+        with self._lock:
+            self._rendered, self._fed, self._offered, self._matching = None, 0, None, False
+            self._since.clear()
+            self._last_run = recovery.cut(self._store, self._id, self._last_run)
 
     def _offer(self, tools: Any) -> None:
         """Record what is offered to the model where that changed since it was last offered."""
