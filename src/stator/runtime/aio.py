@@ -28,6 +28,7 @@ from stator.model.query import CallRow, Counts, Head, Page, SessionRow, StoreInf
 from stator.model.reply import Dialect
 from stator.model.session import ParentKind
 from stator.model.state import Entry, FileOp, Knowledge, SessionRecord, State, StepStatus, UseKind
+from stator.runtime import retries
 from stator.runtime.aio_calls import AsyncStream, drive
 from stator.runtime.aio_pool import Pool
 from stator.runtime.aio_runs import AsyncRunner
@@ -41,6 +42,7 @@ from stator.runtime.reading import DecisionLine, FileChange, Reason, SessionView
 from stator.runtime.recovery import Recovery
 from stator.runtime.reflog import Reflog
 from stator.runtime.resolve import Point
+from stator.runtime.retries import Adopted, RetryEffects
 from stator.runtime.rewinding import Rewound
 from stator.runtime.sessions import HeldMode, Session
 from stator.runtime.settling import OpenDoubt, Settled, Verdict
@@ -293,6 +295,9 @@ class AsyncTurn(AsyncRecorder):
         self.continued, self.reused = turn.continued, turn.reused
         self._token: contextvars.Token[Any] | None = None
 
+    async def session(self) -> AsyncSession[Any]:
+        return AsyncSession(self._sync.session, self._pool)
+
     @property
     def ended(self) -> bool:
         return self._sync.ended
@@ -502,6 +507,19 @@ class AsyncSession(AsyncView, AsyncMarker, Generic[A]):
     async def rewind(self, to: str) -> Rewound:
         return await self._pool.run(self._session.rewind, to)
 
+    @contextlib.asynccontextmanager
+    async def retry(
+        self, turn: str, *, effects: RetryEffects = "ask", prompt: Any = None, name: str = ""
+    ) -> AsyncIterator[AsyncTurn]:
+        again, asked = await self._pool.run(
+            retries.begin, self._session, turn, effects=effects, prompt=prompt, name=name
+        )
+        async with AsyncSession(again, self._pool) as session, session.turn(asked) as retried:
+            yield retried
+
+    async def adopt(self, ref: str) -> Adopted:
+        return await self._pool.run(self._session.adopt, ref)
+
     async def pause(self, reason: str = "user") -> None:
         await self._pool.run(self._session.pause, reason)
 
@@ -532,6 +550,12 @@ class AsyncContributor(AsyncMarker):
 
     async def archive(self, reason: str = "done") -> Moved:
         return await self._pool.run(self._contributor.archive, reason)
+
+    async def rewind(self, to: str) -> Rewound:
+        return await self._pool.run(self._contributor.rewind, to)
+
+    async def adopt(self, ref: str) -> Adopted:
+        return await self._pool.run(self._contributor.adopt, ref)
 
     async def approve(
         self, call: str, *, scope: Scope = "once", pattern: str = "", expires: int = 0

@@ -19,7 +19,7 @@ from stator.model.rewinds import COUNTED, STEPS, TAG, agree_upto, resets, stands
 from stator.model.state import Entry, TagRecord
 from stator.runtime import reflog
 from stator.runtime.context import Context
-from stator.runtime.lifecycle import DIED, MakeDraft, held
+from stator.runtime.lifecycle import MakeDraft, held
 from stator.runtime.reading import SessionView
 from stator.runtime.resolve import Point
 from stator.store.port import Store
@@ -72,9 +72,9 @@ def rewind(store: Store, context: Context, session: str, to: str, *, by: str = "
     view = SessionView(store, session)
     target = _target(view, to)
     with held(store, context, session) as hold:
-        left = hold.left_behind()
+        left = hold.paused_after()
         if left:
-            store.append(session, [*left, hold.draft("pause", cause=DIED, actor="system")])
+            store.append(session, left)
 
         def append(drafts: list[Draft], **how: Any) -> list[Commit]:
             return store.append(session, drafts, barrier=True, **how)

@@ -6,7 +6,7 @@ import contextlib
 import contextvars
 import functools
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Generic, Literal, TypeVar
 
@@ -40,6 +40,7 @@ from stator.runtime import (
     lifecycle,
     recovery,
     reflog,
+    retries,
     rewinding,
     settling,
     worktree,
@@ -53,6 +54,8 @@ from stator.runtime.marks import Marker
 from stator.runtime.opening import opening
 from stator.runtime.reading import SessionView
 from stator.runtime.recovery import Past, Recovery
+from stator.runtime.resolve import followed
+from stator.runtime.retries import Adopted, RetryEffects
 from stator.runtime.rewinding import Rewound
 from stator.runtime.settling import OpenDoubt
 from stator.runtime.terms import Gate, Limits, Terms, answer
@@ -332,6 +335,26 @@ class Session(SessionView, Marker, Generic[A]):
         shown. Nothing leaves the log, and nothing outside it is undone."""
         return rewinding.rewind_driven(self, to)
 
+    @contextlib.contextmanager
+    def retry(
+        self, turn: str, *, effects: RetryEffects = "ask", prompt: Any = None, name: str = ""
+    ) -> Iterator[Turn]:
+        """Try a turn again, beside this session: `with s.retry("t5") as t`.
+
+        A fork of the end of the turn before, called `NAME~t5.2` unless it is given a name, driven
+        for as long as the block lasts. It begins with the prompt of that turn, or another one. Its
+        writes need a person's yes, unless `effects="run"`. Given the name of a retry that is there,
+        it goes on with that one.
+        """
+        again, asked = retries.begin(self, turn, effects=effects, prompt=prompt, name=name)
+        with again, again.turn(asked) as retried:
+            yield retried
+
+    def adopt(self, ref: str) -> Adopted:
+        """Go on from a retry or a fork of this session (`t5.2`): its name leads there from now on.
+        `t5.1` takes that back."""
+        return retries.adopt(self, ref, self.context, self._principal, driven=self)
+
     def _stop(self) -> Stop | None:
         """Somebody's wish that this run end, if there is one."""
         asked = None if self._boundary is None else self._boundary.asked
@@ -512,16 +535,36 @@ def drive(
     *,
     busy: HeldMode = "fail",
     program: list[list[int]] | None = None,
+    exact: bool = False,
     **app: Any,
 ) -> Session[Any]:
-    """Create a session or take it up again, under the lease."""
+    """Create a session or take it up again, under the lease. Found by its name, it is the one that goes
+    on for it; `exact`: that one."""
     row, _ = store.create([opening(context, record)])
+    if row.id != record.id and not exact:
+        row = followed(store, row)
+    return take_up(store, context, row, terms, busy=busy, program=program, **app)
+
+
+def take_up(
+    store: port.Store,
+    context: Context,
+    row: SessionRow,
+    terms: Terms,
+    *,
+    busy: HeldMode = "fail",
+    program: list[list[int]] | None = None,
+    **app: Any,
+) -> Session[Any]:
+    """Drive a session that is there."""
     lease = _acquire(store, context, row, busy)
     if lease is None:
         row = forks.fork(store, context, forks.head_of(store, row), kind="fork")
         lease = store.acquire(row.id, lifecycle.holder(context))
     try:
-        return Session(store, store.session(row.id), context, lease, terms, program=program, **app)
+        row = store.session(row.id)
+        terms = retries.terms_of(store, row.record, terms)
+        return Session(store, row, context, lease, terms, program=program, **app)
     except StatorError:
         store.release(lease)
         raise
