@@ -23,11 +23,13 @@ from stator.model.call import (
     Outcome,
 )
 from stator.model.commit import Actor, Commit
+from stator.model.compare import Comparison
 from stator.model.diff import Diff
 from stator.model.query import CallRow, Counts, Head, Page, SessionRow, StoreInfo, TurnRow
 from stator.model.reply import Dialect
 from stator.model.session import ParentKind
 from stator.model.state import Entry, FileOp, Knowledge, SessionRecord, State, StepStatus, UseKind
+from stator.model.tree import Tree
 from stator.runtime import retries
 from stator.runtime.aio_calls import AsyncStream, drive
 from stator.runtime.aio_pool import Pool
@@ -165,6 +167,12 @@ class AsyncView:
         return await self._pool.run(
             self._sync.calls, status=status, tool=tool, last=last, limit=limit
         )
+
+    async def compare(self, a: str, b: str) -> Comparison:
+        return await self._pool.run(self._sync.compare, a, b)
+
+    async def tree(self, *, limit: int = 1000) -> Tree:
+        return await self._pool.run(self._sync.tree, limit=limit)
 
     async def reflog(self) -> list[Reflog]:
         return await self._pool.run(self._sync.reflog)

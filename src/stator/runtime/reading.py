@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import msgspec
 
@@ -34,6 +34,10 @@ from stator.runtime.resolve import Point, find_session, resolve
 from stator.runtime.resolve import span as turn_span
 from stator.runtime.tail import Tailing, tail
 from stator.store.port import Store
+
+if TYPE_CHECKING:
+    from stator.model.compare import Comparison
+    from stator.model.tree import Tree
 
 PAGE = 1000
 SMALL_RANGE = 256
@@ -269,6 +273,18 @@ class SessionView:
             for record in records
             if isinstance(record, FactRecord)
         }
+
+    def compare(self, a: str, b: str) -> Comparison:
+        """Two tries at one turn (`t5` and `t5.2`), aligned: answers, decisions, calls, files, and why."""
+        from stator.runtime.comparing import compare
+
+        return compare(self, a, b)
+
+    def tree(self, *, limit: int = 1000) -> Tree:
+        """The sessions this one hangs together with: forks, retries and children, above and below."""
+        from stator.runtime.trees import tree_of
+
+        return tree_of(self._store, self._id, limit=limit)
 
     def reflog(self) -> list[Reflog]:
         """The rewinds of this session, newest first; each left a tag on the head it went back from."""
