@@ -552,6 +552,7 @@ def _call_item(row: CallRow) -> CallItem:
         turn=row.turn,
         cause=row.cause,
         effect=row.effect,
+        session=row.session,
     )
 
 

@@ -72,19 +72,20 @@ def reflog(store: Store, session: str) -> list[Reflog]:
             by=str(commit.known("principal", "")),
             start=rewind.left,
             end=rewind.to,
-            turns=[row.turn for row in undone(store, session, known, rewind.left, rewind.to)],
+            turns=undone(store, session, known, rewind.left, rewind.to),
         )
         for tag, rewind, commit in reversed(tagged)
     ]
 
 
-def undone(store: Store, session: str, known: list[Rewind], left: int, to: int) -> list[TurnRow]:
+def undone(store: Store, session: str, known: list[Rewind], left: int, to: int) -> list[int]:
     """Turns that stand at one seq and not at another."""
     before, after = visible(known, left), visible(known, to)
     low, high = turn_at(store, session, agree_upto(before, after)), turn_at(store, session, left)
-    found: list[TurnRow] = []
+    found: list[int] = []
     while low < high and (page := store.turns(session, after=low, upto=high)):
-        found += [row for row in page if stands(before, row.first) and not stands(after, row.first)]
+        gone = (row for row in page if stands(before, row.first) and not stands(after, row.first))
+        found += [row.turn for row in gone]
         low = page[-1].turn
     return found
 

@@ -48,6 +48,8 @@ class Rewound(msgspec.Struct, frozen=True, kw_only=True):
     """Names the head that was left: rewind there to undo this."""
     turns: list[int]
     """Turns that do not stand any more."""
+    again: list[int]
+    """Turns that an earlier rewind left, and that stand again."""
     effects: list[CallItem]
     """Writes it crosses: they happened, or may have, and are not undone."""
     records: int
@@ -160,7 +162,7 @@ def _plan(view: SessionView, target: Point) -> _Plan:
         and stands(before, call.seq)
         and not stands(after, call.seq)
     ]
-    turns = reflog.undone(store, session, known, head.seq, target.seq)
+    ends = (head.seq, target.seq)
     rewound = Rewound(
         session=session,
         name=view.name,
@@ -168,7 +170,8 @@ def _plan(view: SessionView, target: Point) -> _Plan:
         end=target.seq,
         shown=target.shown,
         tag=_free_tag(store, session),
-        turns=[row.turn for row in turns],
+        turns=reflog.undone(store, session, known, *ends),
+        again=reflog.undone(store, session, known, *ends[::-1]),
         effects=crossed,
         records=len({(change.collection, change.key) for change in changes}),
     )

@@ -119,6 +119,8 @@ def _facts_of(view: SessionView, ask: Asking) -> Iterator[Line]:
         yield pair(
             "parent", f"{record.parent.kind} of {short(record.parent.session)} @{record.parent.seq}"
         )
+    if record.adopted:
+        yield pair("goes on as", f"{ask.names()[record.adopted]} {short(record.adopted)}")
     yield pair("created", stamp(record.created))
     yield pair("updated", stamp(row.updated))
     if record.reason and row.shown != "active":
