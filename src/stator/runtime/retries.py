@@ -193,10 +193,11 @@ def _adoption(store: Store, view: SessionView, ref: str) -> tuple[str, str]:
     target = view.at(ref).session
     if isinstance(parsed.position, AtTurn) and parsed.position.retry == 1:
         return target, ""
-    parent = store.session(target).record.parent
+    record = store.session(target).record
+    parent = record.parent
     if parent is None or parent.kind not in ("retry", "fork"):
         raise WrongState(
-            f"{ref!r:.60} is no retry and no fork: there is nothing to adopt it for",
+            f"session {record.name!r:.80} is no retry and no fork: there is nothing to adopt it for",
             hint="t5.2 names a retry; t5.1 takes an adoption back",
             session=target,
         )

@@ -103,9 +103,9 @@ def _lines(rows: list[SessionRow], now: int, *, projects: bool) -> Iterator[Line
         line.add(row.record.name, "bold", width=names).add("  ")
         line.status(row.shown, width=12).add(count(row.turns, "turn"), width=11)
         line.add(ago(row.updated, now), "dim", width=14).add(row.record.agent, width=agents)
-        line.add(f"  {row.record.project}" if projects else "", "dim")
         goes_on = row.record.adopted
-        yield line.add(f"  goes on as {short(goes_on)}" if goes_on else "", "dim")
+        line.add(f"  → {short(goes_on)}" if goes_on else "", "dim")
+        yield line.add(f"  {row.record.project}" if projects else "", "dim")
 
 
 def plain(row: SessionRow) -> dict[str, Any]:
