@@ -15,6 +15,7 @@ from stator.errors import Conflict, InvalidInput, NotFound, WrongState
 from stator.model.commit import Upsert
 from stator.model.position import AtTurn, parse_ref
 from stator.model.query import SessionRow
+from stator.model.session import NAME_MAX
 from stator.model.state import SessionRecord
 from stator.runtime import forks
 from stator.runtime.context import Context
@@ -110,7 +111,8 @@ def _fork(
     if name:
         return forks.fork(store, context, point, name=name, kind="retry", labels=labels)
     for number in count(len(found.retries) + 2):
-        free = f"{source.name}~t{turn}.{number}"
+        end = f"~t{turn}.{number}"
+        free = source.name[: NAME_MAX - len(end)] + end
         try:
             return forks.fork(store, context, point, name=free, kind="retry", labels=labels)
         except Conflict:

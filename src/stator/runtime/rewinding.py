@@ -150,7 +150,7 @@ def _plan(view: SessionView, target: Point) -> _Plan:
     store, session = view._store, view.id
     head = store.head(session)
     known = reflog.rewinds(store, session)
-    changes = resets(_slots(store, session, head.seq, target.seq))
+    changes = resets(slots(store, session, head.seq, target.seq))
     before, after = visible(known, head.seq), visible(known, target.seq)
     low = agree_upto(before, after)
     calls = view._calls_in(session, low, head.seq)
@@ -178,7 +178,7 @@ def _plan(view: SessionView, target: Point) -> _Plan:
     return _Plan(head, changes, rewound)
 
 
-def _slots(
+def slots(
     store: Store, session: str, head: int, target: int
 ) -> list[tuple[str, str, Entry | None, Entry | None]]:
     """Every key touched since the target: what stands there now, and what stood there then."""
@@ -186,7 +186,7 @@ def _slots(
         (version.op.collection, version.key): None
         for version in store.versions(session, after=target, upto=head, collections=STEPS)
     }
-    slots = [
+    found = [
         (name, key, store.find(session, name, key), store.find(session, name, key, at=target))
         for name, key in touched
     ]
@@ -195,8 +195,8 @@ def _slots(
             {entry.key: entry for entry in store.entries(session, name, at=at)}
             for at in (head, target)
         )
-        slots += [(name, key, now.get(key), then.get(key)) for key in {**now, **then}]
-    return slots
+        found += [(name, key, now.get(key), then.get(key)) for key in {**now, **then}]
+    return found
 
 
 def _free_tag(store: Store, session: str) -> str:

@@ -17,7 +17,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "decisions": "Show which decisions stand, and why.",
         "calls": "Show tool calls and how they ended.",
         "why": "Show what lies behind a file: edits, decisions, calls, words.",
-        "tree": "Show sessions with their forks, retries and children, and what each spent itself.",
+        "tree": "Show sessions with their forks, retries and children, and what each spent.",
         "reflog": "Show the rewinds of a session, and where each left it, newest first.",
         "du": "Show what takes the space in the store.",
         "top": "Show every session at work or waiting for you, live.",

@@ -46,7 +46,7 @@ def tree(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show sessions with their forks, retries and children, and what each spent itself."""
+    """Show sessions with their forks, retries and children, and what each spent."""
     wanted = check_limit(LIMIT if limit is None else limit)
     with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
         if project:
