@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import lru_cache, partial
 from itertools import islice
 
 from stator.errors import NotFound
@@ -28,9 +30,9 @@ def tree_of(store: Store, session: str, *, limit: int = LIMIT) -> Tree:
             row = store.session(row.record.parent.session)
         except NotFound:  # it is gone: the tree begins below it
             break
-    found, todo, more = [row], [row.id], False
+    found, todo, more = [row], deque([row.id]), False
     while todo and not more:
-        below = islice(matching(store, SessionQuery(parent=todo.pop(0))), limit + 1)
+        below = islice(matching(store, SessionQuery(parent=todo.popleft())), limit + 1)
         for other in below:
             if len(found) == limit:
                 more = True
@@ -49,16 +51,21 @@ def project_tree(store: Store, project: str | None, *, limit: int = LIMIT) -> Tr
 
 def _tree(store: Store, rows: Iterable[SessionRow], *, more: bool) -> Tree:
     by_id = {row.id: row for row in rows}
-    branches = [_branch(store, row, by_id) for row in by_id.values()]
+    turn = lru_cache(maxsize=None)(partial(turn_at, store))
+    branches = [_branch(store, row, by_id, turn) for row in by_id.values()]
     return Tree(branches=in_order(branches), more=more)
 
 
-def _branch(store: Store, row: SessionRow, known: dict[str, SessionRow]) -> Branch:
+def _branch(
+    store: Store, row: SessionRow, known: dict[str, SessionRow], turn_of: Callable[[str, int], int]
+) -> Branch:
+    """A session in its tree; `turn_of` says which turn of a session a seq is in."""
     record, parent = row.record, row.record.parent
     turn = 0
+    used = spent(store, row.id)
     above = known.get(parent.session) if parent is not None else None
     if parent is not None and above is not None:
-        turn = turn_at(store, parent.session, parent.seq) + (parent.kind == "retry")
+        turn = turn_of(parent.session, parent.seq) + (parent.kind == "retry")
     began = parent.seq if parent is not None and record.lineage else 0
     return Branch(
         id=row.id,
@@ -68,8 +75,8 @@ def _branch(store: Store, row: SessionRow, known: dict[str, SessionRow]) -> Bran
         kind=parent.kind if parent is not None else "",
         turn=turn,
         seq=parent.seq if parent is not None else 0,
-        turns=store.counts(row.id).turns,
-        spent=spent(store, row.id),
+        turns=used["turns"],
+        spent=used,
         adopted=record.adopted,
         goes_on=above is not None and above.record.adopted == row.id,
         rewound=sum(
