@@ -249,6 +249,35 @@ def test_the_reflog_lists_rewinds_newest_first(either):
     assert lines[0].by == either.context.principal
 
 
+def test_turns_that_were_left_and_came_back_are_not_rewound(either):
+    five_turns(either)
+    with either.open("main") as s:
+        done = s.rewind("t3")
+        assert s.rewound() == {4, 5}
+        s.rewind("t1")
+        assert s.rewound() == {2, 3, 4, 5}
+        s.rewind(done.tag)
+        assert s.rewound() == set()
+
+
+def test_a_rewind_is_no_touch_of_a_file(either):
+    with either.open("main") as s:
+        for after in "ab":
+            with s.turn("edit") as t:
+                t.file("a.py", "modified", after=after)
+        before, why = s.files(), s.why("a.py")
+        s.rewind("t1")
+        assert s.files() == before
+        assert s.why("a.py") == why
+
+
+def test_decisions_that_were_rewound_do_not_stand_and_those_before_do(either):
+    five_turns(either)
+    with either.open("main") as s:
+        s.rewind("t2")
+        assert [line.record.what for line in s.decisions(standing=True)] == ["plan 2"]
+
+
 def test_a_session_that_was_never_rewound_has_no_reflog(either):
     assert five_turns(either).reflog() == []
 

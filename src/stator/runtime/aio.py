@@ -177,6 +177,9 @@ class AsyncView:
     async def reflog(self) -> list[Reflog]:
         return await self._pool.run(self._sync.reflog)
 
+    async def rewound(self) -> set[int]:
+        return await self._pool.run(self._sync.rewound)
+
     async def beginning(self, turn: int) -> Commit | None:
         return await self._pool.run(self._sync.beginning, turn)
 

@@ -29,7 +29,7 @@ from stator.model.state import (
     file_key,
 )
 from stator.runtime.context import nap
-from stator.runtime.reflog import Reflog, reflog
+from stator.runtime.reflog import Reflog, left_turns, reflog, rewinds
 from stator.runtime.resolve import Point, find_session, resolve
 from stator.runtime.resolve import span as turn_span
 from stator.runtime.tail import Tailing, tail
@@ -290,6 +290,10 @@ class SessionView:
         """The rewinds of this session, newest first; each left a tag on the head it went back from."""
         return reflog(self._store, self._id)
 
+    def rewound(self) -> set[int]:
+        """Turns that were gone back behind: in the log, and not part of what stands."""
+        return left_turns(self._store, self._id)
+
     # -- diff -------------------------------------------------------------------------------------
 
     def diff(self, start: str | None = None, end: str | None = None) -> Diff:
@@ -439,6 +443,8 @@ class SessionView:
         versions = self._store.versions(
             self._id, after=after, upto=self.head.seq, collections=("files",)
         )
+        back = {rewind.seq for rewind in rewinds(self._store, self._id)}  # it touches no file
+        versions = [version for version in versions if version.seq not in back]
         return net_files(versions, reads=reads, session=self._id)
 
     def decisions(self, *, standing: bool | None = None) -> list[DecisionLine]:
@@ -599,6 +605,8 @@ def explain(store: Store, touches: Sequence[tuple[str, int, int]], path: str) ->
     seen: set[tuple[str, int]] = set()
     for session, seq, turn in touches:
         commit = store.commits(session, after=seq - 1, upto=seq, limit=1)[0]
+        if commit.kind == "rewind":  # it says what was known of the file, and did nothing to it
+            continue
         reasons.append(_edit(commit, path))
         if (session, turn) in seen or not turn:
             continue

@@ -97,12 +97,28 @@ def turn_at(store: Store, session: str, seq: int) -> int:
 
 
 def shown(store: Store, session: str, after: int, upto: int) -> Iterator[Commit]:
-    """Commits that stand at `upto`, from `after` on, and what was learned elsewhere of their calls."""
-    stretches = visible(rewinds(store, session), upto)
+    """Commits that stand at `upto`, and what was learned elsewhere of their calls.
+
+    `after` is 0, or a seq since which nothing was rewound.
+    """
+    stretches = [(after, upto)] if after else visible(rewinds(store, session), upto)
     while after < upto:
         page = store.commits(session, after=after, upto=upto, limit=PAGE)
         yield from (c for c in page if c.kind in LEARNED or stands(stretches, c.seq))
         after = page[-1].seq
+
+
+def left_turns(store: Store, session: str) -> set[int]:
+    """Turns that do not stand any more."""
+    known = rewinds(store, session)
+    if not known:
+        return set()
+    stretches = visible(known, store.head(session).seq)
+    found: set[int] = set()
+    for rewind in known:
+        found.update(undone(store, session, known, rewind.left, rewind.to))
+    rows = {turn: store.turns(session, after=turn - 1, upto=turn)[0] for turn in found}
+    return {turn for turn, row in rows.items() if not stands(stretches, row.first)}
 
 
 def end_of_turn(store: Store, session: str, row: TurnRow) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stator.errors import BadPosition
+from stator.model.compare import Comparison
 from stator.model.diff import CallItem, Diff, Item
 from stator.model.state import COLLECTIONS, DecisionRecord, FileRecord, Record
 from stator.runtime.comparing import are_siblings
@@ -68,28 +69,31 @@ def diff(
                 "a diff is of one range, or of two positions", hint="stator diff t4 t5"
             )
         found = view.diff(span, end) if end is not None else view.diff(span)
-        tries = None
-        if span is not None and end is not None and are_siblings(view, span, end):
-            tries = view.compare(span, end)
-        if json and tries is not None:
-            document = {**comparing.plain(tries), "diff": plain(view, found)}
-            screen.document("stator.compare/1", document)
-            return 0
+        siblings = span is not None and end is not None and are_siblings(view, span, end)
+        tries = view.compare(span or "", end or "") if siblings else None
         if json:
-            screen.document("stator.diff/1", plain(view, found))
+            _document(screen, view, found, tries)
             return 0
         hidden = frozenset() if all else NOISE
         title(screen, view, ask.now, f"{_place(found.start)} → {_place(found.end)}")
-        if tries is not None:
+        if tries is None:
+            lines = [*_lines(found, hidden), *_calls(view, found.calls)]
+        else:  # which has said what there is to say of decisions and calls
             screen.lines(comparing.lines(tries), hang=6)
             screen.line()
             screen.line(Line("What the state is in the one and in the other", "dim"))
-            hidden |= {"decisions"}
-        lines = list(_lines(found, hidden))
-        lines += [] if tries is not None else _calls(view, found.calls)
+            lines = list(_lines(found, hidden | {"decisions"}))
         lines += _footnotes(found)
         screen.lines(lines or [Line("no change", "dim")], hang=10)
     return 0
+
+
+def _document(screen: Screen, view: SessionView, found: Diff, tries: Comparison | None) -> None:
+    if tries is None:
+        screen.document("stator.diff/1", plain(view, found))
+        return
+    document = {**comparing.plain(tries), "diff": plain(view, found)}
+    screen.document("stator.compare/1", document)
 
 
 def _place(text: str) -> str:

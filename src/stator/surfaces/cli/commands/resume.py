@@ -80,7 +80,8 @@ def resume(
 
 
 def _standing(view: SessionView, ask: Asking) -> Standing:
-    turns = view.turns(last=1)
+    left = view.rewound()
+    turns = [row for row in view.turns(last=len(left) + 1) if row.turn not in left]
     port = ask.store.port
     return Standing(
         turn=turns[-1] if turns else None,

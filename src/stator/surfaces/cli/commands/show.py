@@ -164,10 +164,11 @@ def _turns(view: SessionView) -> Iterator[Line]:
         return
     yield Line()
     yield Line("Last turns", "title")
+    left = view.rewound()
     for row in reversed(rows):
         commit = view.beginning(row.turn)
         line = Line().add(f"  t{row.turn}", "bold", width=6)
-        line.status(row.status or "open", width=12)
+        line.status("rewound" if row.turn in left else row.status or "open", width=12)
         yield line.extend(gist.of_commit(commit)) if commit is not None else line
 
 
