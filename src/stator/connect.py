@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from stator.errors import InvalidInput, NotAStore
-from stator.model.ids import PREFIXES, Kind, is_id
+from stator.model.ids import PREFIXES, Kind
 from stator.runtime.context import Context
 from stator.runtime.stores import Store
 from stator.store import port
@@ -87,12 +87,7 @@ def open(
         raise InvalidInput(
             "a session needs a name", hint="give one, or set STATOR_SESSION", path="$.name"
         )
-    opened = connect(store)
-    if is_id(str(wanted), "session"):
-        record = opened.port.session(wanted).record
-        wanted = record.name
-        options = {"project": record.project, "tenant": record.tenant, **options}
-    return opened.open(wanted, **options)
+    return connect(store).open(wanted, **options)
 
 
 def _open(

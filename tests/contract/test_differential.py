@@ -31,6 +31,7 @@ from stator.errors import StatorError
 from stator.model import chain
 from stator.model.commit import Change, Commit, Draft, Erase, Remove, Upsert
 from stator.model.query import CallQuery, Holder, Lease, SessionQuery
+from stator.model.rewinds import resets
 from stator.model.state import (
     COLLECTIONS,
     AppRecord,
@@ -43,6 +44,7 @@ from stator.model.state import (
     ScratchRecord,
     WorkingRecord,
 )
+from stator.runtime import rewinding
 from stator.store.contract.drive import START, Drafts, Ids, salts
 from stator.store.memory import MemoryStore
 from stator.store.port import Store
@@ -123,6 +125,7 @@ steps = st.one_of(
     ),
     st.tuples(st.just("erase_record"), positions, collections, st.booleans()),
     st.tuples(st.just("lifecycle"), st.sampled_from(["run", "pause", "resume", "close"])),
+    st.tuples(st.just("rewind"), positions),
     st.tuples(st.just("together"), st.lists(several, min_size=2, max_size=4)),
 )
 """One append: the name of a method of `Stores` and what it is given."""
@@ -295,6 +298,12 @@ class Stores(RuleBasedStateMachine):
         maker = self.maker(session, driving=False)
         more = [maker.fact(found.key, "again")] if then and found and collection == "facts" else []
         return self.append(session, maker.make("erasure", wish), *more)
+
+    def rewind(self, session: str, at: int) -> Draft:
+        """Back to anywhere, as the runtime computes it."""
+        head = self.length(session)
+        slots = rewinding.slots(self.memory, session, head, at % (head + 1))
+        return self.append(session, self.maker(session).make("rewind", *resets(slots)))
 
     # -- rules ------------------------------------------------------------------------------------
 

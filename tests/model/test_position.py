@@ -28,7 +28,7 @@ POSITIONS = {
     "t5": AtTurn(5),
     "t0": AtTurn(0),
     "t-1": AtTurn(-1),
-    "t5.1": AtTurn(5),
+    "t5.1": AtTurn(5, 1),
     "t5.2": AtTurn(5, 2),
     "@42": AtSeq(42),
     "@0": AtSeq(0),

@@ -137,10 +137,10 @@ def call_and_stop(talk: Any, path: str, effect: str, moment: str, effects: str) 
     if moment == "before the outcome":
         write = session._append
 
-        def stop_at_outcome(drafts: Any) -> Any:
+        def stop_at_outcome(drafts: Any, **how: Any) -> Any:
             if drafts[0].kind == "outcome":
                 stand()
-            return write(drafts)
+            return write(drafts, **how)
 
         session._append = stop_at_outcome  # type: ignore[method-assign]
     turn.call(touch)

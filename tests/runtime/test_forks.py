@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
+import apsw
 import pytest
 
-from stator.errors import InvalidInput, NotFound
+from stator.errors import Conflict, InvalidInput, NotFound
 from stator.runtime.verify import verify
 
 
@@ -111,3 +114,62 @@ def test_a_retry_is_addressed_by_the_turn_it_retries(store, parent):
     )
     with pytest.raises(NotFound, match="no retry 3"):
         parent.at("t3.3")
+
+
+# -- what a fork costs ----------------------------------------------------------------------------
+
+
+def rows_and_bytes(store):
+    """Rows of every table, and bytes of the file once everything is in it."""
+    path = store.info().url.removeprefix("sqlite:///")
+    db = apsw.Connection(path)
+    try:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        names = [
+            name
+            for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+            if not name.startswith("sqlite_")
+        ]
+        rows = {name: len(list(db.execute(f'SELECT 1 FROM "{name}"'))) for name in names}
+        return rows, os.path.getsize(path)
+    finally:
+        db.close()
+
+
+def cost_of_forks(store, name, count=50):
+    before, size = rows_and_bytes(store)
+    for _ in range(count):
+        store.fork(name)
+    after, grown = rows_and_bytes(store)
+    return {table: after[table] - before[table] for table in after}, (grown - size) / count
+
+
+def test_a_fork_costs_the_same_at_any_length_and_next_to_nothing(store):
+    for name, turns in (("short", 2), ("long", 200)):
+        with store.open(name) as s:
+            for number in range(turns):
+                with s.turn(f"turn {number}") as t:
+                    t.fact(f"fact {number}", "x" * 500)
+                    t.say("y" * 1000, usage={"seconds": 1})
+    short, short_bytes = cost_of_forks(store, "short")
+    long, long_bytes = cost_of_forks(store, "long")
+    assert short == long
+    assert short_bytes <= 4096
+    assert long_bytes <= 4096
+
+
+@pytest.mark.parametrize("how", ["close", "archive"])
+def test_a_session_that_is_over_can_be_forked(store, parent, how):
+    parent.close()
+    if how == "archive":
+        store.contribute("a").archive()
+    store.fork("a", as_name="b")
+    with store.open("b") as fork, fork.turn("on") as t:
+        t.fact("n", 4)
+    assert fork.facts() == {"n": 4}
+
+
+def test_a_fork_does_not_take_the_name_of_another(store, parent):
+    store.fork("a", as_name="b")
+    with pytest.raises(Conflict, match="'b'"):
+        store.fork("a", as_name="b")

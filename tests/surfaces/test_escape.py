@@ -101,6 +101,11 @@ def hostile(tmp_path_factory):
             t.note(everything, values)
             t.say("\n".join(v for v in values))
             t.say("x" * 1_000_000)
+        with s.retry("t1", prompt=everything) as t:
+            t.decide("another", topic=everything, why=everything, factors={everything: values})
+            t.say("\n".join(reversed(values)))
+        s.rewind("t0")
+        s.rewind("rewind/1")
         s.tag("bad" + HOSTILE["right to left"])
         s.score(everything, 0.5, comment=everything, on=everything)
         s.flag(everything, why=everything, on=everything)
@@ -131,6 +136,14 @@ RUNS = {
     "pause": ["pause", SPARE],
     "close": ["close", SPARE, "--reason", "done" + HOSTILE["window title"]],
     "archive": ["archive", SPARE],
+    "fork": ["fork", "t1"],
+    "rewind": ["rewind", "t0", "--dry-run"],
+    "retry": ["retry", "t1"],
+    "adopt": ["adopt", "t1.1"],
+    "tree": ["tree"],
+    "reflog": ["reflog"],
+    "score": ["score", EVERYTHING, "0.5", "--comment", EVERYTHING],
+    "flag": ["flag", EVERYTHING, "--why", EVERYTHING],
     "tag": ["tag", "x" + HOSTILE["window title"]],
     "verify": ["verify"],
     "doctor": ["doctor"],
@@ -164,7 +177,15 @@ def test_no_command_lets_hostile_content_through(
     assert "Traceback" not in answer.err
 
 
-@pytest.mark.parametrize("words", [["log", "--full"], ["show", "@3"], ["log", "--reverse"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["log", "--full"],
+        ["show", "@3"],
+        ["log", "--reverse"],
+        ["diff", "t1", "t1.2", "-s", MAIN],
+    ],
+)
 def test_content_in_full_is_escaped_too(words, hostile, ask, monkeypatch):
     monkeypatch.setenv("STATOR_STORE", str(hostile))
     answer = ask(*words)

@@ -66,6 +66,7 @@ class CallItem(msgspec.Struct, frozen=True, kw_only=True):
     turn: int
     cause: str = ""
     effect: str = ""
+    session: str = ""
 
 
 class Diff(msgspec.Struct, frozen=True, kw_only=True):

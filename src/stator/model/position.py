@@ -32,7 +32,8 @@ class AtHead(msgspec.Struct, frozen=True):
 
 
 class AtTurn(msgspec.Struct, frozen=True):
-    """The end of a turn; negative counts from the last, `retry` above 1 is a sibling of it."""
+    """The end of a turn; negative counts from the last. `retry` is one of its siblings: 1 the
+    original, 2 its first retry; 0 the turn of the session at hand."""
 
     turn: int
     retry: int = 0
@@ -75,7 +76,7 @@ def parse_position(text: str) -> Position:
         turn, retry = int(match[1]), int(match[2] or 0)
         if match[2] is not None and (retry < 1 or turn < 1):
             raise _bad(text)
-        return AtTurn(turn, 0 if retry == 1 else retry)
+        return AtTurn(turn, retry)
     if match := _SEQ.match(text):
         return AtSeq(int(match[1]))
     if not text or len(text) > TEXT_MAX or text.startswith(("@", "~", "-", ".")) or ".." in text:

@@ -23,11 +23,14 @@ from stator.model.call import (
     Outcome,
 )
 from stator.model.commit import Actor, Commit
+from stator.model.compare import Comparison
 from stator.model.diff import Diff
 from stator.model.query import CallRow, Counts, Head, Page, SessionRow, StoreInfo, TurnRow
 from stator.model.reply import Dialect
 from stator.model.session import ParentKind
 from stator.model.state import Entry, FileOp, Knowledge, SessionRecord, State, StepStatus, UseKind
+from stator.model.tree import Tree
+from stator.runtime import retries
 from stator.runtime.aio_calls import AsyncStream, drive
 from stator.runtime.aio_pool import Pool
 from stator.runtime.aio_runs import AsyncRunner
@@ -39,7 +42,10 @@ from stator.runtime.lifecycle import Moved
 from stator.runtime.loop import Dispatch, DoubtMode, Effects, ModelCalling, unwrapped
 from stator.runtime.reading import DecisionLine, FileChange, Reason, SessionView
 from stator.runtime.recovery import Recovery
+from stator.runtime.reflog import Reflog
 from stator.runtime.resolve import Point
+from stator.runtime.retries import Adopted, RetryEffects
+from stator.runtime.rewinding import Rewound
 from stator.runtime.sessions import HeldMode, Session
 from stator.runtime.settling import OpenDoubt, Settled, Verdict
 from stator.runtime.stores import Store
@@ -161,6 +167,18 @@ class AsyncView:
         return await self._pool.run(
             self._sync.calls, status=status, tool=tool, last=last, limit=limit
         )
+
+    async def compare(self, a: str, b: str) -> Comparison:
+        return await self._pool.run(self._sync.compare, a, b)
+
+    async def tree(self, *, limit: int = 1000) -> Tree:
+        return await self._pool.run(self._sync.tree, limit=limit)
+
+    async def reflog(self) -> list[Reflog]:
+        return await self._pool.run(self._sync.reflog)
+
+    async def rewound(self) -> set[int]:
+        return await self._pool.run(self._sync.rewound)
 
     async def beginning(self, turn: int) -> Commit | None:
         return await self._pool.run(self._sync.beginning, turn)
@@ -287,6 +305,9 @@ class AsyncTurn(AsyncRecorder):
         self.id, self.number = turn.id, turn.number
         self.continued, self.reused = turn.continued, turn.reused
         self._token: contextvars.Token[Any] | None = None
+
+    async def session(self) -> AsyncSession[Any]:
+        return AsyncSession(self._sync.session, self._pool)
 
     @property
     def ended(self) -> bool:
@@ -494,6 +515,22 @@ class AsyncSession(AsyncView, AsyncMarker, Generic[A]):
     async def fork(self, at: str = "head", *, name: str = "") -> str:
         return await self._pool.run(self._session.fork, at, name=name)
 
+    async def rewind(self, to: str) -> Rewound:
+        return await self._pool.run(self._session.rewind, to)
+
+    @contextlib.asynccontextmanager
+    async def retry(
+        self, turn: str, *, effects: RetryEffects = "ask", prompt: Any = None, name: str = ""
+    ) -> AsyncIterator[AsyncTurn]:
+        again, asked = await self._pool.run(
+            retries.begin, self._session, turn, effects=effects, prompt=prompt, name=name
+        )
+        async with AsyncSession(again, self._pool) as session, session.turn(asked) as retried:
+            yield retried
+
+    async def adopt(self, ref: str) -> Adopted:
+        return await self._pool.run(self._session.adopt, ref)
+
     async def pause(self, reason: str = "user") -> None:
         await self._pool.run(self._session.pause, reason)
 
@@ -524,6 +561,12 @@ class AsyncContributor(AsyncMarker):
 
     async def archive(self, reason: str = "done") -> Moved:
         return await self._pool.run(self._contributor.archive, reason)
+
+    async def rewind(self, to: str) -> Rewound:
+        return await self._pool.run(self._contributor.rewind, to)
+
+    async def adopt(self, ref: str) -> Adopted:
+        return await self._pool.run(self._contributor.adopt, ref)
 
     async def approve(
         self, call: str, *, scope: Scope = "once", pattern: str = "", expires: int = 0

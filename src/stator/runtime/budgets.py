@@ -18,11 +18,11 @@ from stator.model.ids import short
 from stator.model.query import SessionQuery, SessionRow
 from stator.model.state import SpendRecord
 from stator.runtime.context import Context
+from stator.runtime.resolve import matching
 from stator.store.port import Store
 
 TRIES = 100
 """How often a change is made anew because the session moved on meanwhile."""
-PAGE = 500
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,15 +60,9 @@ def tree(store: Store, session: str) -> list[str]:
 
 
 def _children(store: Store, session: str) -> Iterator[SessionRow]:
-    cursor: tuple[int, ...] | None = None
-    while True:
-        page = store.sessions(SessionQuery(parent=session), cursor=cursor, limit=PAGE)
-        for row in page.rows:
-            if row.record.parent is not None and row.record.parent.kind == "child":
-                yield row
-        cursor = page.cursor
-        if cursor is None:
-            return
+    for row in matching(store, SessionQuery(parent=session)):
+        if row.record.parent is not None and row.record.parent.kind == "child":
+            yield row
 
 
 def limits(store: Store, session: str) -> list[Limit]:

@@ -9,11 +9,14 @@ from msgspec import UNSET
 from stator.model.approval import Scope
 from stator.model.budget import parse_amounts
 from stator.model.commit import Draft
-from stator.runtime import approvals, budgets, lifecycle, settling
+from stator.runtime import approvals, budgets, lifecycle, retries, rewinding, settling
 from stator.runtime.approvals import Grant
 from stator.runtime.context import Context
 from stator.runtime.lifecycle import Moved
 from stator.runtime.marks import Marker
+from stator.runtime.reading import SessionView
+from stator.runtime.retries import Adopted
+from stator.runtime.rewinding import Rewound
 from stator.runtime.settling import Settled, Verdict
 from stator.store import port
 
@@ -71,6 +74,17 @@ class Contributor(Marker):
         return lifecycle.archive(
             self._store, self._context, self._id, reason=reason, by=self._principal
         )
+
+    # -- its branches -----------------------------------------------------------------------------
+
+    def rewind(self, to: str) -> Rewound:
+        """Take the session back to a position, holding it for a moment. `Busy` while somebody drives it."""
+        return rewinding.rewind(self._store, self._context, self._id, to, by=self._principal)
+
+    def adopt(self, ref: str) -> Adopted:
+        """Go on from a retry or a fork of it (`t5.2`); `t5.1` takes that back."""
+        view = SessionView(self._store, self._id)
+        return retries.adopt(view, ref, self._context, self._principal)
 
     # -- its calls --------------------------------------------------------------------------------
 

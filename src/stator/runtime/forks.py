@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
-from stator.errors import InvalidInput
+from stator.errors import Conflict, InvalidInput
 from stator.model.check import encode_checked
 from stator.model.commit import Draft, Upsert
 from stator.model.ids import short
@@ -21,9 +23,18 @@ def head_of(store: Store, row: SessionRow) -> Point:
 
 
 def fork(
-    store: Store, context: Context, point: Point, *, name: str = "", kind: ParentKind = "fork"
+    store: Store,
+    context: Context,
+    point: Point,
+    *,
+    name: str = "",
+    kind: ParentKind = "fork",
+    labels: Mapping[str, str] | None = None,
 ) -> SessionRow:
-    """A new session whose log continues another's at a position. Costs the same whatever the length."""
+    """A new session whose log continues another's at a position. Costs the same whatever the length.
+
+    `labels`: instead of the parent's.
+    """
     if point.seq == 0:
         raise InvalidInput(
             "there is nothing at t0 to fork from", hint="open a new session instead", path="$.at"
@@ -35,9 +46,11 @@ def fork(
         source,
         id=session,
         name=check_name(name) if name != "" else f"{source.name}~{short(session)[2:]}",
+        adopted="",
         aliases=[],
         budget={},
         created=context.clock(),
+        labels=source.labels if labels is None else dict(labels),
         lineage=lineage(source, point.seq),
         parent=Parent(session=point.session, seq=point.seq, hash=parent.hash, kind=kind),
         reason="",
@@ -52,7 +65,14 @@ def fork(
         principal=context.principal,
         changes=(Upsert("session", record),),
     )
-    return store.create([draft])[0]
+    row, made = store.create([draft])
+    if not made:
+        raise Conflict(
+            f"there is a session {record.name!r:.80} already",
+            hint="take another name",
+            session=row.id,
+        )
+    return row
 
 
 def lineage(source: SessionRecord, seq: int) -> list[Segment]:

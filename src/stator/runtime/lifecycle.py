@@ -144,6 +144,11 @@ class Hold:
         """What a dead driver left, said."""
         return [] if self._lease is None else close_out(self._store, self._lease, self.draft)
 
+    def paused_after(self) -> list[Draft]:
+        """The same, and the session paused after it: nobody takes it up now."""
+        left = self.left_behind()
+        return [*left, self.draft("pause", cause=DIED, actor="system")] if left else []
+
 
 @contextmanager
 def held(store: Store, context: Context, session: str) -> Iterator[Hold]:

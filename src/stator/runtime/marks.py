@@ -8,6 +8,7 @@ import msgspec
 
 from stator.errors import InvalidInput
 from stator.model.commit import Erase, Upsert
+from stator.model.rewinds import TAG
 from stator.model.state import FlagRecord, ScoreRecord, TagRecord
 from stator.runtime.arguments import text, thousandths
 from stator.runtime.reading import SessionView
@@ -27,6 +28,8 @@ class Marker(Recorder):
         point = SessionView(self._store, self._id).at(at)
         if point.session != self._id:
             raise InvalidInput("a tag names a position of its own session", path="$.at")
+        if text(name, "name").startswith(TAG):
+            raise InvalidInput(f"{TAG}… names what a rewind left", path="$.name")
         commits = self._store.commits(self._id, after=point.seq - 1, upto=point.seq, load=False)
         hashed = commits[0].hash if commits else ""
         record = TagRecord(name=text(name, "name"), seq=point.seq, hash=hashed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import msgspec
 
@@ -29,10 +29,15 @@ from stator.model.state import (
     file_key,
 )
 from stator.runtime.context import nap
+from stator.runtime.reflog import Reflog, left_turns, reflog, rewinds
 from stator.runtime.resolve import Point, find_session, resolve
 from stator.runtime.resolve import span as turn_span
 from stator.runtime.tail import Tailing, tail
 from stator.store.port import Store
+
+if TYPE_CHECKING:
+    from stator.model.compare import Comparison
+    from stator.model.tree import Tree
 
 PAGE = 1000
 SMALL_RANGE = 256
@@ -269,6 +274,26 @@ class SessionView:
             if isinstance(record, FactRecord)
         }
 
+    def compare(self, a: str, b: str) -> Comparison:
+        """Two tries at one turn (`t5` and `t5.2`), aligned: answers, decisions, calls, files, and why."""
+        from stator.runtime.comparing import compare
+
+        return compare(self, a, b)
+
+    def tree(self, *, limit: int = 1000) -> Tree:
+        """The sessions this one hangs together with: forks, retries and children, above and below."""
+        from stator.runtime.trees import tree_of
+
+        return tree_of(self._store, self._id, limit=limit)
+
+    def reflog(self) -> list[Reflog]:
+        """The rewinds of this session, newest first; each left a tag on the head it went back from."""
+        return reflog(self._store, self._id)
+
+    def rewound(self) -> set[int]:
+        """Turns that were gone back behind: in the log, and not part of what stands."""
+        return left_turns(self._store, self._id)
+
     # -- diff -------------------------------------------------------------------------------------
 
     def diff(self, start: str | None = None, end: str | None = None) -> Diff:
@@ -418,6 +443,8 @@ class SessionView:
         versions = self._store.versions(
             self._id, after=after, upto=self.head.seq, collections=("files",)
         )
+        back = {rewind.seq for rewind in rewinds(self._store, self._id)}  # it touches no file
+        versions = [version for version in versions if version.seq not in back]
         return net_files(versions, reads=reads, session=self._id)
 
     def decisions(self, *, standing: bool | None = None) -> list[DecisionLine]:
@@ -531,6 +558,7 @@ def _call_item(row: CallRow) -> CallItem:
         turn=row.turn,
         cause=row.cause,
         effect=row.effect,
+        session=row.session,
     )
 
 
@@ -577,6 +605,8 @@ def explain(store: Store, touches: Sequence[tuple[str, int, int]], path: str) ->
     seen: set[tuple[str, int]] = set()
     for session, seq, turn in touches:
         commit = store.commits(session, after=seq - 1, upto=seq, limit=1)[0]
+        if commit.kind == "rewind":  # it says what was known of the file, and did nothing to it
+            continue
         reasons.append(_edit(commit, path))
         if (session, turn) in seen or not turn:
             continue

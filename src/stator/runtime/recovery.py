@@ -14,7 +14,7 @@ from stator.model.commit import Commit
 from stator.model.query import SessionRow, TurnRow
 from stator.model.replay import Known, KnownCall, Scrub
 from stator.model.reply import requests
-from stator.runtime import settling
+from stator.runtime import reflog, settling
 from stator.runtime.settling import Doubt
 from stator.store.port import Store
 
@@ -83,7 +83,7 @@ def last_run(store: Store, row: SessionRow, program: list[list[int]] | None = No
     if program is not None:
         upto = store.head(row.id).turn
         spans = [[first, min(last, upto)] for first, last in program if first <= min(last, upto)]
-        return LastRun(_began(store, row.id)[1] == "interrupted", spans)
+        return cut(store, row.id, LastRun(_began(store, row.id)[1] == "interrupted", spans))
     began, ended = _began(store, row.id)
     if began is None or ended == "ok":
         return LastRun(False, [])
@@ -97,7 +97,13 @@ def last_run(store: Store, row: SessionRow, program: list[list[int]] | None = No
     if upto >= begun:
         turn = store.turns(row.id, after=begun - 1, upto=begun)[0]
         place = _commit(store, row.id, turn.first).attempt or 1
-    return LastRun(interrupted, replay.program(spans, begun, upto, place))
+    return cut(store, row.id, LastRun(interrupted, replay.program(spans, begun, upto, place)))
+
+
+def cut(store: Store, session: str, run: LastRun) -> LastRun:
+    """A run without the turns that were rewound since: nobody goes on in those, nor replays them."""
+    spans = reflog.standing_program(store, session, run.spans)
+    return run if spans == run.spans else LastRun(False, spans)
 
 
 def _began(store: Store, session: str) -> tuple[int | None, Literal["ok", "idle", "interrupted"]]:

@@ -12,6 +12,8 @@ from stator.model.commit import Commit
 from stator.model.ids import is_id, short, suffix_of
 from stator.model.position import AtHead, AtName, AtSeq, AtTurn, Position
 from stator.model.query import SessionQuery, SessionRow
+from stator.model.session import Parent
+from stator.runtime.reflog import end_of_turn, turn_at
 from stator.store.port import Store
 
 CANDIDATES = 8
@@ -27,7 +29,10 @@ class Point(msgspec.Struct, frozen=True):
 
 
 def find_session(store: Store, text: str, *, project: str | None = None) -> SessionRow:
-    """The session a person means: id, end of an id, name, alias, or `last` (newest in the project)."""
+    """The session a person means: id, end of an id, name, alias, or `last` (newest in the project).
+
+    Who says a name means the session that goes on for it; who says an id means that one.
+    """
     if text == "last":
         newest = last_used(store, project)
         if newest is None:
@@ -40,6 +45,7 @@ def find_session(store: Store, text: str, *, project: str | None = None) -> Sess
     rows = store.sessions(SessionQuery(name=text, project=project), limit=CANDIDATES).rows
     if not rows and project is not None:
         rows = store.sessions(SessionQuery(name=text), limit=CANDIDATES).rows
+    named = bool(rows)
     if not rows and (suffix := suffix_of(text, "session")):
         rows = store.sessions(SessionQuery(suffix=suffix), limit=CANDIDATES).rows
     if not rows:
@@ -52,13 +58,26 @@ def find_session(store: Store, text: str, *, project: str | None = None) -> Sess
             candidates=[f"{row.id} {row.record.project}: {row.record.name}" for row in rows],
             hint="give an id: " + ", ".join(short(row.id) for row in rows),
         )
-    return rows[0]
+    return followed(store, rows[0]) if named else rows[0]
+
+
+def followed(store: Store, row: SessionRow) -> SessionRow:
+    """The session that goes on for another: the adopted one, and so on; the last before a circle."""
+    seen = {row.id}
+    while row.record.adopted and row.record.adopted not in seen:
+        seen.add(row.record.adopted)
+        try:
+            row = store.session(row.record.adopted)
+        except NotFound:  # it is gone: the one that was adopted from is what is left
+            break
+    return row
 
 
 def last_used(store: Store, project: str | None = None) -> SessionRow | None:
     """The session used last; a project's own session is not one that anybody means."""
     rows = rows_of(store, project=project)
-    return next((row for row in rows if row.record.mode != "project"), None)
+    newest = next((row for row in rows if row.record.mode != "project"), None)
+    return None if newest is None else followed(store, newest)
 
 
 def rows_of(
@@ -68,9 +87,14 @@ def rows_of(
     if session is not None:
         yield store.session(session)
         return
+    yield from matching(store, SessionQuery(project=project))
+
+
+def matching(store: Store, query: SessionQuery) -> Iterator[SessionRow]:
+    """Every session a query asks for, read a page at a time."""
     cursor: tuple[int, ...] | None = None
     while True:
-        page = store.sessions(SessionQuery(project=project), cursor=cursor, limit=PAGE)
+        page = store.sessions(query, cursor=cursor, limit=PAGE)
         yield from page.rows
         cursor = page.cursor
         if cursor is None:
@@ -146,24 +170,57 @@ def span(store: Store, session: str, position: AtTurn) -> tuple[Point, Point]:
     row = rows[-1]
     # Every commit belongs to a turn from the first one on, so a turn ends where the next begins.
     before = Point(session, row.first - 1, f"t{row.turn - 1}") if row.turn > 1 else nothing
-    return before, Point(session, row.last, f"t{row.turn}")
+    return before, Point(session, end_of_turn(store, session, row), f"t{row.turn}")
 
 
-def _retry(store: Store, session: str, position: AtTurn) -> str:
-    """The nth sibling of a turn: the original is 1, retries count from 2 in the order they were made."""
-    rows = store.sessions(SessionQuery(parent=session), limit=1000).rows
-    before = span(store, session, AtTurn(position.turn - 1))[1].seq
-    siblings = [
+class Siblings(msgspec.Struct, frozen=True):
+    """A turn and its retries: the session it was first in, where it begins there, and the others in
+    the order they were made."""
+
+    original: str
+    before: int
+    retries: list[SessionRow]
+
+
+def siblings(store: Store, session: str, turn: int) -> Siblings:
+    """The retries of a turn, also where one of them is asked."""
+    original = session
+    parent = store.session(session).record.parent
+    while parent is not None and _retries(store, parent, turn):
+        original = parent.session
+        parent = store.session(original).record.parent
+    rows = store.turns(original, after=turn - 1, upto=turn)
+    if not rows:
+        raise NotFound(f"no turn {turn} in session {original}", session=original)
+    before = rows[0].first - 1
+    made = [
         row
-        for row in rows
+        for row in matching(store, SessionQuery(parent=original))
         if row.record.parent is not None
         and row.record.parent.kind == "retry"
         and row.record.parent.seq == before
     ]
-    siblings.sort(key=lambda row: row.record.created)
-    if position.retry - 2 >= len(siblings):
+    return Siblings(original, before, sorted(made, key=lambda row: (row.record.created, row.id)))
+
+
+def _retries(store: Store, parent: Parent, turn: int) -> bool:
+    """Whether a session with that parent is a retry of that turn."""
+    if parent.kind != "retry":
+        return False
+    try:
+        return turn_at(store, parent.session, parent.seq) + 1 == turn
+    except NotFound:  # the original is gone
+        return False
+
+
+def _retry(store: Store, session: str, position: AtTurn) -> str:
+    """The nth sibling of a turn: the original is 1, retries count from 2 in the order they were made."""
+    found = siblings(store, session, position.turn)
+    if position.retry == 1:
+        return found.original
+    if position.retry - 2 >= len(found.retries):
         raise NotFound(f"turn {position.turn} has no retry {position.retry}", session=session)
-    return siblings[position.retry - 2].id
+    return found.retries[position.retry - 2].id
 
 
 def _named(store: Store, session: str, position: AtName) -> Point:

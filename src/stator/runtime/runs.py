@@ -25,6 +25,7 @@ from stator.runtime import processes
 from stator.runtime.context import Context, nap
 from stator.runtime.opening import opening
 from stator.runtime.reading import SessionView
+from stator.runtime.resolve import followed
 from stator.runtime.runfiles import Output, RunFiles, boot_id, folder_of, here
 from stator.store import port
 
@@ -321,7 +322,7 @@ def session_for(store: port.Store, context: Context, name: str) -> SessionRow:
         created=context.clock(),
     )
     row, _ = store.create([opening(context, record)])
-    return row
+    return followed(store, row)
 
 
 def check_free(store: port.Store, session: str, *, but: str = "") -> None:

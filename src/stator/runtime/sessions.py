@@ -6,7 +6,7 @@ import contextlib
 import contextvars
 import functools
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Generic, Literal, TypeVar
 
@@ -34,7 +34,17 @@ from stator.model.replay import Known, Scrub
 from stator.model.session import check_budget
 from stator.model.state import RunRecord, SessionRecord, ToolRecord
 from stator.model.transcript import Transcript
-from stator.runtime import children, forks, lifecycle, recovery, settling, worktree
+from stator.runtime import (
+    children,
+    forks,
+    lifecycle,
+    recovery,
+    reflog,
+    retries,
+    rewinding,
+    settling,
+    worktree,
+)
 from stator.runtime.arguments import cause, mapping, text
 from stator.runtime.boundary import Boundary
 from stator.runtime.calls import FROM_TOOL, Calling
@@ -44,6 +54,9 @@ from stator.runtime.marks import Marker
 from stator.runtime.opening import opening
 from stator.runtime.reading import SessionView
 from stator.runtime.recovery import Past, Recovery
+from stator.runtime.resolve import followed
+from stator.runtime.retries import Adopted, RetryEffects
+from stator.runtime.rewinding import Rewound
 from stator.runtime.settling import OpenDoubt
 from stator.runtime.terms import Gate, Limits, Terms, answer
 from stator.runtime.tools import Tool
@@ -58,7 +71,6 @@ SHOWN = frozenset({"turn", "outcome", "settlement", "entry"})
 INPUTS_MAX = 100
 PARALLEL_MAX = 32
 """Calls of one response that run at once."""
-PAGE = 1000
 ENDED = {"pause": "paused", "close": "closed"}
 HeldMode = Literal["fail", "wait", "fork", "take"]
 POLL_S = 0.25
@@ -130,15 +142,15 @@ class Session(SessionView, Marker, Generic[A]):
             **fields,
         )
 
-    def _append(self, drafts: Sequence[Draft]) -> list[Commit]:
+    def _append(self, drafts: Sequence[Draft], *, if_head: str | None = None) -> list[Commit]:
         if self._left:
             raise WrongState(f"session {self._id} was left", hint="open it again", session=self._id)
         boundary = self._boundary
         if boundary is None:
-            return self._store.append(self._id, drafts, fresh=True)
+            return self._store.append(self._id, drafts, fresh=True, if_head=if_head)
         boundary.sending(len(drafts))
         try:
-            commits = self._store.append(self._id, drafts, fresh=True)
+            commits = self._store.append(self._id, drafts, fresh=True, if_head=if_head)
         except BaseException:
             boundary.failed(len(drafts))
             raise
@@ -318,6 +330,31 @@ class Session(SessionView, Marker, Generic[A]):
         """Start another session from a position of this one; its id."""
         return forks.fork(self._store, self.context, self.at(at), name=name, kind="fork").id
 
+    def rewind(self, to: str) -> Rewound:
+        """Go back to a position, between turns: the state is what it was, and so is what a model is
+        shown. Nothing leaves the log, and nothing outside it is undone."""
+        return rewinding.rewind_driven(self, to)
+
+    @contextlib.contextmanager
+    def retry(
+        self, turn: str, *, effects: RetryEffects = "ask", prompt: Any = None, name: str = ""
+    ) -> Iterator[Turn]:
+        """Try a turn again, beside this session: `with s.retry("t5") as t`.
+
+        A fork of the end of the turn before, called `NAME~t5.2` unless it is given a name, driven
+        for as long as the block lasts. It begins with the prompt of that turn, or another one. Its
+        writes need a person's yes, unless `effects="run"`. Given the name of a retry that is there,
+        it goes on with that one.
+        """
+        again, asked = retries.begin(self, turn, effects=effects, prompt=prompt, name=name)
+        with again, again.turn(asked) as retried:
+            yield retried
+
+    def adopt(self, ref: str) -> Adopted:
+        """Go on from a retry or a fork of this session (`t5.2`): its name leads there from now on.
+        `t5.1` takes that back."""
+        return retries.adopt(self, ref, self.context, self._principal, driven=self)
+
     def _stop(self) -> Stop | None:
         """Somebody's wish that this run end, if there is one."""
         asked = None if self._boundary is None else self._boundary.asked
@@ -363,12 +400,17 @@ class Session(SessionView, Marker, Generic[A]):
             if self._rendered is None:
                 self._rendered = Transcript()
             upto = self._store.head(self._id).seq
-            while self._fed < upto:
-                page = self._store.commits(self._id, after=self._fed, upto=upto, limit=PAGE)
-                for commit in page:
-                    self._rendered.feed(commit)
-                self._fed = page[-1].seq
+            for commit in reflog.shown(self._store, self._id, self._fed, upto):
+                self._rendered.feed(commit)
+            self._fed = upto
             return self._rendered
+
+    def _looks_anew(self) -> None:
+        """After a rewind: what was said, offered and matched before it is read again."""
+        with self._lock:
+            self._rendered, self._fed, self._offered, self._matching = None, 0, None, False
+            self._since.clear()
+            self._last_run = recovery.cut(self._store, self._id, self._last_run)
 
     def _offer(self, tools: Any) -> None:
         """Record what is offered to the model where that changed since it was last offered."""
@@ -493,16 +535,36 @@ def drive(
     *,
     busy: HeldMode = "fail",
     program: list[list[int]] | None = None,
+    exact: bool = False,
     **app: Any,
 ) -> Session[Any]:
-    """Create a session or take it up again, under the lease."""
+    """Create a session or take it up again, under the lease. Found by its name, it is the one that goes
+    on for it; `exact`: that one."""
     row, _ = store.create([opening(context, record)])
+    if row.id != record.id and not exact:
+        row = followed(store, row)
+    return take_up(store, context, row, terms, busy=busy, program=program, **app)
+
+
+def take_up(
+    store: port.Store,
+    context: Context,
+    row: SessionRow,
+    terms: Terms,
+    *,
+    busy: HeldMode = "fail",
+    program: list[list[int]] | None = None,
+    **app: Any,
+) -> Session[Any]:
+    """Drive a session that is there."""
     lease = _acquire(store, context, row, busy)
     if lease is None:
         row = forks.fork(store, context, forks.head_of(store, row), kind="fork")
         lease = store.acquire(row.id, lifecycle.holder(context))
     try:
-        return Session(store, store.session(row.id), context, lease, terms, program=program, **app)
+        row = store.session(row.id)
+        terms = retries.terms_of(store, row.record, terms)
+        return Session(store, row, context, lease, terms, program=program, **app)
     except StatorError:
         store.release(lease)
         raise

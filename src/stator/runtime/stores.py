@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from stator.errors import Busy, InvalidInput
 from stator.model.app import Upcast, schema_name
 from stator.model.commit import Commit
+from stator.model.ids import is_id
 from stator.model.query import CallQuery, CallRow, Page, SessionQuery, SessionRow, StoreInfo
 from stator.model.session import ParentKind, check_budget, check_name
 from stator.model.state import SessionRecord, file_key
@@ -96,6 +97,9 @@ class Store(Runner):
         from stator.runtime.sessions import drive
         from stator.runtime.terms import Terms
 
+        if exact := is_id(name, "session"):  # that session, whoever goes on for it
+            known = self.port.session(name).record
+            name, project, tenant = known.name, known.project, known.tenant
         record = SessionRecord(
             id=self.context.mint("session"),
             name=check_name(name),
@@ -116,12 +120,14 @@ class Store(Runner):
             prices=(parse_prices(policy) if policy else None) if prices is None else prices,
         )
         types: dict[str, Any] = {"app_type": app, "app_version": app_version, "upcasts": upcasts}
+        types["exact"] = exact
         if busy != "read":
             return drive(self.port, self.context, record, terms, busy=busy, **types)
         try:
             return drive(self.port, self.context, record, terms, **types)
         except Busy as held:
             # What reading offers of a session; driving it is refused by its absence.
+            del types["exact"]
             return cast("Session[Any]", SessionView(self.port, held.ids["session"], **types))
 
     def read(self, name: str, *, project: str | None = None, **app: Any) -> SessionView:

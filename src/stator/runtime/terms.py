@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any, Literal
 
 from stator.errors import BudgetSpent, InvalidInput
@@ -37,9 +38,24 @@ class Terms:
         self.rules = list(rules)
         self.waits = approve == "wait"
         self.prices = prices
+        self.ask_writes = ""
+        """Why writes that nothing else asks for need a person's yes all the same; "": they do not."""
+
+    def asking_writes(self, why: str) -> Terms:
+        """The same terms, but nothing is written without a person's yes."""
+        found = copy(self)
+        found.ask_writes = why
+        return found
 
     def gate(self, tool: Tool[..., Any], given: Mapping[str, Any]) -> tuple[Gate, str]:
         """Whether a call may run: as it is, after a person said yes, or not at all; and why."""
+        gate, why = self._ruled(tool, given)
+        if not gate and self.ask_writes and tool.effect == "write":
+            return "ask", self.ask_writes
+        return gate, why
+
+    def _ruled(self, tool: Tool[..., Any], given: Mapping[str, Any]) -> tuple[Gate, str]:
+        """What the rules, or else the tool itself, say of a call."""
         if self.rules:
             rule = approval.decide(self.rules, tool.name, tool.effect, given)
             if rule is not None:

@@ -213,6 +213,11 @@ class Turn(Recorder, Loop):
         """Whether this turn ended in an earlier run: everything in it comes from the record."""
         self._how = ""
 
+    @property
+    def session(self) -> Session[Any]:
+        """The session this is a turn of."""
+        return self._session
+
     # -- appending --------------------------------------------------------------------------------
 
     def _draft(self, kind: str, **fields: Any) -> Draft:

@@ -27,6 +27,13 @@ DIRTY = (
 )
 """The same of sessions with a tail. Their index is for a constant: asked with a parameter, SQLite
 looks at every session."""
+BELOW, DIRTY_BELOW = (
+    statement.replace(" INDEXED BY session_dirty", "", 1)
+    .replace("FROM session\n", "FROM session INDEXED BY session_parent\n", 1)
+    .replace("(:parent IS NULL OR parent = :parent)", "parent = :parent")
+    for statement in (SQL["session_page"], DIRTY)
+)
+"""Both of what came from one session: by an index that is of no use to a filter that may be left out."""
 
 
 def page(
@@ -38,9 +45,10 @@ def page(
 ) -> Page[SessionRow]:
     """Sessions that match, from a cursor on."""
     updated, s = cursor if cursor is not None else FIRST
-    clean = many(db, SQL["session_page"], _filters(query, updated, s, limit + 1))
+    pages, tails = (SQL["session_page"], DIRTY) if query.parent is None else (BELOW, DIRTY_BELOW)
+    clean = many(db, pages, _filters(query, updated, s, limit + 1))
     found = [(row[4], row[0], row) for row in clean]
-    for row in many(db, DIRTY, _filters(query, *FIRST, -1)):
+    for row in many(db, tails, _filters(query, *FIRST, -1)):
         at = _last_at(db, row[0], row[5], row[4])
         if (at, row[0]) < (updated, s):
             found.append((at, row[0], row))

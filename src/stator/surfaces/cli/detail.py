@@ -1,15 +1,17 @@
-"""A commit's content in full, as indented lines."""
+"""What several commands show in detail: a commit's content in full, calls, turns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from stator.errors import StatorError
 from stator.model import canon
 from stator.model.commit import CONTENT, Commit, Gone, Large
 from stator.model.delta import Put
+from stator.model.diff import CallItem
+from stator.runtime.reading import SessionView
 from stator.surfaces.cli import escape, wire
-from stator.surfaces.cli.gist import of_record, size
+from stator.surfaces.cli.gist import intent, of_record, size
 from stator.surfaces.cli.paint import Line
 
 INDENT = "      "
@@ -47,3 +49,23 @@ def _field(name: str, item: bytes) -> Iterator[Line]:
     yield Line(f"{INDENT}{name}:", "dim")
     for line in shown:
         yield Line(f"{INDENT}  ").add(line)
+
+
+def call_line(view: SessionView, call: CallItem) -> Line:
+    """A call on a line of a list: where, how it ended, what it was, and why it ended so."""
+    line = Line("    ").add(f"@{call.seq}", "id", width=5).add(" ")
+    asked = view.commit(f"{call.session or view.id}:@{call.seq}")
+    line.status(call.status, width=9).add(" ").extend(intent(asked))
+    return line.add(f" — {call.cause}" if call.cause else "", "dim")
+
+
+def turns_shown(turns: Sequence[int]) -> str:
+    """Turns as people write them: `t3–t5, t7`."""
+    spans: list[list[int]] = []
+    for turn in turns:
+        if spans and turn == spans[-1][1] + 1:
+            spans[-1][1] = turn
+        else:
+            spans.append([turn, turn])
+    words = [f"t{a}" if a == b else f"t{a}–t{b}" for a, b in spans]
+    return ", ".join(words) or "no turn"

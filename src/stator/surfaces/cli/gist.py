@@ -355,6 +355,17 @@ def _approving(commit: Commit) -> Line:
     return Line(commit.tool).add(" ").status(commit.status)
 
 
+def _rewind(commit: Commit) -> Line:
+    to, left = commit.inputs if len(commit.inputs) == 2 else (0, 0)
+    return Line(f"back to @{to}, from @{left}", "doubt")
+
+
+def _adopt(commit: Commit) -> Line:
+    record = _record(commit, "session")
+    adopted = record.adopted if isinstance(record, SessionRecord) else ""
+    return Line(f"goes on as {short(adopted)}" if adopted else "goes on itself")
+
+
 def _erasure(commit: Commit) -> Line:
     found = value_of(commit, "input")
     if not isinstance(found, Mapping):
@@ -416,5 +427,7 @@ _KINDS: dict[str, Callable[[Commit], Line]] = {
     "budget": _budget,
     "approval": _approving,
     "erasure": _erasure,
+    "rewind": _rewind,
+    "adopt": _adopt,
     "tools": _tools,
 }

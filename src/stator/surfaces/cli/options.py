@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter, Token
 
@@ -96,6 +96,13 @@ RunSessionOption = Annotated[
     Parameter(
         name=["--session", "-s"], help="The session, made if there is none; default: a new one."
     ),
+]
+OnOption = Annotated[
+    str | None, Parameter(name="--on", help="A turn (t5) or a call; default: the session.")
+]
+EffectsOption = Annotated[
+    Literal["ask", "run"],
+    Parameter(name="--effects", help="What it may write: ask a person first, or run."),
 ]
 Command = Annotated[str, Parameter(help="The program and its arguments, after --.")]
 Text = str | None

@@ -46,6 +46,7 @@ STATUS_STYLES = {
     "running": "ok",
     "failed": "bad",
     "lost": "doubt",
+    "rewound": "dim",
     "closed": "dim",
     "archived": "dim",
 }

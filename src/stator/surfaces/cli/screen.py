@@ -42,6 +42,8 @@ ASCII = str.maketrans(
         "▪": "*",
         "–": "-",
         "│": "|",
+        "├": "+",
+        "└": "+",
     }
 )
 """Our own signs for terminals that know only their own alphabet."""

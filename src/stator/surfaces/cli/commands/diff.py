@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stator.errors import BadPosition
+from stator.model.compare import Comparison
 from stator.model.diff import CallItem, Diff, Item
 from stator.model.state import COLLECTIONS, DecisionRecord, FileRecord, Record
+from stator.runtime.comparing import are_siblings
 from stator.runtime.reading import SessionView
-from stator.surfaces.cli import gist, wire
+from stator.surfaces.cli import comparing, gist, wire
 from stator.surfaces.cli.asking import asking, title
+from stator.surfaces.cli.detail import call_line
 from stator.surfaces.cli.paint import Line
 from stator.surfaces.cli.screen import Screen
 
@@ -22,6 +25,7 @@ EXAMPLES = """
 stator diff                        what the last turn did
 stator diff t5                     what turn 5 did
 stator diff t2..t3                 from the end of turn 2 to the end of turn 3
+stator diff t5 t5.2                two tries at a turn, aligned: answers, decisions, calls, why
 stator diff fix-login:t5 other:head    between two sessions
 stator diff --json | jq .decisions
 """
@@ -65,13 +69,31 @@ def diff(
                 "a diff is of one range, or of two positions", hint="stator diff t4 t5"
             )
         found = view.diff(span, end) if end is not None else view.diff(span)
+        siblings = span is not None and end is not None and are_siblings(view, span, end)
+        tries = view.compare(span or "", end or "") if siblings else None
         if json:
-            screen.document("stator.diff/1", plain(view, found))
+            _document(screen, view, found, tries)
             return 0
+        hidden = frozenset() if all else NOISE
         title(screen, view, ask.now, f"{_place(found.start)} → {_place(found.end)}")
-        lines = list(_lines(view, found, everything=all))
+        if tries is None:
+            lines = [*_lines(found, hidden), *_calls(view, found.calls)]
+        else:  # which has said what there is to say of decisions and calls
+            screen.lines(comparing.lines(tries), hang=6)
+            screen.line()
+            screen.line(Line("What the state is in the one and in the other", "dim"))
+            lines = list(_lines(found, hidden | {"decisions"}))
+        lines += _footnotes(found)
         screen.lines(lines or [Line("no change", "dim")], hang=10)
     return 0
+
+
+def _document(screen: Screen, view: SessionView, found: Diff, tries: Comparison | None) -> None:
+    if tries is None:
+        screen.document("stator.diff/1", plain(view, found))
+        return
+    document = {**comparing.plain(tries), "diff": plain(view, found)}
+    screen.document("stator.compare/1", document)
 
 
 def _place(text: str) -> str:
@@ -83,17 +105,15 @@ def _place(text: str) -> str:
 # -- for people -----------------------------------------------------------------------------------
 
 
-def _lines(view: SessionView, found: Diff, *, everything: bool) -> Iterator[Line]:
+def _lines(found: Diff, hidden: frozenset[str]) -> Iterator[Line]:
     for name in COLLECTIONS:
-        if name in NOISE and not everything:
+        if name in hidden:
             continue
         items = found.of(name)
         if items:
             yield Line(name.replace("_", " "), "title")
             for item in items:
                 yield _line(item)
-    yield from _calls(view, found.calls)
-    yield from _footnotes(found)
 
 
 def _line(item: Item) -> Line:
@@ -169,10 +189,7 @@ def _calls(view: SessionView, calls: list[CallItem]) -> Iterator[Line]:
     few = len(fine) <= CALLS_SHOWN
     for call in calls:
         if few or call.status != "ok":
-            line = Line("    ").add(f"@{call.seq}", "id", width=5).add(" ")
-            line.status(call.status, width=9).add(" ")
-            line.extend(gist.intent(view.commit(f"@{call.seq}")))
-            yield line.add(f" — {call.cause}" if call.cause else "", "dim")
+            yield call_line(view, call)
     if not few:
         tally = Counter(call.tool for call in fine).most_common()
         yield Line(f"    {len(fine)} ok: ").add(", ".join(f"{tool} ×{n}" for tool, n in tally))

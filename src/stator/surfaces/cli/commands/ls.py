@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 stator ls                          sessions of this project
-stator ls --all                    of every project in the store
+stator ls --all                    of every project in the store, also those others go on for
 stator ls --status interrupted     whose driver is gone
 stator ls --since 2d --json | jq -r .name
 """
@@ -63,7 +63,8 @@ def ls(
     with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
         floor = parse_since(since, ask.now) if since is not None else 0
         rows = _rows(ask, None if all else ask.project, agent, status)
-        found = list(islice((row for row in rows if row.updated >= floor), wanted + 1))
+        kept = (row for row in rows if row.updated >= floor and (all or not row.record.adopted))
+        found = list(islice(kept, wanted + 1))
         if json:
             for row in found[:wanted]:
                 screen.item(plain(row))
@@ -102,6 +103,8 @@ def _lines(rows: list[SessionRow], now: int, *, projects: bool) -> Iterator[Line
         line.add(row.record.name, "bold", width=names).add("  ")
         line.status(row.shown, width=12).add(count(row.turns, "turn"), width=11)
         line.add(ago(row.updated, now), "dim", width=14).add(row.record.agent, width=agents)
+        goes_on = row.record.adopted
+        line.add(f"  → {short(goes_on)}" if goes_on else "", "dim")
         yield line.add(f"  {row.record.project}" if projects else "", "dim")
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from stator.errors import NotFound, WrongState
 from stator.model import canon
 from stator.model.budget import is_whole, shown
 from stator.model.commit import Commit
@@ -22,8 +20,9 @@ from stator.surfaces.cli.asking import Asking, asking, heading
 from stator.surfaces.cli.commands.ls import plain as session_plain
 from stator.surfaces.cli.commands.show import pair, section
 from stator.surfaces.cli.gates import doubt_lines, plain, waiting_lines
+from stator.surfaces.cli.going import become, environ_for
 from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.screen import Screen, note
+from stator.surfaces.cli.screen import Screen
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption, Text
@@ -73,40 +72,16 @@ def resume(
             with Screen(json=json, pager=not no_pager) as screen:
                 _show(screen, view, ask)
             return 0
-        environ = _environ(view, ask)
-    return _go_on(command, environ)
-
-
-# -- going on -------------------------------------------------------------------------------------
-
-
-def _environ(view: SessionView, ask: Asking) -> dict[str, str]:
-    row = view.row
-    if row.record.status == "archived":
-        raise WrongState(f"session {view.name!r:.80} is archived", hint="fork it to go on")
-    if row.record.project != ask.project:
-        note(
-            f"{view.name} belongs to project {row.record.project or '(none)'}, not to this one: "
-            "a program that opens it by name has to say so"
-        )
-    url = ask.place.url
-    path = url if ":" in url.partition("/")[0] else os.path.abspath(url)
-    return {**os.environ, "STATOR_STORE": path, "STATOR_SESSION": view.name}
-
-
-def _go_on(command: tuple[str, ...], environ: dict[str, str]) -> int:
-    """Become the program; only returns if there is none."""
-    try:
-        os.execvpe(command[0], command, environ)
-    except (FileNotFoundError, NotADirectoryError):
-        raise NotFound(f"no program {command[0]!r:.80}", hint="is it on $PATH?") from None
+        environ = environ_for(view.row, ask)
+    return become(command, environ)
 
 
 # -- looking --------------------------------------------------------------------------------------
 
 
 def _standing(view: SessionView, ask: Asking) -> Standing:
-    turns = view.turns(last=1)
+    left = view.rewound()
+    turns = [row for row in view.turns(last=len(left) + 1) if row.turn not in left]
     port = ask.store.port
     return Standing(
         turn=turns[-1] if turns else None,

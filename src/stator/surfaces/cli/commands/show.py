@@ -119,6 +119,8 @@ def _facts_of(view: SessionView, ask: Asking) -> Iterator[Line]:
         yield pair(
             "parent", f"{record.parent.kind} of {short(record.parent.session)} @{record.parent.seq}"
         )
+    if record.adopted:
+        yield pair("goes on as", f"{ask.names()[record.adopted]} {short(record.adopted)}")
     yield pair("created", stamp(record.created))
     yield pair("updated", stamp(row.updated))
     if record.reason and row.shown != "active":
@@ -162,10 +164,11 @@ def _turns(view: SessionView) -> Iterator[Line]:
         return
     yield Line()
     yield Line("Last turns", "title")
+    left = view.rewound()
     for row in reversed(rows):
         commit = view.beginning(row.turn)
         line = Line().add(f"  t{row.turn}", "bold", width=6)
-        line.status(row.status or "open", width=12)
+        line.status("rewound" if row.turn in left else row.status or "open", width=12)
         yield line.extend(gist.of_commit(commit)) if commit is not None else line
 
 

@@ -1,0 +1,111 @@
+"""Rewinds: records stand again as they stood, under their own ids."""
+
+from __future__ import annotations
+
+import pytest
+
+from stator.errors import BadDelta, InvalidInput, LeaseLost
+from stator.model.commit import Change, Commit, Reset, Upsert
+from stator.model.state import FactRecord, TagRecord
+from stator.store.contract.drive import Story
+
+
+def rewind(story: Story, *changes: Change) -> Commit:
+    return story.add(story.drafts.make("rewind", *changes, inputs=(1, 2)))
+
+
+def values(story: Story, at: int | None = None) -> dict[str, object]:
+    found = story.store.entries(story.session, "facts", at=at)
+    return {entry.key: getattr(entry.record, "value", None) for entry in found}
+
+
+class TestRewind:
+    def test_a_record_that_changed_stands_as_it_stood(self, story: Story) -> None:
+        """Under the same id, and the op says what it replaced."""
+        one, two = story.fact("x", 1), story.fact("x", 2)
+        (put,) = one.delta
+        done = rewind(story, Reset("facts", put.id, "x", FactRecord(name="x", value=1)))
+        assert values(story) == {"x": 1}
+        assert [(op.id, op.was) for op in done.delta] == [(put.id, two.seq)]
+
+    def test_a_record_that_was_made_since_is_gone(self, story: Story) -> None:
+        """And is there at the seqs where it was."""
+        made = story.fact("x", 1)
+        rewind(story, Reset("facts", made.delta[0].id, "x"))
+        assert values(story) == {}
+        assert values(story, made.seq) == {"x": 1}
+
+    def test_a_record_that_was_dropped_since_stands_again_under_its_id(self, story: Story) -> None:
+        """Nobody else may have it, and it is found by its key and its id."""
+        made = story.fact("x", 1)
+        dropped = story.add(story.drafts.forget("x"))
+        rewind(story, Reset("facts", made.delta[0].id, "x", FactRecord(name="x", value=1)))
+        entry = story.store.find(story.session, "facts", "x")
+        assert entry is not None
+        assert entry.id == made.delta[0].id
+        assert values(story, dropped.seq) == {}
+
+    def test_a_decision_that_was_superseded_takes_its_topic_back(self, story: Story) -> None:
+        """The one that superseded it goes first."""
+        old, new = story.decision("a", "auth"), story.decision("b", "auth")
+        put = old.delta[-1]
+        record = getattr(put, "record", None)
+        rewind(
+            story,
+            Reset("decisions", new.delta[-1].id, "auth"),
+            Reset("decisions", put.id, "auth", record),
+        )
+        (entry,) = story.store.entries(story.session, "decisions")
+        assert (entry.id, entry.key, entry.record) == (put.id, "auth", record)
+
+    def test_what_follows_a_rewind_builds_on_it(self, story: Story) -> None:
+        """A later change replaces what the rewind put."""
+        one = story.fact("x", 1)
+        story.fact("x", 2)
+        done = rewind(story, Reset("facts", one.delta[0].id, "x", FactRecord(name="x", value=1)))
+        (op,) = story.fact("x", 3).delta
+        assert (op.id, op.was) == (one.delta[0].id, done.seq)
+
+    def test_a_fork_of_a_rewound_session_has_its_state(self, story: Story) -> None:
+        """Also one that is taken before the rewind has the state from before it."""
+        made = story.fact("x", 1)
+        rewind(story, Reset("facts", made.delta[0].id, "x"))
+        assert values(story.fork("after")) == {}
+        assert values(story.fork("before", made.seq)) == {"x": 1}
+
+    def test_erasing_a_record_erases_what_a_rewind_put(self, story: Story) -> None:
+        """Every put of it, whoever made it."""
+        one = story.fact("x", "marker")
+        story.fact("x", 2)
+        put = one.delta[0]
+        rewind(story, Reset("facts", put.id, "x", FactRecord(name="x", value="marker")))
+        story.add(story.drafts.erase_record("facts", put.id))
+        assert "marker" not in repr(story.log)
+
+    def test_a_rewind_needs_the_lease(self, story: Story) -> None:
+        """It is no contribution."""
+        made = story.fact("x", 1)
+        story.drafts.epoch = 0
+        with pytest.raises(LeaseLost):
+            rewind(story, Reset("facts", made.delta[0].id, "x"))
+
+    def test_a_rewind_resets_and_does_nothing_else(self, story: Story) -> None:
+        """Nor does it touch what happened, or reset what is not there."""
+        fact = FactRecord(name="x", value=1)
+        tag = TagRecord(name="x", hash="", seq=1)
+        with pytest.raises(InvalidInput):
+            rewind(story, Upsert("facts", fact))
+        with pytest.raises(InvalidInput):
+            rewind(story, Reset("tags", "t", "x", tag))
+        with pytest.raises(BadDelta):
+            rewind(story, Reset("facts", "nobody", "x"))
+
+    def test_projections_agree_with_the_log(self, story: Story) -> None:
+        """After a rewind, and after they were made anew."""
+        one = story.fact("x", 1)
+        story.add(story.drafts.forget("x"))
+        rewind(story, Reset("facts", one.delta[0].id, "x", FactRecord(name="x", value=1)))
+        for _ in range(2):
+            assert values(story) == {"x": 1}
+            assert list(story.store.audit()) == []
+            story.store.rebuild()

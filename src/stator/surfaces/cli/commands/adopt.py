@@ -1,0 +1,49 @@
+"""`stator adopt`: go on from a retry or a fork."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from stator.model.ids import short
+from stator.surfaces.cli.asking import telling
+from stator.surfaces.cli.paint import Line
+from stator.surfaces.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionOption, StoreOption
+
+EXAMPLES = """
+stator adopt t5.2                  the name leads to the first retry of turn 5 from now on
+stator adopt t5.1                  and back to the original
+stator adopt plan-b                a fork
+"""
+
+
+def adopt(
+    what: str,
+    /,
+    *,
+    session: SessionOption = None,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Go on from a retry or a fork: the name of the original leads there.
+
+    Parameters
+    ----------
+    what
+        The retry (t5.2), or a session that came from another; t5.1 takes an adoption back.
+    """
+    with telling(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+        view, ref = ask.aim(session, what)
+        done = ask.store.contribute(view.id).adopt(ref or "head")
+        if json:
+            screen.document("stator.adopted/1", msgspec.to_builtins(done))
+            return 0
+        line = Line(done.name, "bold").add(" → ").add(done.by_name, "bold").add(" ")
+        line.add(short(done.by), "id")
+        screen.line(line.add(" itself again" if done.by == done.original else "", "dim"))
+    return 0

@@ -1,0 +1,74 @@
+"""`stator fork`: a session that begins at a position of another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stator.model.ids import short
+from stator.model.query import SessionRow
+from stator.runtime import forks
+from stator.surfaces.cli.asking import Asking, telling
+from stator.surfaces.cli.paint import Line
+from stator.surfaces.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionOption, StoreOption
+
+EXAMPLES = """
+stator fork                        the last session, at its head
+stator fork t3 --name plan-b       at the end of turn 3
+stator fork fix-login:@42
+"""
+
+
+def fork(
+    position: str | None = None,
+    /,
+    *,
+    name: str | None = None,
+    session: SessionOption = None,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Start a session from a position of another: nothing is copied.
+
+    Parameters
+    ----------
+    position
+        Where it begins: t3, @42, a tag, SESSION:t3; default: the head.
+    name
+        What it is called; default: after its parent.
+    """
+    with telling(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+        view, ref = ask.aim(session, position)
+        opened = ask.store
+        row = forks.fork(opened.port, opened.context, view.at(ref or "head"), name=name or "")
+        if json:
+            screen.document("stator.fork/1", plain(row))
+        else:
+            screen.lines(made(row, ask))
+    return 0
+
+
+def plain(row: SessionRow) -> dict[str, Any]:
+    """A session that came from another, for programs."""
+    parent = row.record.parent
+    assert parent is not None
+    return {
+        "session": row.id,
+        "name": row.record.name,
+        "kind": parent.kind,
+        "parent": parent.session,
+        "seq": parent.seq,
+    }
+
+
+def made(row: SessionRow, ask: Asking, what: str = "") -> list[Line]:
+    """The session that was made, what it came from, and how to go on in it."""
+    parent = row.record.parent
+    assert parent is not None
+    line = Line(row.record.name, "bold").add(" ").add(short(row.id), "id")
+    origin = ask.names()[parent.session]
+    line.add(f" · {parent.kind} of {origin}{f' {what}' if what else ''} at @{parent.seq}", "dim")
+    return [line, Line(f"  stator resume {short(row.id)} -- COMMAND", "dim")]

@@ -1,0 +1,48 @@
+"""`stator reflog`: where a session was before it was gone back in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from stator.surfaces.cli.asking import asking, title
+from stator.surfaces.cli.detail import turns_shown
+from stator.surfaces.cli.paint import Line, widest
+from stator.surfaces.cli.screen import Screen
+from stator.surfaces.cli.times import ago
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionArgument, StoreOption
+
+EXAMPLES = """
+stator reflog                      of the last session
+stator reflog fix-login
+stator rewind rewind/1             go where one of them left
+"""
+
+
+def reflog(
+    session: SessionArgument = None,
+    *,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Show the rewinds of a session, and where each left it, newest first."""
+    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+        view = ask.session(session)
+        found = view.reflog()
+        if json:
+            for one in found:
+                screen.item(msgspec.to_builtins(one))
+            return 0
+        if not found:
+            return ask.nothing(f"{view.name} was never rewound")
+        title(screen, view, ask.now)
+        tags = widest((one.tag for one in found), 16)
+        for one in found:
+            line = Line().add(one.tag, "bold", width=tags).add(f"  @{one.seq}", "id", width=9)
+            line.add(f"@{one.start} → @{one.end}", width=16).add(f"  {turns_shown(one.turns)}")
+            screen.line(line.add(f" · {one.by} · {ago(one.at, ask.now)}", "dim"))
+    return 0

@@ -1,0 +1,88 @@
+"""`stator rewind`: go back to a position; the log stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from stator.errors import BadPosition
+from stator.model.ids import short
+from stator.runtime import rewinding
+from stator.runtime.reading import SessionView
+from stator.runtime.rewinding import Rewound
+from stator.surfaces.cli.asking import asking, telling
+from stator.surfaces.cli.detail import call_line, turns_shown
+from stator.surfaces.cli.paint import Line
+from stator.surfaces.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionOption, StoreOption
+
+EXAMPLES = """
+stator rewind t3                   to the end of turn 3
+stator rewind t3 --dry-run         what that would do
+stator rewind rewind/1             back to where the first rewind left
+stator rewind fix-login:@42
+"""
+
+
+def rewind(
+    position: str,
+    /,
+    *,
+    dry_run: bool = False,
+    session: SessionOption = None,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Go back to a position: the state is what it was, the log stays.
+
+    Nothing outside the store is undone: files on disk and what calls did stay as they are.
+
+    Parameters
+    ----------
+    position
+        Where to go back to: t3, @42, a tag, SESSION:t3.
+    dry_run
+        Only say what it would do.
+    """
+    with (
+        asking(store) if dry_run else telling(store) as ask,
+        Screen(json=json, pager=not no_pager) as screen,
+    ):
+        view, ref = ask.aim(session, position)
+        if ref is None or ".." in ref:
+            raise BadPosition("say where to go back to", hint="stator rewind t3")
+        do = ask.store.contribute(view.id).rewind
+        found = rewinding.plan(view, ref) if dry_run else do(ref)
+        if json:
+            document = {**msgspec.to_builtins(found), "dry_run": dry_run}
+            screen.document("stator.rewind/1", document)
+        else:
+            screen.lines(_lines(view, found, dry=dry_run), hang=4)
+    return 0
+
+
+def _lines(view: SessionView, found: Rewound, *, dry: bool) -> Iterator[Line]:
+    line = Line(found.name, "bold").add(" ").add(short(found.session), "id").add(": ")
+    line.add("would go back" if dry else "went back", "doubt" if dry else "")
+    yield line.add(f" to {_place(found)}, from @{found.start}")
+    if found.turns:
+        yield Line(f"  left behind: {turns_shown(found.turns)}, still in the log", "dim")
+    if found.again:
+        yield Line(f"  part of it again: {turns_shown(found.again)}", "dim")
+    if found.effects:
+        yield Line("  not undone: these happened, or may have", "doubt")
+        yield from (call_line(view, call) for call in found.effects)
+    name = short(found.session)
+    yield Line(f"  files on disk are as they were: stator restore --all --at {name}:@{found.end}")
+    if not dry:
+        yield Line(f"  to go back: stator rewind {name}:{found.tag}")
+
+
+def _place(found: Rewound) -> str:
+    at = f"@{found.end}"
+    return at if found.shown == at else f"{found.shown} ({at})"

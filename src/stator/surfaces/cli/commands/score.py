@@ -1,0 +1,56 @@
+"""`stator score`: a judgement of a session, a turn or a call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stator.errors import BadQuery
+from stator.surfaces.cli.marking import mark
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import (
+        JsonFlag,
+        NoPagerFlag,
+        OnOption,
+        SessionOption,
+        StoreOption,
+    )
+
+EXAMPLES = """
+stator score helpful 0.8           the last session
+stator score correct 1 --on t5 --comment "as asked"
+"""
+
+
+def score(
+    name: str,
+    value: str,
+    /,
+    *,
+    on: OnOption = None,
+    comment: str = "",
+    session: SessionOption = None,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Judge a session, a turn or a call, with a number.
+
+    Parameters
+    ----------
+    name
+        What is judged: helpful, correct.
+    value
+        A number; kept in thousandths.
+    comment
+        Why.
+    """
+    try:
+        number = float(value)
+    except ValueError:
+        raise BadQuery(f"{value!r:.40} is not a number", hint="stator score helpful 0.8") from None
+    return mark(
+        lambda who, place: who.score(name, number, on=place, comment=comment),
+        "stator.score/1",
+        session=session, on=on, store=store, json=json, pager=not no_pager,
+    )  # fmt: skip

@@ -1,0 +1,105 @@
+"""`stator tree`: sessions and what was forked, retried and started from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from stator.model.budget import is_whole, shown
+from stator.model.ids import short
+from stator.model.query import check_limit
+from stator.model.tree import Branch, Tree, drawn
+from stator.runtime.trees import LIMIT, project_tree
+from stator.surfaces.cli.asking import asking
+from stator.surfaces.cli.gist import count
+from stator.surfaces.cli.paint import Line
+from stator.surfaces.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import (
+        JsonFlag,
+        LimitOption,
+        NoPagerFlag,
+        ProjectFlag,
+        SessionArgument,
+        StoreOption,
+    )
+
+EXAMPLES = """
+stator tree                        the last session, what it came from and what came from it
+stator tree fix-login
+stator tree --project              every session of this project
+stator tree --json | jq .total
+"""
+UNITS = ("turns", "calls", "seconds")
+"""Units that are shown otherwise, or would only add noise."""
+
+
+def tree(
+    session: SessionArgument = None,
+    *,
+    project: ProjectFlag = False,
+    limit: LimitOption = None,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Show sessions with their forks, retries and children, and what each spent."""
+    wanted = check_limit(LIMIT if limit is None else limit)
+    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+        if project:
+            found = project_tree(ask.store.port, ask.project or None, limit=wanted)
+            marked = ""
+        else:
+            view = ask.session(session)
+            found, marked = view.tree(limit=wanted), view.id
+        if json:
+            document = {**msgspec.to_builtins(found), "total": found.total}
+            screen.document("stator.tree/1", document)
+            return 0
+        if not found.branches:
+            return ask.nothing("no sessions in this project")
+        screen.lines(_lines(found, marked))
+    return 0
+
+
+def _lines(found: Tree, marked: str) -> Iterator[Line]:
+    for lead, branch in drawn(found.branches):
+        yield _line(lead, branch, here=branch.id == marked)
+    if len(found.branches) > 1:
+        turns = count(found.total.get("turns", 0), "turn")
+        spent = _spent(found.total)
+        sessions = count(len(found.branches), "session")
+        yield Line(f"{sessions}, {turns}{f', {spent}' if spent else ''}; each turn once", "dim")
+    if found.more:
+        yield Line("… and more sessions; -n shows more of them", "dim")
+
+
+def _line(lead: str, branch: Branch, *, here: bool) -> Line:
+    line = Line(lead, "dim").add(branch.name, "title" if here else "").add(" ")
+    line.add(short(branch.id), "id")
+    if branch.turn or branch.kind:
+        where = {"retry": f" of t{branch.turn}", "fork": f" at t{branch.turn}"}
+        line.add(f" · {branch.kind}{where.get(branch.kind, f' in t{branch.turn}')}", "dim")
+    line.add(" · ", "dim").status(branch.status).add(f" · {count(branch.turns, 'turn')}", "dim")
+    spent = _spent(branch.spent)
+    line.add(f" · {spent}" if spent else "", "dim")
+    line.add(f" · rewound {branch.rewound}×" if branch.rewound else "", "doubt")
+    line.add(" · adopted: goes on for it" if branch.goes_on else "", "ok")
+    return line.add(f" · goes on as {short(branch.adopted)}" if branch.adopted else "", "dim")
+
+
+def _spent(spent: Mapping[str, int]) -> str:
+    """What was spent; a sum that lacks something says so."""
+    units = [
+        unit
+        for unit in sorted(spent)
+        if unit not in UNITS and (":" not in unit or unit.startswith("money:"))
+    ]
+    return ", ".join(
+        shown(unit, spent[unit]) if is_whole(spent, unit) else f"> {shown(unit, spent[unit])}"
+        for unit in units
+        if spent[unit]
+    )

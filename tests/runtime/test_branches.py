@@ -1,0 +1,305 @@
+"""Retries, adoption and names: a turn tried again beside its session, and gone on with."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import stator
+from runtime.support import Counted, die
+from stator.errors import (
+    ApprovalNeeded,
+    Busy,
+    Conflict,
+    InvalidInput,
+    NotFound,
+    WrongState,
+)
+from stator.runtime import aio
+from stator.runtime.aio_pool import Pool
+from stator.runtime.resolve import find_session, followed
+
+
+@pytest.fixture
+def session(either):
+    """Three turns, driven on."""
+    with either.open("main", labels={"team": "red"}) as s:
+        for number in (1, 2, 3):
+            with s.turn(f"ask {number}") as t:
+                t.fact("n", number)
+                t.say(f"answer {number}", usage={"tokens": 10})
+        yield s
+
+
+def another(s, turn="t2", value=22, **options):
+    """A retry that says something else; its session's id."""
+    with s.retry(turn, **options) as t:
+        t.fact("n", value)
+        return t.session.id
+
+
+# -- retrying -------------------------------------------------------------------------------------
+
+
+def test_a_retry_begins_where_its_turn_began(either, session):
+    with session.retry("t2") as t:
+        assert t.number == 2
+        assert t.session.facts() == {"n": 1}
+        assert t.session.beginning(2).value("input") == "ask 2"
+    assert t.session.record.parent.kind == "retry"
+    assert either.read("main~t2.2").status == "paused"
+
+
+def test_the_original_goes_on_meanwhile(either, session):
+    with session.retry("t2") as t:
+        t.fact("n", 22)
+        with session.turn("ask 4") as own:
+            own.fact("n", 4)
+    assert session.facts() == {"n": 4}
+    assert t.session.facts() == {"n": 22}
+
+
+def test_a_retry_may_ask_something_else(session):
+    with session.retry("t2", prompt="ask 2, better") as t:
+        assert t.session.beginning(2).value("input") == "ask 2, better"
+
+
+def test_the_first_turn_can_be_retried(session):
+    with session.retry("t1") as t:
+        assert (t.number, t.session.facts()) == (1, {})
+    assert session.at("t1.2").session == t.session.id
+
+
+def test_retries_are_numbered_in_the_order_they_were_made(either, session):
+    ids = [another(session) for _ in range(3)]
+    assert [session.at(f"t2.{n}").session for n in (2, 3, 4)] == ids
+    assert [either.read(i).name for i in ids] == ["main~t2.2", "main~t2.3", "main~t2.4"]
+
+
+def test_a_name_that_is_taken_is_passed_over(either, session):
+    with either.open("main~t2.2"):
+        pass
+    another(session)
+    assert session.at("t2.2").session == either.read("main~t2.3").id
+
+
+def test_a_retry_knows_its_siblings(either, session):
+    first, second = another(session), another(session)
+    view = either.read(first)
+    assert view.at("t2.1").session == session.id
+    assert view.at("t2").session == first
+    assert view.at("t2.3").session == second
+
+
+def test_a_retry_of_a_retry_is_a_sibling_of_both(either, session):
+    first = another(session)
+    with either.open(first) as s:
+        second = another(s)
+    assert session.at("t2.3").session == second
+    assert either.read(second).record.parent.session == session.id
+
+
+def test_what_a_retry_went_on_with_is_its_own_to_retry(either, session):
+    first = another(session)
+    with either.open(first, rules=[]) as s:
+        with s.turn("more") as t:
+            t.fact("m", 1)
+        third = another(s, "t3")
+    assert either.read(third).record.parent.session == first
+
+
+def test_the_same_name_goes_on_with_the_same_retry(either, session):
+    with session.retry("t2", name="second") as t:
+        first = t.session.id
+    with session.retry("t2", name="second") as t:
+        assert (t.session.id, t.number) == (first, 3)
+    with pytest.raises(Conflict, match="already"), session.retry("t3", name="second"):
+        pass
+
+
+def test_a_retry_is_of_a_turn(session):
+    for ref in ("@3", "head", "t0"):
+        with pytest.raises(InvalidInput, match="a retry is of a turn"), session.retry(ref):
+            pass
+    with pytest.raises(NotFound), session.retry("t9"):
+        pass
+    with pytest.raises(InvalidInput, match="effects"), session.retry("t2", effects="maybe"):
+        pass
+
+
+def test_a_retry_after_a_rewind_begins_where_its_turn_did(either, session):
+    session.rewind("t1")
+    with session.turn("ask 4") as t:
+        t.fact("n", 4)
+    with session.retry("t4") as t:
+        assert t.session.facts() == {"n": 1}
+        users = [m["content"] for m in t.messages("plain") if m["role"] == "user"]
+        assert users == ["ask 1", "ask 4"]
+
+
+def test_a_retry_that_raises_leaves_its_turn_interrupted(either, session):
+    with pytest.raises(ZeroDivisionError), session.retry("t2"):
+        _ = 1 / 0
+    (row,) = either.read("main~t2.2").turns(last=1)
+    assert row.status == "interrupted"
+    assert either.read("main~t2.2").status == "paused"
+
+
+def test_a_retry_can_be_awaited(either, session):
+    async def go():
+        driven = aio.AsyncSession(session, Pool())
+        async with driven.retry("t2") as t:
+            await t.fact("n", 22)
+            return await (await t.session()).facts()
+
+    assert asyncio.run(go()) == {"n": 22}
+    assert either.read("main~t2.2").status == "paused"
+
+
+# -- what a retry may write -----------------------------------------------------------------------
+
+
+def test_a_retry_asks_before_it_writes(either, session):
+    pay = Counted(name="pay")
+    with pytest.raises(ApprovalNeeded), session.retry("t2") as t:
+        t.call(pay.tool())
+    assert pay.runs == []
+
+
+def test_what_a_person_approved_runs_when_the_retry_goes_on(either, session):
+    pay = Counted(name="pay")
+    with pytest.raises(ApprovalNeeded) as needed, session.retry("t2", name="again") as t:
+        t.call(pay.tool())
+    either.contribute("again").approve(needed.value.ids["call"])
+    with session.retry("t2", name="again") as t:
+        assert t.continued
+        assert t.call(pay.tool()) == "done"
+
+
+def test_a_retry_reads_without_asking(session):
+    with session.retry("t2") as t:
+        assert t.call(Counted(name="look").tool(effect="read")) == "done"
+
+
+def test_a_retry_told_to_run_writes_without_asking(either, session):
+    pay = Counted(name="pay")
+    with session.retry("t2", effects="run") as t:
+        t.call(pay.tool())
+    with either.open(t.session.id) as s, s.turn("more") as t:
+        t.call(pay.tool())
+    assert len(pay.runs) == 2
+    assert s.record.labels == {"team": "red", "effects": "run"}
+
+
+def test_a_retry_of_one_that_may_write_asks_all_the_same(either, session):
+    with session.retry("t2", effects="run") as t:
+        first = t.session.id
+    with either.open(first) as s, pytest.raises(ApprovalNeeded), s.retry("t2") as t:
+        t.call(Counted(name="pay").tool())
+
+
+def test_a_retry_opened_later_still_asks(either, session):
+    again = another(session)
+    with pytest.raises(ApprovalNeeded), either.open(again) as s, s.turn("more") as t:
+        t.call(Counted(name="pay").tool())
+
+
+def test_what_a_rule_denies_is_not_asked_for_in_a_retry(either, session):
+    again = another(session)
+    rules = [stator.Rule(tool="pay", action="deny", why="never")]
+    with either.open(again, rules=rules) as s, s.turn("more") as t:
+        assert t.try_call(Counted(name="pay").tool()).status == "denied"
+
+
+def test_a_retry_that_was_adopted_writes_like_any_session(either, session):
+    again = another(session)
+    session.adopt("t2.2")
+    with either.open(again) as s, s.turn("more") as t:
+        assert t.call(Counted(name="pay").tool()) == "done"
+
+
+# -- adopting -------------------------------------------------------------------------------------
+
+
+def test_the_name_leads_to_what_was_adopted(either, session):
+    again = another(session)
+    done = session.adopt("t2.2")
+    assert (done.name, done.by, done.by_name) == ("main", again, "main~t2.2")
+    assert either.read("main").id == again
+    with either.open("main") as s:
+        assert s.id == again
+
+
+def test_an_id_leads_to_the_session_that_has_it(either, session):
+    another(session)
+    session.adopt("t2.2")
+    session.pause()
+    assert either.read(session.id).id == session.id
+    with either.open(session.id) as s:
+        assert s.id == session.id
+
+
+def test_an_adoption_can_be_taken_back(either, session):
+    again = another(session)
+    session.adopt("t2.2")
+    session.pause()
+    done = either.contribute("main").adopt("t2.1")
+    assert (done.original, done.by) == (session.id, session.id)
+    assert either.read("main").id == session.id
+    assert either.read(again).record.adopted == ""
+
+
+def test_adoptions_are_followed_to_the_end(either, session):
+    first = another(session)
+    session.adopt("t2.2")
+    with either.open(first) as s:
+        with s.turn("more"):
+            pass
+        last = another(s, "t3")
+        s.adopt("t3.2")
+    assert either.read("main").id == last
+
+
+def test_a_circle_of_adoptions_ends(either, session):
+    fork = session.fork(name="fork")
+    session.adopt("fork:head")
+    with either.open("fork") as s:
+        back = s.fork(name="back")
+        s.adopt("back:head")
+    row = either.port.session(session.id)
+    assert followed(either.port, row).id == back
+    assert find_session(either.port, "fork").id == back
+    assert fork != back
+
+
+def test_only_what_came_from_a_session_can_be_adopted_for_it(session):
+    with pytest.raises(WrongState, match="nothing to adopt"):
+        session.adopt("head")
+
+
+def test_adopting_waits_for_no_driver(store):
+    with store.open("main") as s:
+        with s.turn("one"):
+            pass
+        another(s, "t1")
+        with pytest.raises(Busy):
+            store.contribute("main").adopt("t1.2")
+
+
+def test_adopting_for_a_session_whose_driver_died_says_what_it_left(either):
+    s = either.open("main")
+    with s.turn("one"):
+        pass
+    s.turn("two")
+    another(s, "t1")
+    die(s)
+    either.contribute(s.id).adopt("t1.2")
+    assert either.read(s.id).status == "paused"
+    assert either.read(s.id).record.adopted
+
+
+def test_a_fork_of_an_adopted_session_is_adopted_by_nobody(either, session):
+    another(session)
+    session.adopt("t2.2")
+    assert either.read(session.fork()).record.adopted == ""

@@ -1,0 +1,464 @@
+"""Rewinds: the state goes back, the log does not, and nothing that happened is hidden."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import stator
+from runtime.conftest import memory_store
+from runtime.support import Counted, Died, Model, die, driving, raising, says
+from stator.errors import BadTurn, Busy, InvalidInput, NotFound, WrongState
+from stator.model.rewinds import STEPS
+from stator.model.state import KEPT_IN_REWIND
+from stator.runtime import rewinding
+from stator.runtime.verify import verify
+
+
+def five_turns(store, name="main"):
+    with store.open(name) as s:
+        for number in range(1, 6):
+            with s.turn(f"ask {number}") as t:
+                t.fact("n", number)
+                t.decide(f"plan {number}", topic="plan")
+                t.say(f"answer {number}", usage={"tokens": 10})
+    return s
+
+
+def gone_back(session, at):
+    """What a rewind makes equal: every collection it resets."""
+    return session.state(at, collections=STEPS)
+
+
+def asked(turn):
+    return [message["content"] for message in turn.messages("plain") if message["role"] == "user"]
+
+
+# -- what it does ---------------------------------------------------------------------------------
+
+
+def test_a_rewind_makes_the_state_what_it_was(either):
+    five_turns(either)
+    with either.open("main") as s:
+        s.rewind("t2")
+        assert s.facts() == {"n": 2}
+        assert gone_back(s, "head") == gone_back(s, "t2")
+
+
+def test_old_branch_unreachable_after_going_back(either):
+    """Turns that were rewound stay where they were, under their numbers, seqs and the reflog's tag."""
+    five_turns(either)
+    with either.open("main") as s:
+        before = s.state("t5", collections=STEPS)
+        done = s.rewind("t2")
+        assert gone_back(s, "t5") == before
+        assert gone_back(s, done.tag) == before
+        assert s.at("t5").seq < done.seq
+
+
+def test_a_rewind_can_be_taken_back(either):
+    five_turns(either)
+    with either.open("main") as s:
+        before = gone_back(s, "head")
+        done = s.rewind("t2")
+        s.rewind(done.tag)
+        assert gone_back(s, "head") == before
+
+
+def test_turn_numbers_are_never_used_again(either):
+    five_turns(either)
+    with either.open("main") as s:
+        s.rewind("t2")
+        with s.turn("ask 6") as t:
+            assert t.number == 6
+            t.fact("n", 6)
+        assert s.diff("t6").of("facts")[0].before.value == 2
+
+
+def test_what_a_turn_did_does_not_hold_the_rewind_after_it(either):
+    five_turns(either)
+    with either.open("main") as s:
+        alone = [item.key for item in s.diff("t5").items if item.collection in STEPS]
+        s.rewind("t2")
+        assert [item.key for item in s.diff("t5").items if item.collection in STEPS] == alone
+
+
+def test_what_was_spent_scored_flagged_and_tagged_stays(either):
+    five_turns(either)
+    with either.open("main") as s:
+        s.score("good", 1.0)
+        s.flag("look")
+        s.tag("here", "t4")
+        before = s.state(collections=sorted(KEPT_IN_REWIND - {"tags", "runs"}))
+        s.rewind("t1")
+        assert s.state(collections=sorted(KEPT_IN_REWIND - {"tags", "runs"})) == before
+        assert s.at("here").seq == s.at("t4").seq
+
+
+def test_a_rewind_to_nothing_leaves_nothing(either):
+    five_turns(either)
+    with either.open("main") as s:
+        s.rewind("t0")
+        assert not any(gone_back(s, "head").values())
+        with s.turn("anew") as t:
+            assert asked(t) == ["anew"]
+
+
+def test_rewind_prints_the_list_of_irreversible_effects_it_crosses(either):
+    read = Counted(name="look").tool(effect="read")
+    with either.open("main") as s:
+        with s.turn("one") as t:
+            t.call(Counted(name="before").tool())
+        with s.turn("two") as t:
+            t.call(read)
+            t.call(Counted(name="pay").tool())
+            t.try_call(Counted(raising(stator.InDoubt("?")), name="ship").tool())
+            t.try_call(Counted(raising(ValueError("no")), name="fail").tool())
+        done = s.rewind("t1")
+    assert [(call.tool, call.status) for call in done.effects] == [
+        ("pay", "ok"),
+        ("ship", "in doubt"),
+    ]
+    assert done.turns == [2]
+
+
+def test_effects_that_an_earlier_rewind_crossed_are_not_told_twice(either):
+    with either.open("main") as s:
+        for name in ("one", "two"):
+            with s.turn(name) as t:
+                t.call(Counted(name=name).tool())
+        s.rewind("t1")
+        assert [call.tool for call in s.rewind("t0").effects] == ["one"]
+
+
+def test_a_call_in_doubt_stays_in_doubt_and_to_be_settled(either):
+    with either.open("main") as s:
+        with s.turn("one") as t:
+            t.fact("x", 1)
+        with s.turn("two") as t:
+            t.try_call(Counted(raising(stator.InDoubt("?")), name="pay").tool())
+        pending = s.state(collections=["pending"])
+        s.rewind("t1")
+        assert [doubt.tool for doubt in s.in_doubt] == ["pay"]
+        assert s.state(collections=["pending"]) == pending
+
+
+def test_a_call_that_was_settled_since_is_not_to_be_settled_again(either):
+    with either.open("main") as s:
+        with s.turn("one") as t:
+            t.try_call(Counted(raising(stator.InDoubt("?")), name="pay").tool())
+        s.in_doubt[0].settle("done")
+        with s.turn("two") as t:
+            t.fact("x", 1)
+        s.rewind("t1")
+        assert s.state(collections=["pending"]) == {"pending": {}}
+
+
+# -- what is refused ------------------------------------------------------------------------------
+
+
+def test_a_rewind_is_between_turns(either):
+    five_turns(either)
+    with either.open("main") as s, s.turn("six"), pytest.raises(BadTurn, match="open"):
+        s.rewind("t2")
+
+
+def test_a_rewind_to_where_the_session_stands_is_refused(either):
+    five_turns(either)
+    with either.open("main") as s, pytest.raises(InvalidInput, match="stands"):
+        s.rewind("head")
+
+
+def test_a_rewind_stays_in_its_session(either):
+    five_turns(either)
+    five_turns(either, "other")
+    with either.open("main") as s, pytest.raises(InvalidInput, match="own session"):
+        s.rewind("other:t2")
+    with either.open("main") as s, pytest.raises(NotFound):
+        s.rewind("t9")
+
+
+def test_a_closed_session_is_not_rewound(either):
+    five_turns(either)
+    either.open("main").close()
+    view = either.read("main")
+    with pytest.raises(WrongState, match="closed"):
+        rewinding.rewind(either.port, either.context, view.id, "t2")
+
+
+def test_tags_of_the_reflog_are_nobody_elses(either):
+    five_turns(either)
+    with either.open("main") as s, pytest.raises(InvalidInput, match="rewind"):
+        s.tag("rewind/1", "t1")
+
+
+# -- from outside ---------------------------------------------------------------------------------
+
+
+def test_a_session_somebody_drives_is_not_rewound_from_outside(store):
+    five_turns(store)
+    with store.open("main") as s, pytest.raises(Busy):
+        rewinding.rewind(store.port, store.context, s.id, "t2")
+
+
+def test_a_plan_changes_nothing_and_says_the_same(either):
+    view = five_turns(either)
+    head = view.head
+    planned = rewinding.plan(view, "t2")
+    assert view.head == head
+    done = rewinding.rewind(either.port, either.context, view.id, "t2")
+    assert (planned.start, planned.end, planned.turns, planned.tag, planned.records) == (
+        done.start,
+        done.end,
+        done.turns,
+        done.tag,
+        done.records,
+    )
+    assert planned.seq == 0
+
+
+def test_what_a_dead_driver_left_is_said_before_the_rewind(either):
+    five_turns(either)
+    s = either.open("main")
+    s.turn("six")
+    die(s)
+    rewinding.rewind(either.port, either.context, s.id, "t2")
+    view = either.read("main")
+    assert view.status == "paused"
+    assert [row.status for row in view.turns(last=1)] == ["interrupted"]
+    assert view.facts() == {"n": 2}
+
+
+# -- the reflog -----------------------------------------------------------------------------------
+
+
+def test_the_reflog_lists_rewinds_newest_first(either):
+    five_turns(either)
+    with either.open("main") as s:
+        first = s.rewind("t3")
+        second = s.rewind("t1")
+        lines = s.reflog()
+    assert [(line.tag, line.start, line.end, line.turns) for line in lines] == [
+        ("rewind/2", second.start, second.end, [2, 3]),
+        ("rewind/1", first.start, first.end, [4, 5]),
+    ]
+    assert lines[0].by == either.context.principal
+
+
+def test_turns_that_were_left_and_came_back_are_not_rewound(either):
+    five_turns(either)
+    with either.open("main") as s:
+        done = s.rewind("t3")
+        assert s.rewound() == {4, 5}
+        s.rewind("t1")
+        assert s.rewound() == {2, 3, 4, 5}
+        s.rewind(done.tag)
+        assert s.rewound() == set()
+
+
+def test_a_rewind_is_no_touch_of_a_file(either):
+    with either.open("main") as s:
+        for after in "ab":
+            with s.turn("edit") as t:
+                t.file("a.py", "modified", after=after)
+        before, why = s.files(), s.why("a.py")
+        s.rewind("t1")
+        assert s.files() == before
+        assert s.why("a.py") == why
+
+
+def test_decisions_that_were_rewound_do_not_stand_and_those_before_do(either):
+    five_turns(either)
+    with either.open("main") as s:
+        s.rewind("t2")
+        assert [line.record.what for line in s.decisions(standing=True)] == ["plan 2"]
+
+
+def test_a_session_that_was_never_rewound_has_no_reflog(either):
+    assert five_turns(either).reflog() == []
+
+
+# -- what the model is shown ----------------------------------------------------------------------
+
+
+def test_a_model_is_not_shown_turns_that_were_rewound(either):
+    five_turns(either)
+    with either.open("main") as s:
+        s.rewind("t2")
+        with s.turn("ask 6") as t:
+            assert asked(t) == ["ask 1", "ask 2", "ask 6"]
+    with either.open("main") as s, s.turn("ask 7") as t:
+        assert asked(t) == ["ask 1", "ask 2", "ask 6", "ask 7"]
+
+
+def test_a_fork_of_a_rewound_session_is_shown_the_same(either):
+    five_turns(either)
+    with either.open("main") as s:
+        s.rewind("t2")
+        s.fork(name="fork")
+        s.fork("t4", name="before")
+    with either.open("fork") as s, s.turn("ask 6") as t:
+        assert asked(t) == ["ask 1", "ask 2", "ask 6"]
+    with either.open("before") as s, s.turn("other 5") as t:
+        assert asked(t) == ["ask 1", "ask 2", "ask 3", "ask 4", "other 5"]
+
+
+def test_a_rewind_that_was_taken_back_shows_everything_again(either):
+    five_turns(either)
+    with either.open("main") as s:
+        done = s.rewind("t2")
+        s.rewind(done.tag)
+        with s.turn("ask 6") as t:
+            assert len(asked(t)) == 6
+
+
+def test_what_became_known_of_a_call_since_stays_known(either):
+    """The payment of turn 1 was settled in turn 2, which was rewound."""
+    pay = Counted(raising(stator.InDoubt("?")), name="pay").tool()
+    model = Model(says(("pay", {"amount": 5})), says(text="unsure"))
+    with either.open("main") as s:
+        with s.turn("one") as t:
+            t.results(t.model(model), {"pay": pay})
+            t.model(model)
+        with s.turn("two") as t:
+            s.in_doubt[0].settle("done", "paid")
+        s.rewind("t1")
+        with s.turn("three") as t:
+            assert "paid" in str(t.messages("anthropic"))
+            assert "'two'" not in str(t.messages("anthropic"))
+
+
+# -- running a program again ----------------------------------------------------------------------
+
+
+def test_a_program_that_runs_again_does_not_come_to_turns_that_were_rewound(either):
+    def program(s, die_in):
+        seen = []
+        for number in (1, 2, 3):
+            t = s.turn(f"ask {number}")
+            with t:
+                if number == die_in:
+                    raise Died
+                seen.append((t.number, t.reused))
+        return seen
+
+    with driving(either) as s:
+        program(s, 3)
+    rewinding.rewind(either.port, either.context, either.read("main").id, "t1")
+    with either.open("main") as s:
+        assert not s.recovery.interrupted
+        assert program(s, 0) == [(1, True), (4, False), (5, False)]
+
+
+def test_a_program_interrupted_after_a_rewind_goes_on_where_it_was(either):
+    five_turns(either)
+    rewinding.rewind(either.port, either.context, either.read("main").id, "t2")
+    with driving(either) as s, s.turn("ask 6") as t:
+        t.fact("n", 6)
+        raise Died
+    with either.open("main") as s, s.turn("ask 6") as t:
+        assert t.continued
+        assert t.number == 6
+
+
+def test_going_back_in_a_run_ends_matching(either):
+    with driving(either) as s:
+        for number in (1, 2, 3):
+            with s.turn(f"ask {number}"):
+                pass
+        s.rewind("t1")
+        with s.turn("ask 2 anew"):
+            raise Died
+    with either.open("main") as s:
+        with s.turn("ask 1") as t:
+            assert t.reused
+        with s.turn("ask 2") as t:
+            assert (t.reused, t.number) == (False, 5)
+
+
+# -- laws -----------------------------------------------------------------------------------------
+
+changes = st.one_of(
+    st.tuples(st.just("fact"), st.sampled_from("ab"), st.integers(0, 3)),
+    st.tuples(st.just("decide"), st.sampled_from(["", "auth", "db"]), st.sampled_from("xy")),
+    st.tuples(st.just("plan"), st.sampled_from("ab"), st.sampled_from(["pending", "done"])),
+    st.tuples(st.just("file"), st.sampled_from(["a.py", "b.py"]), st.sampled_from(["created", "deleted"])),
+    st.tuples(st.just("rename"), st.sampled_from(["a.py", "b.py"]), st.sampled_from(["a.py", "c.py"])),
+    st.tuples(st.just("artifact"), st.sampled_from("ab"), st.integers(0, 2)),
+    st.tuples(st.just("use"), st.just("app"), st.sampled_from("ab")),
+    st.tuples(st.just("note"), st.sampled_from("ab"), st.integers(0, 2)),
+    st.tuples(st.just("set"), st.sampled_from("ab"), st.integers(0, 2)),
+    st.tuples(st.just("call"), st.sampled_from("ab"), st.just(0)),
+    st.tuples(st.just("pend"), st.sampled_from("ab"), st.just(0)),
+    st.tuples(st.just("erase"), st.just(0), st.integers(0, 50)),
+)  # fmt: skip
+turns = st.lists(changes, max_size=4)
+acts = st.lists(turns | st.tuples(st.just("rewind"), st.integers(0, 200)), min_size=1, max_size=8)
+
+
+def tell(s, acts):
+    """Turns and rewinds, as they come."""
+    for act in acts:
+        if isinstance(act, tuple):
+            target = act[1] % (s.head.seq + 1)
+            if target != s.head.seq:
+                s.rewind(f"@{target}")
+            continue
+        with s.turn("go on") as t:
+            for change in act:
+                record(s, t, *change)
+
+
+def record(s, t, kind, a, b):
+    if kind == "decide":
+        t.decide(b, topic=a)
+    elif kind == "rename":
+        t.file(b, "renamed", from_path=a)
+    elif kind == "set":
+        t.set(**{a: b})
+    elif kind == "call":
+        t.call(Counted(name=a).tool())
+    elif kind == "pend":
+        t.pend(a)
+    elif kind == "erase":
+        facts = s.entries("facts")
+        if facts:
+            s.erase(record=("facts", facts[b % len(facts)].id))
+    else:
+        getattr(t, kind)(a, b)
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
+@given(acts, st.integers(0, 500), st.sampled_from(["memory", "file"]))
+def test_after_a_rewind_the_state_is_that_of_its_target(acts, at, kind):
+    with tempfile.TemporaryDirectory() as folder:
+        store = memory_store() if kind == "memory" else stator.connect(Path(folder) / "a.db")
+        with store, store.open("main") as s:
+            tell(s, acts)
+            target = at % s.head.seq
+            before = gone_back(s, "head")
+            wanted = gone_back(s, f"@{target}")
+            kept = s.state(collections=sorted(KEPT_IN_REWIND - {"tags"}))
+            done = s.rewind(f"@{target}")
+            assert without_erased(gone_back(s, "head")) == without_erased(wanted)
+            assert s.state(collections=sorted(KEPT_IN_REWIND - {"tags"})) == kept
+            fork = store.fork("main")
+            assert gone_back(fork, "head") == gone_back(s, "head")
+            assert s.diff(f"@{done.start}", f"@{done.seq}").end == f"@{done.seq}"
+            s.rewind(done.tag)
+            assert without_erased(gone_back(s, "head")) == without_erased(before)
+            assert list(verify(store.port, s.id)) == []
+            store.port.rebuild()
+            assert list(store.port.audit()) == []
+
+
+def without_erased(state):
+    """A state but for what nobody can bring back."""
+    return {
+        name: {i: r for i, r in records.items() if not hasattr(r, "erased")}
+        for name, records in state.items()
+    }

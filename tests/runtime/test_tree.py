@@ -1,0 +1,150 @@
+"""The tree of sessions: who came from whom, and what they used, each turn counted once."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from runtime.conftest import memory_store
+from stator.model.tree import Branch, drawn, in_order
+from stator.runtime.trees import project_tree
+
+
+def spend(s, tokens=10):
+    with s.turn("go") as t:
+        t.say("ok", usage={"tokens": tokens})
+        return t
+
+
+@pytest.fixture
+def family(either):
+    """A session with a child, a fork with a fork of its own, and a retry that goes on for it."""
+    with either.open("main") as s:
+        spend(s)
+        with s.turn("two") as t:
+            t.say("ok", usage={"tokens": 10})
+            with s.child("research") as c:
+                spend(c, 5)
+        fork = s.fork("t1", name="fork")
+        with s.retry("t2", effects="run") as t:
+            t.say("again", usage={"tokens": 7})
+        s.adopt("t2.2")
+    with either.open(fork) as f:
+        spend(f, 3)
+        f.fork(name="fork of fork")
+        f.rewind("t1")
+    return s
+
+
+def test_the_tree_holds_everyone_from_any_of_them(either, family):
+    names = [branch.name for branch in family.tree().branches]
+    assert sorted(names) == ["fork", "fork of fork", "main", "main/research", "main~t2.2"]
+    assert [branch.name for branch in either.read("fork of fork").tree().branches] == names
+    assert names[0] == "main"
+
+
+def test_forks_copy_nothing_so_usage_is_not_double_counted(family):
+    """Every turn once: 10 + 10 + 5 (child) + 7 (retry) + 3 (fork)."""
+    total = family.tree().total
+    assert total["tokens"] == 35
+    assert total["turns"] == 5
+
+
+def test_a_branch_says_what_it_is_and_where_it_began(family):
+    found = {branch.name: branch for branch in family.tree().branches}
+    assert (found["fork"].kind, found["fork"].turn) == ("fork", 1)
+    assert (found["main~t2.2"].kind, found["main~t2.2"].turn) == ("retry", 2)
+    assert found["main/research"].kind == "child"
+    assert found["main~t2.2"].goes_on
+    assert found["main"].adopted == found["main~t2.2"].id
+    assert (found["fork"].rewound, found["fork of fork"].rewound) == (1, 0)
+    assert [found[name].turns for name in ("main", "fork", "fork of fork")] == [2, 1, 0]
+
+
+def test_a_tree_of_many_sessions_is_bounded(memory):
+    with memory.open("main") as s:
+        spend(s)
+        for _ in range(30):
+            s.fork()
+        cut = s.tree(limit=10)
+        assert (len(cut.branches), cut.more) == (10, True)
+        assert (len(s.tree().branches), s.tree().more) == (31, False)
+    assert project_tree(memory.port, "shop", limit=5).more
+
+
+def test_a_project_is_a_forest(either, family):
+    with either.open("alone") as s:
+        spend(s)
+    found = project_tree(either.port, "shop")
+    assert {branch.name for branch in found.branches if not branch.parent} == {"main", "alone"}
+    assert found.total["tokens"] == 45
+
+
+KINDS = ["turn", "fork", "retry", "child", "rewind"]
+acts = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 99)), max_size=12)
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+@given(acts)
+def test_whatever_branches_the_total_is_what_was_used(acts):
+    store = memory_store()
+    used = 0
+    with store.open("s0") as s:
+        spend(s, 1)
+        used += 1
+    sessions = [s.id]
+    for number, (act, pick) in enumerate(acts, 1):
+        chosen = sessions[pick % len(sessions)]
+        with store.open(chosen) as s:
+            if act == "fork":
+                sessions.append(s.fork(name=f"f{number}"))
+            elif act == "rewind":
+                s.rewind("t0")
+            elif act == "retry":
+                with s.retry("t1") as t:
+                    t.say("again", usage={"tokens": number})
+                sessions.append(t.session.id)
+                used += number
+            elif act == "child":
+                with s.turn("with help") as t, s.child(f"c{number}") as c:
+                    spend(c, number)
+                    used += number
+                sessions.append(c.id)
+            else:
+                spend(s, number)
+                used += number
+    assert store.read("s0").tree().total["tokens"] == used
+
+
+# -- drawing --------------------------------------------------------------------------------------
+
+
+def branch(name, parent="", seq=0):
+    return Branch(id=name, name=name, status="paused", parent=parent, seq=seq)
+
+
+def test_lines_lead_to_every_branch():
+    branches = [
+        branch("a"),
+        branch("b", "a", 1),
+        branch("c", "b", 2),
+        branch("d", "a", 3),
+        branch("e"),
+    ]
+    assert [lead + found.name for lead, found in drawn(branches)] == [
+        "a",
+        "├─ b",
+        "│  └─ c",
+        "└─ d",
+        "e",
+    ]
+
+
+def test_a_very_long_line_of_forks_is_no_problem():
+    branches = [branch("0"), *(branch(str(n), str(n - 1)) for n in range(1, 3000))]
+    assert [found.id for found in in_order(branches)] == [str(n) for n in range(3000)]
+
+
+def test_a_branch_whose_parent_is_not_there_stands_by_itself():
+    assert [lead for lead, _ in drawn([branch("b", "gone")])] == [""]
