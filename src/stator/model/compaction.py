@@ -144,14 +144,18 @@ class Thing:
     """Whether it asks for anything."""
 
 
-def reach(things: Iterable[Thing], keep: int) -> tuple[int, int] | None:
+def reach(things: Sequence[Thing], keep: int) -> tuple[int, int] | None:
     """How far a compaction may go that keeps so many of the latest answers: the seq of the last answer
-    it may touch, and where that one's results end."""
+    it may touch, and where all that was said of it ends.
+
+    The latter is the request that the first answer to stay was given to, if that came later: what
+    is shown must not begin with a request that was answered out of sight.
+    """
     answers = [thing for thing in things if thing.kind == "answer"]
     if len(answers) <= keep:
         return None
-    last = answers[-1 - keep]
-    return last.seq, max(last.seq, last.last)
+    last, stays = answers[-1 - keep], answers[-keep]
+    return last.seq, max(last.seq, last.last, _request(things, stays.seq))
 
 
 def raised(view: View, level: Level, to: tuple[int, int]) -> tuple[int, int, int]:
@@ -191,9 +195,11 @@ def left(
     """
     found: dict[str, Left] = {}
     things = list(things)
-    stays = max((t.seq for t in things if t.kind == "prompt" and t.seq <= after[2]), default=0)
+    stood, stays = (_request(things, cuts[2]) for cuts in (before, after))
     for thing in things:
-        for key, rank, seq in _left(thing, before, after, stays):
+        was = 0 if thing.seq == stood else _level(thing, before)
+        level = 0 if thing.seq == stays else _level(thing, after)
+        for key, rank, seq in _left(thing, level) if level > was else ():
             found.setdefault(key, Left(key, rank, seq, thing.turn))
     for entry in entries:
         if before[2] < entry.seq <= after[2] and (key := key_for(entry)):
@@ -202,13 +208,13 @@ def left(
     return sorted(found.values(), key=lambda item: (item.rank, -item.seq, item.key))
 
 
-def _left(
-    thing: Thing, before: Sequence[int], after: Sequence[int], stays: int
-) -> Iterator[tuple[str, int, int]]:
+def _request(things: Iterable[Thing], boundary: int) -> int:
+    """The prompt that is shown although it stands before a boundary; 0 if there is none."""
+    return max((t.seq for t in things if t.kind == "prompt" and t.seq <= boundary), default=0)
+
+
+def _left(thing: Thing, level: int) -> Iterator[tuple[str, int, int]]:
     is_user = thing.kind in ("prompt", "user")
-    level = _level(thing, after)
-    if level <= _level(thing, before) or (thing.kind == "prompt" and thing.seq == stays):
-        return
     if level > 1 and thing.kind != "note":  # of a note, its call is named
         yield f"entry:@{thing.seq}", 1 if is_user else 4, thing.seq
     for call, seq, is_long in thing.calls:
