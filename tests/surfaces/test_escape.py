@@ -101,6 +101,7 @@ def hostile(tmp_path_factory):
             t.note(everything, values)
             t.say("\n".join(v for v in values))
             t.say("x" * 1_000_000)
+        s.compact(keep=1, summary=everything)
         s.tag("bad" + HOSTILE["right to left"])
         s.score(everything, 0.5, comment=everything, on=everything)
         s.flag(everything, why=everything, on=everything)
@@ -121,6 +122,9 @@ RUNS = {
     "calls": ["calls"],
     "why": ["why", HOSTILE["clear screen"] + "f.py"],
     "du": ["du"],
+    "compact": ["compact", "--dry-run"],
+    "evicted": ["evicted", "--all"],
+    "recall": ["recall", "fact:" + EVERYTHING],
     "sql": ["sql", "SELECT * FROM records"],
     "approvals": ["approvals", "--all"],
     "approve": ["approve", "--all", "-s", MAIN],
