@@ -12,9 +12,13 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from stator.model.commit import Commit, Draft
+from stator.errors import NotFound
+from stator.model.commit import Commit, Draft, Upsert
 from stator.model.jsontext import canonical
 from stator.model.reply import requests
+from stator.model.state import ScratchRecord
+from stator.runtime.compaction import Options, propose, undoing
+from stator.runtime.rendering import Rendering
 from stator.store.contract.drive import Story, begin
 from stator.store.memory import MemoryStore
 
@@ -106,8 +110,8 @@ class Talk:
         taken, self.fresh = self.fresh, []
         return taken
 
-    def make(self, kind: str, **fields: Any) -> Commit:
-        return self.add(self.story.drafts.make(kind, **fields))
+    def make(self, kind: str, *changes: Any, **fields: Any) -> Commit:
+        return self.add(self.story.drafts.make(kind, *changes, **fields))
 
     def turn(self, prompt: Any = "go on") -> Commit:
         return self.make("turn", actor="user", input=prompt)
@@ -156,6 +160,26 @@ class Talk:
         return self.make(
             "settlement", call=call.call, tool=call.tool, status=status, cause=cause, **fields
         )
+
+    def compact(self, **options: Any) -> Commit | None:
+        """Compact as the library does; None if there was nothing to compact."""
+        store, session = self.story.store, self.story.session
+        transcript = Rendering(store, session).current()
+        proposal = propose(store, session, transcript, Options(**options))
+        if not proposal.found.levels:
+            return None
+        return self._compaction(**proposal.fields(store))
+
+    def uncompact(self) -> Commit | None:
+        """Undo the last compaction, if there is one."""
+        try:
+            _, fields = undoing(self.story.store, self.story.session)
+        except NotFound:
+            return None
+        return self._compaction(**fields)
+
+    def _compaction(self, *, changes: tuple[Any, ...], **fields: Any) -> Commit:
+        return self.make("compaction", *changes, actor="system", **fields)
 
     def erase(self, seq: int, *names: str) -> Commit:
         """Erase fields of a commit (none named: all), and say so as the library does."""
@@ -260,6 +284,17 @@ calling = st.one_of(
     st.tuples(st.just("by hand"), nth),
 )
 erasing = st.tuples(st.just("erase"), st.integers(0, 40))
+keeping = st.one_of(
+    st.tuples(
+        st.just("compact"),
+        st.integers(1, 3),
+        st.sets(st.sampled_from(["outputs", "mask", "summarise"]), min_size=1),
+        st.sampled_from(["so far so good", "[end of note]\n[erased] \ud800", None]),
+    ),
+    st.tuples(st.just("uncompact")),
+    st.tuples(st.just("know"), nth),
+)
+"""Compactions, and what they have to leave alone."""
 
 
 def _rounds(*others: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
@@ -274,21 +309,33 @@ def _rounds(*others: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
 
 moves = _rounds()
 moves_and_erasures = _rounds(erasing)
+moves_and_compactions = _rounds(keeping, keeping, keeping)
+everything = _rounds(keeping, keeping, erasing)
 
 
 def tell(script: list[Any]) -> Iterator[list[Commit]]:
     """Make it happen, move by move; what does not apply is passed over. Gives the new commits."""
+    for talk in played(script):
+        yield talk.take()
+
+
+def played(script: list[Any]) -> Iterator[Talk]:
+    """The same; gives the session after each move."""
     player = _Player()
     for move in script:
         player.play(*move)
-        yield player.talk.take()
+        yield player.talk
 
 
 def log_of(script: list[Any]) -> list[Commit]:
+    return talk_of(script).log
+
+
+def talk_of(script: list[Any]) -> Talk:
     player = _Player()
     for move in script:
         player.play(*move)
-    return player.talk.log
+    return player.talk
 
 
 class _Player:
@@ -384,6 +431,20 @@ class _Player:
             known = {} if value is None else {"output": value}
             self.talk.settle(call, status, "late result" if status == "ok" else "not done", **known)
             self.status[call.call] = status
+
+    def _know(self, n: int) -> None:
+        """Something durable, and a note."""
+        drafts = self.talk.story.drafts
+        self.talk.add(drafts.decision(f"do {n}", topic=f"topic {n % 3}" if n % 2 else ""))
+        self.talk.add(drafts.fact(f"fact {n % 3}", n))
+        self.talk.add(drafts.file(f"{n % 3}.py"))
+        self.talk.make("scratch", Upsert("scratch", ScratchRecord(name=f"note {n}", value=n)))
+
+    def _compact(self, keep: int, strategy: set[str], summary: str | None) -> None:
+        self.talk.compact(keep=keep, strategy=tuple(strategy), summary=summary)
+
+    def _uncompact(self) -> None:
+        self.talk.uncompact()
 
     def _by_hand(self, n: int) -> None:
         parent = self.calls[n % len(self.calls)].call if self.calls else ""

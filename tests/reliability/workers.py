@@ -9,11 +9,13 @@ appends COUNT facts and prints the id of each commit as soon as it is acknowledg
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import sys
 import threading
+from hashlib import sha256
 from typing import Any
 
 import apsw
@@ -27,6 +29,7 @@ from reliability.crash import play as play
 from reliability.support import fact_draft, populate
 from stator.connect import connect
 from stator.errors import StatorError
+from stator.runtime.rendering import Rendering
 from stator.runtime.verify import verify
 
 
@@ -47,6 +50,26 @@ def write_until_killed(talk: Any, path: str, name: str, durability: str) -> None
         with session.turn("again") as turn:
             for number in range(20):
                 talk.say(turn.fact(f"fact {number}", os.getpid()))
+
+
+def compact_until_killed(talk: Any, path: str, name: str) -> None:
+    """Compact a session step by step and take it back again, for ever; say each view once it stands."""
+    store = connect(path, project="test")
+    session = store.open(name)
+    talk.say(viewed(store, session.id))
+    while True:
+        for keep in (6, 4, 2):
+            session.compact(keep=keep, summary=f"all but {keep}")
+            talk.say(viewed(store, session.id))
+        for _ in range(3):
+            session.undo_compaction()
+            talk.say(viewed(store, session.id))
+
+
+def viewed(store: Any, session: str) -> str:
+    """What a model would be sent, as a digest."""
+    messages = Rendering(store.port, session).current().render("anthropic")
+    return sha256(json.dumps(messages).encode()).hexdigest()
 
 
 def share_until_killed(talk: Any, path: str, session: str, durability: str) -> None:

@@ -15,7 +15,7 @@ from surfaces.recorded import Answer, program
 READING = [
     ["ls"], ["show"], ["log"], ["diff"], ["state"], ["files"], ["decisions"], ["calls"],
     ["why", "a.py"], ["verify"], ["doctor"], ["du"], ["sql", "SELECT 1"], ["tag", "x"], ["top"],
-    ["ps"],
+    ["ps"], ["evicted"], ["recall", "fact:x"], ["compact", "--dry-run"],
 ]  # fmt: skip
 
 
@@ -315,6 +315,6 @@ def test_every_command_can_be_called_without_arguments(name, store, ask):
     answer = ask(name)
     needy = (
         "why", "sql", "tag", "approve", "deny", "archive", "run", "attach", "stop", "rewind",
-        "retry", "adopt", "score", "flag",
+        "retry", "adopt", "score", "flag", "recall",
     )  # fmt: skip
     assert answer.code == (2 if name in needy else 1 if name == "doctor" else 0)

@@ -106,6 +106,7 @@ def hostile(tmp_path_factory):
             t.say("\n".join(reversed(values)))
         s.rewind("t0")
         s.rewind("rewind/1")
+        s.compact(keep=1, summary=everything)
         s.tag("bad" + HOSTILE["right to left"])
         s.score(everything, 0.5, comment=everything, on=everything)
         s.flag(everything, why=everything, on=everything)
@@ -126,6 +127,9 @@ RUNS = {
     "calls": ["calls"],
     "why": ["why", HOSTILE["clear screen"] + "f.py"],
     "du": ["du"],
+    "compact": ["compact", "--dry-run"],
+    "evicted": ["evicted", "--all"],
+    "recall": ["recall", "fact:" + EVERYTHING],
     "sql": ["sql", "SELECT * FROM records"],
     "approvals": ["approvals", "--all"],
     "approve": ["approve", "--all", "-s", MAIN],

@@ -201,6 +201,11 @@ class Known:
 
     # -- handing out ------------------------------------------------------------------------------
 
+    @property
+    def is_ahead(self) -> bool:
+        """Whether the model said more than the program has come to."""
+        return any(commit.seq not in self._taken for commit in self._entries)
+
     def entry(self) -> Commit | None:
         """The next thing the model said."""
         for commit in self._entries:

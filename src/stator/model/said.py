@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from stator.model.ids import short
 from stator.model.jsontext import canonical, clean, shown, utf8
 from stator.model.reply import Dialect, Request, dialect, text_of
 
@@ -20,6 +21,10 @@ NO_OUTPUT = "[no output]"
 ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 """Ids every dialect takes: Anthropic's letters, OpenAI chat's length."""
 NAME_MAX = 64
+OUTPUT_MAX = 240
+"""Characters of a result that a compaction leaves as it is."""
+MASKED_MAX = 12
+"""Calls the line names that stands in the place of an answer's calls."""
 REDACTED = "‹secret:"
 """How a redacted secret begins. A signed or encrypted block that holds one is worth nothing."""
 
@@ -146,10 +151,11 @@ def _ask(request: Request, identifier: str) -> Ask:
     arguments = {"arguments": utf8(request.raw)} if request.error else clean(request.arguments)
     written = "" if request.error or request.custom else utf8(request.raw).strip()
     text = written or canonical(arguments)
-    return Ask(identifier, _legal(request.name), arguments, text, request.custom)
+    return Ask(identifier, legal(request.name), arguments, text, request.custom)
 
 
-def _legal(name: str) -> str:
+def legal(name: str) -> str:
+    """A tool's name as every dialect takes it."""
     return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:NAME_MAX] or "tool"
 
 
@@ -246,3 +252,35 @@ def late_note(name: str, identifier: str, result: Result) -> str:
         "[note, not from the user: what became known of an earlier call]\n"
         f"{_spelled(body)}\n[end of note]"
     )
+
+
+# --- compacted -----------------------------------------------------------------------------------
+
+
+def shortened(result: Result, call: str) -> Result:
+    """A result without its output, if that is long; what is known of its call stays."""
+    text = result.text()
+    if len(text) <= OUTPUT_MAX:
+        return result
+    words = f"[output of {len(text):,} characters not shown; recall call:{short(call)}]"
+    if result.status == "ok":
+        return replace(result, value=words, known=True)
+    kept = result.value if isinstance(result.value, dict) else {}
+    error = shown(kept.get("error") or result.cause or result.status)
+    return replace(result, value={"error": error[:NAME_MAX], "message": words}, known=True)
+
+
+def masked_note(calls: list[tuple[str, str, str]]) -> str:
+    """The line in the place of an answer's calls and results: names, ids and statuses of them."""
+    named = [_masked(*call) for call in calls[:MASKED_MAX]]
+    more = f", and {len(calls) - MASKED_MAX} more" if len(calls) > MASKED_MAX else ""
+    return (
+        "[note, not from the user: calls of this answer that are not shown: "
+        f"{', '.join(named)}{more}]"
+    )
+
+
+def _masked(name: str, call: str, status: str) -> str:
+    unknown = status in ("started", "in doubt")
+    known = "outcome unknown, it may or may not have happened" if unknown else status
+    return f"{name} ({known}{f'; recall call:{short(call)}' if call else ''})"

@@ -327,7 +327,6 @@ KEPT_IN_REWIND = frozenset(
         "approvals",
         "spend",
         "scores",
-        "evicted",
         "flags",
     }
 )

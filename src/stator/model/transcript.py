@@ -10,10 +10,15 @@ which prompt caches rest:
     once an answer is recorded, everything up to and with it is rendered the same for ever
 
 in every dialect, block by block (Anthropic's neighbours of one role are one message, so its last
-message may still gain blocks). Two things break it, and must: an erasure, and `max_tokens`. And one
-block may still go: a call of the provider's own tool, if the provider never answers it.
+message may still gain blocks). Three things break it, and must: an erasure, a compaction, and
+`max_tokens`. And one block may still go: a call of the provider's own tool, if the provider never
+answers it.
 
 A turn's calls and results are rendered together, so leaving out whole turns never splits a pair.
+
+Where a compaction stands (`model.compaction`), the transcript is of its view. Of what was said at
+or before its last boundary nothing is needed but the prompt of the turn that falls into and the
+intents of calls that were open there; whatever else is fed from before it is passed over.
 """
 
 from __future__ import annotations
@@ -21,13 +26,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 
 from stator.errors import InvalidInput
 from stator.model.commit import Commit, Gone
+from stator.model.compaction import WHOLE, Thing, View, view_of
 from stator.model.dialects import VOICES, Voice
+from stator.model.ids import short
 from stator.model.reply import Dialect, Request, dialect, requests
 from stator.model.said import (
     ERASED,
@@ -38,7 +45,10 @@ from stator.model.said import (
     Result,
     answer_of,
     late_note,
+    legal,
+    masked_note,
     parts_of,
+    shortened,
     text_part,
 )
 
@@ -51,15 +61,25 @@ KEPT_PARTS = 4
 
 
 class Transcript:
-    """What was said in a session, growing with its log."""
+    """What was said in a session, growing with its log.
 
-    def __init__(self) -> None:
+    `view` is what stands at `asof`: compactions and erasures up to there are in it already.
+    """
+
+    stale = False
+    """Whether what was fed is no longer what is needed: read the log anew, from where its view begins."""
+
+    def __init__(self, view: View = WHOLE, *, asof: int = 0) -> None:
+        self.view = view
+        self._asof = asof
         self._turns: list[_Turn] = [_Turn()]
         self._begun = False
         self._answers: dict[int, _Answered] = {}
         self._open: _Answered | None = None
         """The last answer: what it asked for may still be answered."""
         self._calls: dict[str, _Slot] = {}
+        self._unseen: set[str] = set()
+        """Calls that were asked for before the view begins."""
         self._names: set[str] = set()
         """Ids of calls that are taken."""
 
@@ -67,10 +87,11 @@ class Transcript:
         """Take the next commit of the log, or of a fork's lineage.
 
         Its content must be loaded. An erasure takes effect on what was fed before it if its input
-        says what it erased; otherwise feed a new transcript.
+        says what it erased, and a compaction if its view begins where this one does; otherwise the
+        transcript is stale.
         """
         take = _TAKES.get(commit.kind)
-        if take is not None:
+        if take is not None and (commit.seq > self.view.summarise or commit.kind in _BEFORE):
             take(self, commit)
 
     def render(
@@ -79,11 +100,15 @@ class Transcript:
         *,
         max_tokens: int | None = None,
         count_tokens: CountTokens | None = None,
+        upto: int | None = None,
+        view: View | None = None,
     ) -> list[Message]:
         """The messages for a provider; they are the caller's to change.
 
         With `max_tokens` the oldest turns are left out, whole, until the rest fits; the current one
         always stays. Tokens are a quarter of the JSON's bytes unless `count_tokens` counts a text.
+        `upto` ends it with what was said at that seq. `view` renders it as it would be after a
+        compaction.
         """
         voice = VOICES.get(provider)
         if voice is None:
@@ -92,17 +117,38 @@ class Transcript:
                 path="$.provider",
                 hint=", ".join(get_args(Dialect)),
             )
-        turns = self._turns
+        seen = self.view if view is None else view
+        turns = self._turns if view is None and upto is None else self._seen(seen, upto)
+        noted = [text_part(seen.note)] if seen.note else []
         left_out = 0
         if max_tokens is not None:
-            left_out = _left_out(turns, provider, voice, max_tokens, count_tokens or _tokens)
-        messages: list[Message] = []
+            count = count_tokens or tokens
+            if noted:
+                max_tokens -= count(msgspec.json.encode(voice.user(noted)).decode())
+            left_out = _left_out(turns, provider, voice, seen, max_tokens, count)
+        messages: list[Message] = voice.user(noted) if noted else []
         if left_out:
             messages += voice.user(_left_out_note(left_out))
         for turn in turns[left_out:]:
             for said in turn.said:
-                messages += msgspec.json.decode(said.rendered(provider, voice))
+                messages += msgspec.json.decode(said.rendered(provider, voice, seen))
         return voice.assemble(messages)
+
+    def _seen(self, view: View, upto: int | None) -> list[_Turn]:
+        """The turns as they would stand in a view, or up to a seq."""
+        prompts = [said.seq for turn in self._turns for said in turn.said if said.kind == "prompt"]
+        stays = max((seq for seq in prompts if seq <= view.summarise), default=0)
+        turns = []
+        for turn in self._turns:
+            kept = [s for s in turn.said if s.seq > view.summarise or s.seq == stays]
+            kept = [s for s in kept if upto is None or s.seq <= upto]
+            if kept or turn is self._turns[-1]:
+                turns.append(_Turn(kept))
+        return turns
+
+    def things(self) -> list[Thing]:
+        """What was said, as a compaction looks at it."""
+        return [said.thing() for turn in self._turns for said in turn.said]
 
     def results(self, seq: int) -> list[Message]:
         """What is known of the calls that the entry at a seq asked for, in its own dialect: what
@@ -122,21 +168,23 @@ class Transcript:
     def _take_turn(self, commit: Commit) -> None:
         if commit.status == "continued":
             return
-        if self._begun:
+        if commit.seq <= self.view.summarise:
+            self._turns = [_Turn()]  # of all that is not shown, the latest request is
+        elif self._begun:
             self._turns.append(_Turn())
         self._begun = True
         if commit.has("input"):
-            self._say(_Spoken(commit.seq, "input", _content(commit, "input")))
+            self._say(_Spoken(commit, "input"))
 
     def _take_entry(self, commit: Commit) -> None:
         if commit.status == "partial" or not commit.has("output"):
             return
         value = _content(commit, "output")
         if commit.actor == "user":
-            self._say(_Spoken(commit.seq, "output", value))
+            self._say(_Spoken(commit, "output"))
         elif commit.actor in ("model", "agent"):
             asked = [] if value is _GONE else requests(value)
-            answered = _Answered(commit.seq, value, asked, self._identify(commit.seq, asked))
+            answered = _Answered(commit, value, asked, self._identify(commit.seq, asked))
             if self._open is not None:
                 self._open.fixed = True
             self._open = self._answers[commit.seq] = answered
@@ -144,10 +192,11 @@ class Transcript:
 
     def _take_call(self, commit: Commit) -> None:
         slot = self._asked_for(commit)
-        if slot is None:
+        if slot is None or commit.seq <= self.view.summarise:
             return
         self._calls[commit.call] = slot
         if not slot.answered.fixed:
+            slot.call = commit.call
             slot.result = Result(status=commit.status or "started", seq=commit.seq)
 
     def _take_approval(self, commit: Commit) -> None:
@@ -157,7 +206,7 @@ class Transcript:
 
     def _take_outcome(self, commit: Commit) -> None:
         slot = self._slot(commit.call)
-        if slot is None:
+        if slot is None and commit.call not in self._unseen:
             return
         result = Result(
             status=commit.status,
@@ -167,14 +216,16 @@ class Transcript:
             seq=commit.seq,
             settled=commit.kind == "settlement",
         )
-        if slot.answered.fixed:
-            self._say(_Note(slot, result))
+        if slot is None or slot.answered.fixed:
+            self._say(_Note(commit, slot, result))
         else:
             slot.result = result
 
     def _take_erasure(self, commit: Commit) -> None:
         """Forget what was fed and is gone, so that feeding the log anew would give the same."""
         erased = None if isinstance(commit.content.get("input"), Gone) else commit.value("input")
+        if not isinstance(erased, dict) or self._told_by(erased):
+            self.stale = commit.seq > self._asof
         if not isinstance(erased, dict) or not erased.get("seq"):
             return
         seq, fields = erased["seq"], erased.get("fields") or ("input", "output")  # none: all
@@ -187,6 +238,23 @@ class Transcript:
             for said in turn.said:
                 if isinstance(said, _Answered):
                     said.ids = self._identify(said.seq, said.asked)
+                said.cache.clear()
+
+    def _told_by(self, erased: dict[str, Any]) -> bool:
+        """Whether what was erased is not said, or is part of the note on the compaction that stands."""
+        seq, collection = erased.get("seq"), erased.get("collection")
+        return not (seq or collection) or collection == "evicted" or seq == self.view.by
+
+    def _take_compaction(self, commit: Commit) -> None:
+        if commit.seq <= self._asof:
+            return
+        view = view_of(commit)
+        if view.summarise != self.view.summarise:
+            self.stale = True
+            return
+        self.view = view
+        for turn in self._turns:
+            for said in turn.said:
                 said.cache.clear()
 
     # -- keeping track ----------------------------------------------------------------------------
@@ -203,6 +271,9 @@ class Transcript:
         source, place = commit.origin or ("", "")
         match = _PLACE.match(place)
         if source != "model" or match is None:
+            return None
+        if int(match[1]) <= self.view.summarise:
+            self._unseen.add(commit.call)
             return None
         answered = self._answers.get(int(match[1]))
         slots = [] if answered is None else answered.slots
@@ -231,7 +302,10 @@ _TAKES: dict[str, Callable[[Transcript, Commit], None]] = {
     "outcome": Transcript._take_outcome,
     "settlement": Transcript._take_outcome,
     "erasure": Transcript._take_erasure,
+    "compaction": Transcript._take_compaction,
 }
+_BEFORE = frozenset({"turn", "call"})
+"""Kinds that say something of a view although they stand before it."""
 _PLACE = re.compile(r"([0-9]{1,15})/([0-9]{1,6})(?:/|$)")
 
 
@@ -243,21 +317,27 @@ class _Said:
 
     fixed = True
     gone = False
+    kind: Literal["prompt", "user", "answer", "note"]
 
-    def __init__(self) -> None:
-        self.cache: dict[Dialect, bytes] = {}
+    def __init__(self, commit: Commit) -> None:
+        self.seq = commit.seq
+        self.turn = commit.turn
+        self.cache: dict[Dialect, tuple[View, bytes]] = {}
 
-    def rendered(self, provider: Dialect, voice: Voice) -> bytes:
+    def rendered(self, provider: Dialect, voice: Voice, view: View) -> bytes:
         """Its messages as JSON: nobody who changes what `render` gave can reach into the next."""
-        kept = self.cache.get(provider)
-        if kept is None:
-            kept = msgspec.json.encode(self.messages(voice))
+        seen, kept = self.cache.get(provider, (None, b""))
+        if seen is not view:
+            kept = msgspec.json.encode(self.messages(voice, view))
             if self.fixed:
-                self.cache[provider] = kept
+                self.cache[provider] = view, kept
         return kept
 
-    def messages(self, voice: Voice) -> list[Message]:
+    def messages(self, voice: Voice, view: View) -> list[Message]:
         raise NotImplementedError
+
+    def thing(self) -> Thing:
+        return Thing(self.kind, self.seq, self.turn)
 
     def forget(self, seq: int, fields: Container[str]) -> None:
         """Those content fields of that commit are erased."""
@@ -267,13 +347,13 @@ class _Said:
 class _Spoken(_Said):
     """A prompt, or a person's note."""
 
-    def __init__(self, seq: int, field: str, value: Any) -> None:
-        super().__init__()
-        self.seq = seq
+    def __init__(self, commit: Commit, field: str) -> None:
+        super().__init__(commit)
+        self.kind = "prompt" if commit.kind == "turn" else "user"
         self.field = field
-        self.value = value
+        self.value = _content(commit, field)
 
-    def messages(self, voice: Voice) -> list[Message]:
+    def messages(self, voice: Voice, view: View) -> list[Message]:
         return voice.user(parts_of(_shown(self.value)))
 
     def forget(self, seq: int, fields: Container[str]) -> None:
@@ -284,18 +364,35 @@ class _Spoken(_Said):
 class _Answered(_Said):
     """A model's answer, and what is known of each call it asked for."""
 
-    def __init__(self, seq: int, value: Any, asked: list[Request], ids: list[str]) -> None:
-        super().__init__()
-        self.seq = seq
+    kind = "answer"
+
+    def __init__(self, commit: Commit, value: Any, asked: list[Request], ids: list[str]) -> None:
+        super().__init__(commit)
         self.value = value
         self.asked = asked
         self.ids = ids
         self.slots = [_Slot(self, request.index) for request in asked]
         self.fixed = False
 
-    def messages(self, voice: Voice) -> list[Message]:
+    def messages(self, voice: Voice, view: View) -> list[Message]:
         said = self.answer()
-        return voice.answer(said) + voice.results(said, [slot.result for slot in self.slots])
+        if self.seq <= view.mask and self.asked:
+            calls = [
+                (ask.name, slot.call, slot.result.status)
+                for ask, slot in zip(said.asks, self.slots, strict=True)
+            ]
+            words = answer_of(said.text, [], [])
+            return voice.answer(words) + voice.user([text_part(masked_note(calls))])
+        results = [slot.result for slot in self.slots]
+        if self.seq <= view.outputs:
+            results = [shortened(slot.result, slot.call) for slot in self.slots]
+        return voice.answer(said) + voice.results(said, results)
+
+    def thing(self) -> Thing:
+        begun = [slot for slot in self.slots if slot.call]
+        calls = tuple((slot.call, slot.result.seq, slot.is_long) for slot in begun)
+        last = max((slot.result.seq for slot in begun), default=0)
+        return Thing(self.kind, self.seq, self.turn, last, calls, bool(self.asked))
 
     def answer(self) -> Answer:
         return answer_of(_shown(self.value), self.asked, self.ids)
@@ -314,24 +411,46 @@ class _Slot:
     def __init__(self, answered: _Answered, index: int) -> None:
         self.answered = answered
         self.index = index
+        self.call = ""
+        """The call it became, if it was begun before the next answer."""
         self.result = Result()
+
+    @property
+    def is_long(self) -> bool:
+        return shortened(self.result, self.call) is not self.result
 
 
 class _Note(_Said):
     """What became known of a call after its result was fixed."""
 
-    def __init__(self, slot: _Slot, result: Result) -> None:
-        super().__init__()
+    kind = "note"
+
+    def __init__(self, commit: Commit, slot: _Slot | None, result: Result) -> None:
+        super().__init__(commit)
         self.slot = slot
+        """Of a call that was asked for before the view begins: none."""
+        self.call = commit.call
+        self.tool = commit.tool
         self.result = result
 
-    def messages(self, voice: Voice) -> list[Message]:
+    def messages(self, voice: Voice, view: View) -> list[Message]:
+        result = shortened(self.result, self.call) if self.seq <= view.outputs else self.result
+        return voice.user([text_part(late_note(*self._named(view), result))])
+
+    def _named(self, view: View) -> tuple[str, str]:
+        """Its call as the model knows it: by the provider's id where that is still to be seen."""
+        if self.slot is None or self.slot.answered.seq <= max(view.mask, view.summarise):
+            return legal(self.tool), short(self.call)
         ask = self.slot.answered.answer().asks[self.slot.index]
-        return voice.user([text_part(late_note(ask.name, ask.id, self.result))])
+        return ask.name, ask.id
+
+    def thing(self) -> Thing:
+        is_long = shortened(self.result, self.call) is not self.result
+        return Thing(self.kind, self.seq, self.turn, calls=((self.call, self.seq, is_long),))
 
     def forget(self, seq: int, fields: Container[str]) -> None:
         self.result.forget(seq, fields)
-        self.gone = self.slot.answered.value is _GONE
+        self.gone = self.slot is not None and self.slot.answered.value is _GONE
 
 
 @dataclass(slots=True)
@@ -358,14 +477,19 @@ def _shown(value: Any) -> Any:
 
 
 def _left_out(
-    turns: list[_Turn], provider: Dialect, voice: Voice, max_tokens: int, count: CountTokens
+    turns: list[_Turn],
+    provider: Dialect,
+    voice: Voice,
+    view: View,
+    max_tokens: int,
+    count: CountTokens,
 ) -> int:
     """How many of the oldest turns do not fit; never the last."""
     note = count(msgspec.json.encode(voice.user(_left_out_note(len(turns)))).decode())
     first = len(turns) - 1
     spent = 0
     for n in range(first, -1, -1):
-        spent += count(b"".join(s.rendered(provider, voice) for s in turns[n].said).decode())
+        spent += count(b"".join(s.rendered(provider, voice, view) for s in turns[n].said).decode())
         if spent > max_tokens:
             break
         if spent + (note if n else 0) <= max_tokens:
@@ -388,5 +512,6 @@ def _left_out_note(turns: int) -> list[Part]:
     return [text_part(f"[{words} not shown]")]
 
 
-def _tokens(text: str) -> int:
+def tokens(text: str) -> int:
+    """About how many tokens a text has."""
     return -(-len(text.encode()) // BYTES_PER_TOKEN)

@@ -23,6 +23,7 @@ from stator.model.call import (
     Outcome,
 )
 from stator.model.commit import Actor, Commit
+from stator.model.compaction import LEVELS, Level
 from stator.model.compare import Comparison
 from stator.model.diff import Diff
 from stator.model.query import CallRow, Counts, Head, Page, SessionRow, StoreInfo, TurnRow
@@ -36,11 +37,13 @@ from stator.runtime.aio_pool import Pool
 from stator.runtime.aio_runs import AsyncRunner
 from stator.runtime.approvals import Grant
 from stator.runtime.calls import Calling
+from stator.runtime.compaction import KEEP, Compaction, Summary
 from stator.runtime.context import warn_on_loop
 from stator.runtime.contributors import Contributor
 from stator.runtime.lifecycle import Moved
 from stator.runtime.loop import Dispatch, DoubtMode, Effects, ModelCalling, unwrapped
 from stator.runtime.reading import DecisionLine, FileChange, Reason, SessionView
+from stator.runtime.recalling import Evicted, Recalled
 from stator.runtime.recovery import Recovery
 from stator.runtime.reflog import Reflog
 from stator.runtime.resolve import Point
@@ -149,6 +152,12 @@ class AsyncView:
 
     async def diff(self, start: str | None = None, end: str | None = None) -> Diff:
         return await self._pool.run(self._sync.diff, start, end)
+
+    async def evicted(self, *, all: bool = False) -> list[Evicted]:
+        return await self._pool.run(self._sync.evicted, all=all)
+
+    async def recall(self, key: str) -> Recalled:
+        return await self._pool.run(self._sync.recall, key)
 
     async def files(self, *, last: int | None = None, reads: bool = False) -> list[FileChange]:
         return await self._pool.run(self._sync.files, last=last, reads=reads)
@@ -492,6 +501,31 @@ class AsyncSession(AsyncView, AsyncMarker, Generic[A]):
             return unwrapped(outcome, in_doubt)
 
         return recorded
+
+    async def compact(
+        self,
+        *,
+        max_tokens: int | None = None,
+        keep: int = KEEP,
+        strategy: Sequence[Level] = LEVELS,
+        summary: Summary | None = None,
+        provider: Dialect = "plain",
+        count_tokens: Callable[[str], int] | None = None,
+        scratch: bool = False,
+    ) -> Compaction:
+        return await self._pool.run(
+            self._session.compact,
+            max_tokens=max_tokens,
+            keep=keep,
+            strategy=strategy,
+            summary=summary,
+            provider=provider,
+            count_tokens=count_tokens,
+            scratch=scratch,
+        )
+
+    async def undo_compaction(self) -> Compaction:
+        return await self._pool.run(self._session.undo_compaction)
 
     async def track(self, root: str = "") -> None:
         await self._pool.run(self._session.track, root)

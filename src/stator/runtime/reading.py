@@ -28,6 +28,8 @@ from stator.model.state import (
     State,
     file_key,
 )
+from stator.runtime import recalling
+from stator.runtime.arguments import text
 from stator.runtime.context import nap
 from stator.runtime.reflog import Reflog, left_turns, reflog, rewinds
 from stator.runtime.resolve import Point, find_session, resolve
@@ -431,6 +433,18 @@ class SessionView:
             found += map(_call_item, page.rows)
             cursor = page.cursor
         return found[::-1]
+
+    # -- what left the view -----------------------------------------------------------------------
+
+    def evicted(self, *, all: bool = False) -> list[recalling.Evicted]:
+        """What the compaction that stands took from the agent's view, what matters most first; or
+        what every compaction did."""
+        return recalling.evicted(self._store, self._id, all=all)
+
+    def recall(self, key: str) -> recalling.Recalled:
+        """The content behind a key such as `decision:auth`, `call:c_…` or `entry:@12`, with where it
+        came from."""
+        return recalling.recall(self._store, self._id, text(key, "key"))
 
     # -- questions --------------------------------------------------------------------------------
 

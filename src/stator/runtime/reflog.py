@@ -96,12 +96,11 @@ def turn_at(store: Store, session: str, seq: int) -> int:
     return found[0].turn if found else 0
 
 
-def shown(store: Store, session: str, after: int, upto: int) -> Iterator[Commit]:
-    """Commits that stand at `upto`, and what was learned elsewhere of their calls.
-
-    `after` is 0, or a seq since which nothing was rewound.
-    """
-    stretches = [(after, upto)] if after else visible(rewinds(store, session), upto)
+def shown(
+    store: Store, session: str, after: int, upto: int, stretches: list[Stretch]
+) -> Iterator[Commit]:
+    """Commits of a range that are in the stretches that stand, and what was learned elsewhere of
+    their calls."""
     while after < upto:
         page = store.commits(session, after=after, upto=upto, limit=PAGE)
         yield from (c for c in page if c.kind in LEARNED or stands(stretches, c.seq))

@@ -28,18 +28,20 @@ from stator.errors import (
 from stator.model import replay
 from stator.model.call import Asked, Granted, Raised, Refused, Returned, Stop, judge
 from stator.model.commit import CONTINUED, Commit, Draft, Provenance, Remove, Upsert
+from stator.model.compaction import LEVELS, Level
 from stator.model.ids import retype, run_id
 from stator.model.query import Lease, SessionRow
 from stator.model.replay import Known, Scrub
+from stator.model.reply import Dialect
 from stator.model.session import check_budget
 from stator.model.state import RunRecord, SessionRecord, ToolRecord
-from stator.model.transcript import Transcript
+from stator.model.transcript import CountTokens, Transcript
 from stator.runtime import (
     children,
+    compaction,
     forks,
     lifecycle,
     recovery,
-    reflog,
     retries,
     rewinding,
     settling,
@@ -54,6 +56,7 @@ from stator.runtime.marks import Marker
 from stator.runtime.opening import opening
 from stator.runtime.reading import SessionView
 from stator.runtime.recovery import Past, Recovery
+from stator.runtime.rendering import Rendering
 from stator.runtime.resolve import followed
 from stator.runtime.retries import Adopted, RetryEffects
 from stator.runtime.rewinding import Rewound
@@ -116,8 +119,7 @@ class Session(SessionView, Marker, Generic[A]):
         """How many turns this run has come to."""
         self._matching = True
         self._since: list[int] = []
-        self._rendered: Transcript | None = None
-        self._fed = 0
+        self._rendering = Rendering(store, row.id)
         self._offered: dict[str, str] | None = None
         self._last_run = recovery.last_run(store, row, program)
         self._on_leave: Callable[[str], None] = lambda status: None
@@ -397,18 +399,46 @@ class Session(SessionView, Marker, Generic[A]):
     def _transcript(self) -> Transcript:
         """Everything said so far; read once, then only what is new."""
         with self._lock:
-            if self._rendered is None:
-                self._rendered = Transcript()
-            upto = self._store.head(self._id).seq
-            for commit in reflog.shown(self._store, self._id, self._fed, upto):
-                self._rendered.feed(commit)
-            self._fed = upto
-            return self._rendered
+            return self._rendering.current()
+
+    def compact(
+        self,
+        *,
+        max_tokens: int | None = None,
+        keep: int = compaction.KEEP,
+        strategy: Sequence[Level] = LEVELS,
+        summary: compaction.Summary | None = None,
+        provider: Dialect = "plain",
+        count_tokens: CountTokens | None = None,
+        scratch: bool = False,
+    ) -> compaction.Compaction:
+        """Shorten what `t.messages` renders until it fits, and record which keys left the view.
+
+        The latest `keep` answers stay whole. Of those before, long outputs go first, then calls
+        with their results, then everything but what `summary` makes of it: a text, or a function
+        of the messages. Without `max_tokens` every level of `strategy` is applied. Nothing leaves
+        the log or the durable state; `scratch=True` drops old notes.
+        """
+        options = compaction.Options(
+            max_tokens=max_tokens,
+            keep=keep,
+            strategy=tuple(strategy),
+            summary=summary,
+            provider=provider,
+            count_tokens=count_tokens,
+            scratch=scratch,
+        )
+        return compaction.compact(self, options)
+
+    def undo_compaction(self) -> compaction.Compaction:
+        """Show again what the last compaction left out, exactly as it was; again: the one before."""
+        return compaction.undo(self)
 
     def _looks_anew(self) -> None:
         """After a rewind: what was said, offered and matched before it is read again."""
         with self._lock:
-            self._rendered, self._fed, self._offered, self._matching = None, 0, None, False
+            self._rendering.forget()
+            self._offered, self._matching = None, False
             self._since.clear()
             self._last_run = recovery.cut(self._store, self._id, self._last_run)
 

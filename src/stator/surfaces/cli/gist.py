@@ -9,6 +9,7 @@ from stator.errors import StatorError
 from stator.model import canon
 from stator.model.chain import put_item
 from stator.model.commit import CONTINUED, Commit, Gone, Large
+from stator.model.compaction import UNDONE
 from stator.model.delta import Drop, Put, to_plain
 from stator.model.ids import is_id, short
 from stator.model.reply import dialect, requests, text_of
@@ -376,6 +377,19 @@ def _erasure(commit: Commit) -> Line:
     return Line(f"{found.get('collection')} record {found.get('id')}")
 
 
+def _compaction(commit: Commit) -> Line:
+    """How much shorter the view is, and how much left it; or what was taken back."""
+    if commit.status == UNDONE:
+        return Line(f"undone: @{commit.inputs[0]}" if commit.inputs else commit.status)
+    found = value_of(commit, "input")
+    if not isinstance(found, Mapping):
+        return Line(brief(found))
+    sizes, left = found.get("tokens"), found.get("left")
+    line = Line(" → ".join(map(brief, sizes)) + " tokens" if isinstance(sizes, list) else "")
+    counts = brief(left) if isinstance(left, Mapping) and left else ""
+    return line.add(f" · left the view: {counts.strip('{}')}" if counts else "", "dim")
+
+
 def _records(commit: Commit) -> Line:
     """Commits that are what they put."""
     shown: list[Line] = []
@@ -429,5 +443,6 @@ _KINDS: dict[str, Callable[[Commit], Line]] = {
     "erasure": _erasure,
     "rewind": _rewind,
     "adopt": _adopt,
+    "compaction": _compaction,
     "tools": _tools,
 }

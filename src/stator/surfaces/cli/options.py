@@ -104,6 +104,27 @@ EffectsOption = Annotated[
     Literal["ask", "run"],
     Parameter(name="--effects", help="What it may write: ask a person first, or run."),
 ]
+MaxTokensOption = Annotated[
+    int | None,
+    Parameter(
+        name="--max-tokens", converter=_whole, help="Until it fits; default: every strategy."
+    ),
+]
+KeepOption = Annotated[
+    int,
+    Parameter(name="--keep", converter=_whole, help="How many of the latest answers stay whole."),
+]
+StrategyOption = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--strategy",
+        consume_multiple=False,
+        help="outputs, mask or summarise; may be given several times. Default: all, in that order.",
+    ),
+]
+EveryCompactionFlag = Annotated[
+    bool, Parameter(name="--all", help="By every compaction, not only the one that stands.")
+]
 Command = Annotated[str, Parameter(help="The program and its arguments, after --.")]
 Text = str | None
 """An argument that may be left out."""

@@ -16,6 +16,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "files": "Show which files were touched, with their net change.",
         "decisions": "Show which decisions stand, and why.",
         "calls": "Show tool calls and how they ended.",
+        "evicted": "Show what left an agent's view, what matters most first.",
         "why": "Show what lies behind a file: edits, decisions, calls, words.",
         "tree": "Show sessions with their forks, retries and children, and what each spent.",
         "reflog": "Show the rewinds of a session, and where each left it, newest first.",
@@ -49,6 +50,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "doctor": "Say what is wrong with the store, and what to do about it.",
     },
     "Keep": {
+        "compact": "Shorten what an agent is shown, and say what left.",
+        "recall": "Show the content behind a key, with where it came from.",
         "archive": "Archive a closed session: it can be read and forked, never driven.",
     },
     "Connect": {

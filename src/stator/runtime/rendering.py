@@ -1,0 +1,96 @@
+"""Reading a session's log as the transcript its agent is shown, from where its view begins.
+
+Without a compaction that is the whole log, read once and then only what is new. With one, it is
+what came after its last boundary, and the little before it that is still told of: however long the
+session, a turn costs what is shown of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stator.model.commit import Commit
+from stator.model.compaction import UNDONE, WHOLE, view_of
+from stator.model.rewinds import Stretch, stands, visible
+from stator.model.state import CallRecord
+from stator.model.transcript import Transcript
+from stator.runtime import reflog
+from stator.runtime.resolve import intent_of
+from stator.store.port import Store
+
+
+class Rendering:
+    """A session's transcript, kept up with its log."""
+
+    def __init__(self, store: Store, session: str) -> None:
+        self._store = store
+        self._session = session
+        self._transcript: Transcript | None = None
+        self._fed = 0
+
+    def forget(self) -> None:
+        """After a rewind: what is shown is read anew."""
+        self._transcript = None
+
+    def current(self) -> Transcript:
+        """The transcript as of the head."""
+        upto = self._store.head(self._session).seq
+        transcript = self._transcript
+        while transcript is None or transcript.stale or self._fed < upto:
+            stretches = [(self._fed, upto)]
+            if transcript is None or transcript.stale:
+                stretches = visible(reflog.rewinds(self._store, self._session), upto)
+                transcript = self._transcript = self._begin(upto, stretches)
+            for commit in reflog.shown(self._store, self._session, self._fed, upto, stretches):
+                transcript.feed(commit)
+            self._fed = upto
+        return transcript
+
+    def _begin(self, upto: int, stretches: list[Stretch]) -> Transcript:
+        """A transcript with all it needs from before its view."""
+        last = latest(self._store, self._session)
+        view = WHOLE if last is None else view_of(last)
+        transcript = Transcript(view, asof=upto)
+        if view.summarise:
+            for commit in _before(self._store, self._session, view.summarise):
+                if stands(stretches, commit.seq):
+                    transcript.feed(commit)
+        self._fed = view.summarise
+        return transcript
+
+
+def latest(store: Store, session: str, *, at: int | None = None) -> Commit | None:
+    """The compaction that says what is seen at a seq (default: head); None if all of it is.
+
+    Every compaction puts the keys it evicted, and an undo those that stand again, so whatever
+    touched the newest of them is the one; a rewind puts back those of the one before it.
+    """
+    while newest := store.entries(session, "evicted", at=at, limit=1):
+        found = commit_at(store, session, newest[0].seq)
+        if found.kind != "rewind":
+            return found
+        at = int(found.inputs[0])
+    return None
+
+
+def stands_for(commit: Commit) -> int:
+    """The seq of the compaction whose view a compaction commit shows: an undo shows an earlier one's."""
+    return int(commit.inputs[1]) if commit.status == UNDONE else commit.seq
+
+
+def commit_at(store: Store, session: str, seq: int, *, load: bool = True) -> Commit:
+    """The commit at a seq that is known to be there."""
+    return store.commits(session, after=seq - 1, upto=seq, limit=1, load=load)[0]
+
+
+def _before(store: Store, session: str, seq: int) -> Iterator[Commit]:
+    """What is told of the log up to a boundary: the request of the turn it falls into, and the calls
+    that were open there and may still become known."""
+    turn = commit_at(store, session, seq, load=False).turn
+    for row in store.turns(session, after=turn - 1, upto=turn) if turn else ():
+        yield commit_at(store, session, row.first)
+    for entry in store.entries(session, "calls", at=seq):
+        call = entry.record.call if isinstance(entry.record, CallRecord) else ""
+        intent = intent_of(store, session, call) if call else None
+        if intent is not None:
+            yield intent

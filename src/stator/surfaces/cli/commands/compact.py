@@ -1,0 +1,126 @@
+"""`stator compact`: shorten what an agent is shown, and say what left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from stator.errors import BadQuery
+from stator.model.compaction import LEVELS
+from stator.model.ids import short
+from stator.runtime import compaction
+from stator.runtime.compaction import Compaction
+from stator.runtime.reading import SessionView
+from stator.surfaces.cli.asking import asking, telling
+from stator.surfaces.cli.evictions import counts, key_line
+from stator.surfaces.cli.paint import Line
+from stator.surfaces.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import (
+        JsonFlag,
+        KeepOption,
+        MaxTokensOption,
+        NoPagerFlag,
+        SessionArgument,
+        StoreOption,
+        StrategyOption,
+    )
+
+EXAMPLES = """
+stator compact --dry-run           what would leave the view of the last session
+stator compact --max-tokens 20000  outputs first, then calls, until it fits
+stator compact --strategy outputs --keep 10
+stator compact --summary gist.txt  the rest is replaced by your own summary
+stator compact --undo              show again what the last compaction left out
+"""
+SHOWN = 12
+"""Keys that are listed."""
+
+
+def compact(
+    session: SessionArgument = None,
+    *,
+    max_tokens: MaxTokensOption = None,
+    keep: KeepOption = compaction.KEEP,
+    strategy: StrategyOption = None,
+    summary: str | None = None,
+    scratch: bool = False,
+    undo: bool = False,
+    dry_run: bool = False,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Shorten what an agent is shown, and say what left.
+
+    Parameters
+    ----------
+    summary
+        A file with a summary of what is left out; without one that level is passed over.
+    scratch
+        Also drop scratch notes from before.
+    undo
+        Take the last compaction back; what was seen before it is seen again, exactly.
+    dry_run
+        Only say what would leave.
+    """
+    if undo and (dry_run or summary is not None or strategy or max_tokens is not None or scratch):
+        raise BadQuery("--undo takes a compaction back and takes no other option")
+    options = compaction.Options(
+        max_tokens=max_tokens,
+        keep=keep,
+        strategy=tuple(strategy or LEVELS),
+        summary=None if summary is None else _read(summary),
+        scratch=scratch,
+    )
+    opening = asking if dry_run else telling
+    with opening(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+        view, port, context = ask.session(session), ask.store.port, ask.store.context
+        if undo:
+            found = compaction.undo_from_outside(port, context, view.id)
+        else:
+            found = compaction.compact_from_outside(
+                port, context, view.id, options, record=not dry_run
+            )
+        if json:
+            screen.document("stator.compaction/1", _plain(found) | {"dry_run": dry_run})
+        else:
+            _show(screen, view, found, dry_run=dry_run)
+    return 0 if found.fits else 1
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read(compaction.SUMMARY_MAX + 1)
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadQuery(f"cannot read a summary from {path!r:.200}: {error}") from None
+
+
+def _plain(found: Compaction) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(found)
+    return plain | {"evicted": [msgspec.structs.asdict(record) for record in found.evicted]}
+
+
+def _show(screen: Screen, view: SessionView, found: Compaction, *, dry_run: bool) -> None:
+    line = Line(view.name, "bold").add(" ").add(short(view.id), "id").add(": ")
+    if found.undone:
+        line.add(f"undone: the compaction @{found.undone}", "ok")
+        screen.line(line.add(f" · @{found.seq}", "id"))
+        return
+    if not found.levels:
+        limit = "it fits" if found.fits else "it does not fit, and nothing more can leave"
+        screen.line(line.add(f"nothing to compact: {limit} ({found.before:,} tokens)"))
+        return
+    line.add("would be compacted" if dry_run else "compacted", "changed")
+    line.add(f" ({', '.join(found.levels)}): {found.before:,} → {found.after:,} tokens")
+    if not found.fits:
+        line.add(", which is still too many", "bad")
+    screen.line(line if dry_run else line.add(f" · @{found.seq}", "id"))
+    screen.line(f"left the view: {counts(found.left)}")
+    for record in found.evicted[:SHOWN]:
+        screen.line(key_line(record))
+    if len(found.evicted) > SHOWN:
+        screen.line(Line(f"  and {len(found.evicted) - SHOWN} more: stator evicted", "dim"))

@@ -1,0 +1,67 @@
+"""`stator evicted`: what left an agent's view."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from stator.runtime.recalling import Evicted
+from stator.surfaces.cli.asking import asking, title
+from stator.surfaces.cli.evictions import key_line
+from stator.surfaces.cli.paint import Line
+from stator.surfaces.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import (
+        EveryCompactionFlag,
+        JsonFlag,
+        NoPagerFlag,
+        SessionArgument,
+        StoreOption,
+    )
+
+EXAMPLES = """
+stator evicted                     by the compaction that stands
+stator evicted --all               by every compaction there was
+stator evicted --json              then: stator recall KEY
+"""
+
+
+def evicted(
+    session: SessionArgument = None,
+    *,
+    all: EveryCompactionFlag = False,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Show what left an agent's view, what matters most first."""
+    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+        view = ask.session(session)
+        found = view.evicted(all=all)
+        if json:
+            for item in found:
+                screen.item(_plain(item))
+            return 0
+        title(screen, view, ask.now, "evicted")
+        last = 0
+        for item in found:
+            if all and item.by != last:
+                screen.line(Line(f"compaction @{item.by}", "bold"))
+                last = item.by
+            screen.line(_line(item), hang=22)
+        if not found:
+            return ask.nothing("nothing left the agent's view")
+    return 0
+
+
+def _line(item: Evicted) -> Line:
+    line = key_line(item)
+    if item.status != "recallable":
+        line.add(f" ({item.status})", "bad")
+    return line.add(f" — {item.what}" if item.what else "", "dim")
+
+
+def _plain(item: Evicted) -> dict[str, Any]:
+    return {**msgspec.structs.asdict(item), "kind": item.kind}

@@ -1,0 +1,72 @@
+"""`stator recall`: the content behind a key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from stator.model import canon
+from stator.model.jsontext import shown
+from stator.runtime.recalling import Recalled
+from stator.surfaces.cli.asking import asking
+from stator.surfaces.cli.paint import Line
+from stator.surfaces.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionOption, StoreOption
+
+EXAMPLES = """
+stator recall decision:auth        the decision on a topic
+stator recall call:c_7f2a91bc      what a call was asked, and what came back
+stator recall entry:@12            what was said there
+stator recall file:auth.py --session fix-login
+"""
+
+
+def recall(
+    key: str,
+    /,
+    *,
+    session: SessionOption = None,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Show the content behind a key, with where it came from.
+
+    Parameters
+    ----------
+    key
+        As stator evicted lists it: decision:auth, call:c_7f2a91bc, entry:@12.
+    """
+    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+        found = ask.session(session).recall(key)
+        if json:
+            screen.document("stator.recalled/1", _plain(found))
+        else:
+            _show(screen, found)
+    return 0 if found.status == "recallable" else 1
+
+
+def _plain(found: Recalled) -> dict[str, Any]:
+    return {**msgspec.structs.asdict(found), "content": canon.to_plain(found.content)}
+
+
+def _show(screen: Screen, found: Recalled) -> None:
+    line = Line(found.key, "bold").add(f"  @{found.seq}", "id").add(f" · t{found.turn}", "dim")
+    line.add(f" · {found.actor} · from {found.source}, {found.trust}", "dim")
+    if found.status != "recallable":
+        line.add(f" · {found.status}", "bad")
+    screen.line(line)
+    content = found.content
+    if isinstance(content, dict):
+        for name, value in content.items():
+            text = shown(value)
+            label = Line(f"{name}: ", "dim")
+            rows = text.split("\n")
+            screen.whole([label.add(rows[0]) if len(rows) == 1 else label])
+            if len(rows) > 1:
+                screen.whole(Line(f"  {row}") for row in rows)
+    elif content is not None:
+        screen.whole(Line(row) for row in shown(content).split("\n"))

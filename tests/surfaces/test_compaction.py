@@ -1,0 +1,117 @@
+"""Compacting from the shell: compact, evicted, recall."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+@pytest.fixture
+def long(tmp_path, world, monkeypatch):
+    """A session of eight turns, as the store that is meant."""
+    path = tmp_path / "long.db"
+    with world.open(path) as opened, opened.open("long") as s:
+        for number in range(8):
+            with s.turn(f"prompt {number}") as t:
+                t.decide(f"choice {number}", topic=f"topic {number}", why="it is so")
+                t.fact(f"n {number}", number)
+                t.say(f"answer {number} " + "word " * 40)
+    monkeypatch.setenv("STATOR_STORE", str(path))
+    gist = tmp_path / "gist.txt"
+    gist.write_text("We talked.\n")
+    monkeypatch.chdir(tmp_path)
+    return path
+
+
+def test_a_dry_run_says_what_would_leave_and_records_nothing(long, ask):
+    before = json.loads(ask("show", "--json").out)["head"]
+    answer = ask("compact", "--dry-run", "--summary", "gist.txt")
+    assert answer.code == 0
+    assert "would be compacted (summarise)" in answer.out
+    assert "decision 4" in answer.out
+    assert json.loads(ask("show", "--json").out)["head"] == before
+
+
+def test_compact_names_what_left_and_evicted_lists_it(long, ask):
+    answer = ask("compact", "--summary", "gist.txt", "--keep", "2")
+    assert answer.code == 0
+    assert "decision:topic 5" in answer.out
+    listed = ask("evicted").out
+    assert "decision:topic 0 — choice 0 — it is so" in listed
+    assert "fact:n 5 — 5" in listed
+
+
+def test_undo_says_what_it_took_back_and_again_that_there_is_nothing(long, ask):
+    ask("compact", "--summary", "gist.txt")
+    answer = ask("compact", "--undo")
+    assert answer.code == 0
+    assert "undone: the compaction @" in answer.out
+    assert ask("evicted").out.count("\n") == 2
+    assert ask("compact", "--undo").code == 3
+
+
+def test_what_does_not_fit_is_a_finding(long, ask):
+    answer = ask("compact", "--max-tokens", "10", "--summary", "gist.txt")
+    assert answer.code == 1
+    assert "still too many" in answer.out
+
+
+def test_a_session_that_somebody_drives_is_busy(tmp_path, world, long, ask):
+    import stator
+
+    with stator.connect(str(long), project="shop").open("long"):
+        assert ask("compact", "--summary", "gist.txt").code == 4
+
+
+def test_recall_shows_the_content_and_where_it_came_from(long, ask):
+    ask("compact", "--summary", "gist.txt")
+    answer = ask("recall", "decision:topic 1")
+    assert answer.code == 0
+    assert "what: choice 1" in answer.out
+    assert "from model, unverified" in answer.out
+    found = json.loads(ask("recall", "fact:n 1", "--json").out)
+    assert found["schema"] == "stator.recalled/1"
+    assert (found["content"]["value"], found["status"]) == (1, "recallable")
+
+
+def test_recall_of_an_unknown_key_names_what_is_near(long, ask):
+    answer = ask("recall", "decision:topc 1")
+    assert answer.code == 3
+    assert "decision:topic 1" in answer.err
+
+
+def test_recall_of_what_was_erased_says_so_and_is_a_finding(long, world, ask):
+    with world.open(long) as opened:
+        opened.contribute("long").erase("@3")
+    answer = ask("recall", "entry:@3")
+    assert answer.code == 1
+    assert "erased" in answer.out
+
+
+def test_json_is_a_document_with_every_key(long, ask):
+    found = json.loads(ask("compact", "--summary", "gist.txt", "--json").out)
+    assert found["schema"] == "stator.compaction/1"
+    assert found["levels"] == ["summarise"]
+    assert {"key", "rank", "seq"} == found["evicted"][0].keys()
+    items = [json.loads(line) for line in ask("evicted", "--json").lines]
+    assert {item["key"] for item in items} == {record["key"] for record in found["evicted"]}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--undo", "--dry-run"],
+        ["--summary", "nowhere.txt"],
+        ["--strategy", "drop"],
+        ["--keep", "0"],
+        ["--max-tokens", "1.5"],
+    ],
+)
+def test_what_makes_no_sense_is_a_usage_error(long, ask, words):
+    assert ask("compact", *words).code == 2
+
+
+def test_the_log_tells_a_compaction_on_one_line(long, ask):
+    ask("compact", "--summary", "gist.txt")
+    assert "tokens · left the view: " in ask("log", "--kind", "compaction").out
