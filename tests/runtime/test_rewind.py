@@ -13,9 +13,10 @@ import stator
 from runtime.conftest import memory_store
 from runtime.support import Counted, Died, Model, die, driving, raising, says
 from stator.errors import BadTurn, Busy, InvalidInput, NotFound, WrongState
+from stator.model.commit import Upsert
 from stator.model.rewinds import STEPS
-from stator.model.state import KEPT_IN_REWIND
-from stator.runtime import rewinding
+from stator.model.state import KEPT_IN_REWIND, TagRecord
+from stator.runtime import lifecycle, rewinding
 from stator.runtime.verify import verify
 
 
@@ -280,6 +281,19 @@ def test_decisions_that_were_rewound_do_not_stand_and_those_before_do(either):
 
 def test_a_session_that_was_never_rewound_has_no_reflog(either):
     assert five_turns(either).reflog() == []
+
+
+def test_a_rewind_that_makes_no_sense_is_none(either):
+    """What was recorded elsewhere may claim to go back to what is not there yet."""
+    view = five_turns(either)
+    for place, inputs in enumerate([(99, 1), ("k", "k"), (), (1, 2, 3), (-1, 1)]):
+        with lifecycle.held(either.port, either.context, view.id) as hold:
+            tag = TagRecord(name=f"rewind/{place + 1}", seq=1, hash="")
+            lies = hold.draft("rewind", inputs=inputs)
+            either.port.append(view.id, [hold.draft("tag", changes=(Upsert("tags", tag),)), lies])
+    assert view.reflog() == []
+    with either.open("main") as s, s.turn("ask 6") as t:
+        assert len(asked(t)) == 6
 
 
 # -- what the model is shown ----------------------------------------------------------------------
