@@ -49,6 +49,7 @@ def program(path):
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=script_environment(),
         )  # fmt: skip
         started.append(process)
+        assert process.stdout is not None
         process.stdout.readline()
         return process
 

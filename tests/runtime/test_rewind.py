@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from pathlib import Path
 
@@ -407,6 +408,7 @@ changes = st.one_of(
     st.tuples(st.just("note"), st.sampled_from("ab"), st.integers(0, 2)),
     st.tuples(st.just("set"), st.sampled_from("ab"), st.integers(0, 2)),
     st.tuples(st.just("call"), st.sampled_from("ab"), st.just(0)),
+    st.tuples(st.just("say"), st.sampled_from(["yes", "no"]), st.just(0)),
     st.tuples(st.just("pend"), st.sampled_from("ab"), st.just(0)),
     st.tuples(st.just("erase"), st.just(0), st.integers(0, 50)),
 )  # fmt: skip
@@ -436,6 +438,8 @@ def record(s, t, kind, a, b):
         t.set(**{a: b})
     elif kind == "call":
         t.call(Counted(name=a).tool())
+    elif kind == "say":
+        t.say(a)
     elif kind == "pend":
         t.pend(a)
     elif kind == "erase":
@@ -449,7 +453,7 @@ def record(s, t, kind, a, b):
 @settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
 @given(acts, st.integers(0, 500), st.sampled_from(["memory", "file"]))
 def test_after_a_rewind_the_state_is_that_of_its_target(acts, at, kind):
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         store = memory_store() if kind == "memory" else stator.connect(Path(folder) / "a.db")
         with store, store.open("main") as s:
             tell(s, acts)
@@ -468,6 +472,22 @@ def test_after_a_rewind_the_state_is_that_of_its_target(acts, at, kind):
             assert list(verify(store.port, s.id)) == []
             store.port.rebuild()
             assert list(store.port.audit()) == []
+
+
+@settings(deadline=None, max_examples=30, suppress_health_check=list(HealthCheck))
+@given(acts, st.integers(0, 500))
+def test_after_a_rewind_a_model_is_shown_what_a_fork_of_the_target_is(acts, at):
+    store = memory_store()
+    with store.open("main") as s:
+        tell(s, acts)
+        target = 1 + at % s.head.seq
+        fork = s.fork(f"@{target}")
+        if target != s.head.seq:
+            s.rewind(f"@{target}")
+        with s.turn("now") as t:
+            rewound = t.messages("anthropic")
+    with store.open(fork) as f, f.turn("now") as t:
+        assert t.messages("anthropic") == rewound
 
 
 def without_erased(state):
