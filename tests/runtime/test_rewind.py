@@ -450,7 +450,7 @@ def record(s, t, kind, a, b):
         getattr(t, kind)(a, b)
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
 @given(acts, st.integers(0, 500), st.sampled_from(["memory", "file"]))
 def test_after_a_rewind_the_state_is_that_of_its_target(acts, at, kind):
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
@@ -474,7 +474,7 @@ def test_after_a_rewind_the_state_is_that_of_its_target(acts, at, kind):
             assert list(store.port.audit()) == []
 
 
-@settings(deadline=None, max_examples=30, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
 @given(acts, st.integers(0, 500))
 def test_after_a_rewind_a_model_is_shown_what_a_fork_of_the_target_is(acts, at):
     store = memory_store()
