@@ -12,6 +12,7 @@ from stator.errors import (
     ApprovalNeeded,
     Busy,
     Conflict,
+    Erased,
     InvalidInput,
     NotFound,
     WrongState,
@@ -126,6 +127,15 @@ def test_a_retry_is_of_a_turn(session):
         pass
     with pytest.raises(InvalidInput, match="effects"), session.retry("t2", effects="maybe"):
         pass
+
+
+def test_a_prompt_that_was_erased_is_not_made_up(session):
+    session.erase(f"@{session.turns()[1].first}", fields=["input"])
+    with pytest.raises(Erased), session.retry("t2"):
+        pass
+    assert session.tree().branches[0].turns == len(session.turns())
+    with session.retry("t2", prompt="in other words") as t:
+        assert t.number == 2
 
 
 def test_a_retry_after_a_rewind_begins_where_its_turn_did(either, session):

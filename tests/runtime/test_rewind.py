@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from pathlib import Path
 
@@ -13,9 +14,10 @@ import stator
 from runtime.conftest import memory_store
 from runtime.support import Counted, Died, Model, die, driving, raising, says
 from stator.errors import BadTurn, Busy, InvalidInput, NotFound, WrongState
+from stator.model.commit import Upsert
 from stator.model.rewinds import STEPS
-from stator.model.state import KEPT_IN_REWIND
-from stator.runtime import rewinding
+from stator.model.state import KEPT_IN_REWIND, TagRecord
+from stator.runtime import lifecycle, rewinding
 from stator.runtime.verify import verify
 
 
@@ -282,6 +284,19 @@ def test_a_session_that_was_never_rewound_has_no_reflog(either):
     assert five_turns(either).reflog() == []
 
 
+def test_a_rewind_that_makes_no_sense_is_none(either):
+    """What was recorded elsewhere may claim to go back to what is not there yet."""
+    view = five_turns(either)
+    for place, inputs in enumerate([(99, 1), ("k", "k"), (), (1, 2, 3), (-1, 1)]):
+        with lifecycle.held(either.port, either.context, view.id) as hold:
+            tag = TagRecord(name=f"rewind/{place + 1}", seq=1, hash="")
+            lies = hold.draft("rewind", inputs=inputs)
+            either.port.append(view.id, [hold.draft("tag", changes=(Upsert("tags", tag),)), lies])
+    assert view.reflog() == []
+    with either.open("main") as s, s.turn("ask 6") as t:
+        assert len(asked(t)) == 6
+
+
 # -- what the model is shown ----------------------------------------------------------------------
 
 
@@ -393,6 +408,7 @@ changes = st.one_of(
     st.tuples(st.just("note"), st.sampled_from("ab"), st.integers(0, 2)),
     st.tuples(st.just("set"), st.sampled_from("ab"), st.integers(0, 2)),
     st.tuples(st.just("call"), st.sampled_from("ab"), st.just(0)),
+    st.tuples(st.just("say"), st.sampled_from(["yes", "no"]), st.just(0)),
     st.tuples(st.just("pend"), st.sampled_from("ab"), st.just(0)),
     st.tuples(st.just("erase"), st.just(0), st.integers(0, 50)),
 )  # fmt: skip
@@ -422,6 +438,8 @@ def record(s, t, kind, a, b):
         t.set(**{a: b})
     elif kind == "call":
         t.call(Counted(name=a).tool())
+    elif kind == "say":
+        t.say(a)
     elif kind == "pend":
         t.pend(a)
     elif kind == "erase":
@@ -432,10 +450,10 @@ def record(s, t, kind, a, b):
         getattr(t, kind)(a, b)
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
 @given(acts, st.integers(0, 500), st.sampled_from(["memory", "file"]))
 def test_after_a_rewind_the_state_is_that_of_its_target(acts, at, kind):
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         store = memory_store() if kind == "memory" else stator.connect(Path(folder) / "a.db")
         with store, store.open("main") as s:
             tell(s, acts)
@@ -454,6 +472,22 @@ def test_after_a_rewind_the_state_is_that_of_its_target(acts, at, kind):
             assert list(verify(store.port, s.id)) == []
             store.port.rebuild()
             assert list(store.port.audit()) == []
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+@given(acts, st.integers(0, 500))
+def test_after_a_rewind_a_model_is_shown_what_a_fork_of_the_target_is(acts, at):
+    store = memory_store()
+    with store.open("main") as s:
+        tell(s, acts)
+        target = 1 + at % s.head.seq
+        fork = s.fork(f"@{target}")
+        if target != s.head.seq:
+            s.rewind(f"@{target}")
+        with s.turn("now") as t:
+            rewound = t.messages("anthropic")
+    with store.open(fork) as f, f.turn("now") as t:
+        assert t.messages("anthropic") == rewound
 
 
 def without_erased(state):

@@ -52,12 +52,20 @@ def _tagged(store: Store, session: str) -> list[tuple[str, Rewind, Commit]]:
         record = entry.record
         if not isinstance(record, TagRecord) or not record.name.startswith(TAG):
             continue
-        commits = store.commits(session, after=entry.seq, limit=1)
-        # A fork may be taken between the tag and its rewind.
-        if commits and commits[0].kind == "rewind":
-            to, left = (int(seq) for seq in commits[0].inputs)
-            found.append((record.name, Rewind(commits[0].seq, to, left), commits[0]))
+        for commit in store.commits(session, after=entry.seq, limit=1):
+            rewind = _rewind_of(commit)
+            if rewind is not None:
+                found.append((record.name, rewind, commit))
     return sorted(found, key=lambda item: item[1].seq)
+
+
+def _rewind_of(commit: Commit) -> Rewind | None:
+    """The rewind a commit is. A fork may be taken between a tag and its rewind, and what somebody
+    else recorded may say anything."""
+    ends = [seq for seq in commit.inputs if isinstance(seq, int)]
+    if commit.kind != "rewind" or len(ends) != 2 or not 0 <= ends[0] <= ends[1] < commit.seq:
+        return None
+    return Rewind(commit.seq, *ends)
 
 
 def reflog(store: Store, session: str) -> list[Reflog]:

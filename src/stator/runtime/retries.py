@@ -128,6 +128,10 @@ def begin(
     from stator.runtime.sessions import take_up
 
     store, context = session._store, session.context
+    if prompt is None:
+        owner, number = _turn_of(store, session, turn)
+        begun = SessionView(store, owner).beginning(number)
+        prompt = None if begun is None else begun.value("input")
     retry = make(store, context, session, turn, effects=effects, name=name)
     types = {
         "app_type": session._app_type,
@@ -135,7 +139,7 @@ def begin(
         "upcasts": session._upcasts,
     }
     again = take_up(store, context, retry.row, session._terms, **types)
-    return again, retry.prompt if prompt is None else prompt
+    return again, prompt
 
 
 def terms_of(store: Store, record: SessionRecord, terms: Terms) -> Terms:
