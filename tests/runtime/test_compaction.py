@@ -24,7 +24,9 @@ KEPT = ("decisions", "facts", "preferences", "dead_ends", "plan", "artifacts", "
 def ask(turn: Any, n: int, output: str = LONG) -> None:
     said = says(("read", {"path": f"{n}.py"}), text=f"looking at {n}")
     said["content"][1]["id"] = f"tu_{n}"
-    turn.results(turn.reply(said), {"read": lambda path: f"{path}: {output}"}, effects={"read": "read"})
+    turn.results(
+        turn.reply(said), {"read": lambda path: f"{path}: {output}"}, effects={"read": "read"}
+    )
 
 
 def work(session: Any, rounds: int = 8, prompt: str = "look at everything") -> None:
@@ -201,7 +203,7 @@ def test_the_model_is_told_what_left_and_that_it_can_be_recalled(memory):
         s.compact(summary="gist")
         note = shown(s, "plain")[0]["content"]
         assert '"decision:auth" @' in note
-        assert "recalled by its key" in note
+        assert "can be recalled by its key" in note
 
 
 def test_everything_that_left_can_be_recalled(either):
@@ -399,7 +401,9 @@ def test_the_compaction_of_a_foreign_agent_is_the_same_record(either):
     assert again.seq == found.seq
     view = either.read("foreign")
     assert [item.key for item in view.evicted()] == ["fact:n", "entry:@3"]
-    assert "> it was fixed" in Rendering(either.port, session).current().render("plain")[0]["content"]
+    assert (
+        "> it was fixed" in Rendering(either.port, session).current().render("plain")[0]["content"]
+    )
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import msgspec
 from stator.errors import Conflict, InvalidInput, NotFound, TooLarge, WrongState
 from stator.model import compaction
 from stator.model.commit import Change, Commit, Draft, Provenance, Remove, Upsert
-from stator.model.compaction import DURABLE, KEPT, LEVELS, UNDONE, Left, Level
+from stator.model.compaction import CHATTER, DURABLE, KEPT, LEVELS, UNDONE, Left, Level
 from stator.model.delta import Drop, Put
 from stator.model.reply import Dialect
 from stator.model.state import Entry, EvictedRecord, ScratchRecord
@@ -201,7 +201,7 @@ class _Work:
 
     def _notes(self) -> list[Left]:
         return [
-            Left(compaction.key_for(entry), 4, entry.seq, entry.turn)
+            Left(compaction.key_for(entry), CHATTER, entry.seq, entry.turn)
             for entry in self._gone()
             if isinstance(entry.record, ScratchRecord)
         ]
@@ -421,7 +421,7 @@ def foreign(
     items = compaction.left(transcript.things(), base.cuts, cuts, durable)
     records = compaction.grouped(items)
     if not records:  # every compaction names something: by that it is found again
-        records = [EvictedRecord(key=f"entry:@{upto}", rank=4, seq=upto)]
+        records = [EvictedRecord(key=f"entry:@{upto}", rank=CHATTER, seq=upto)]
     left = compaction.counted(items)
     said = {"kept": _kept(store, session), "summary": summary, "tokens": list(tokens)}
     draft = Draft(
