@@ -46,7 +46,8 @@ def work(session: Any, rounds: int = 8, prompt: str = "look at everything") -> N
 
 
 def shown(session: Any, provider: Any = "anthropic") -> list[dict[str, Any]]:
-    return session._transcript().render(provider)
+    messages: list[dict[str, Any]] = session._transcript().render(provider)
+    return messages
 
 
 def text_of(session: Any) -> str:
@@ -362,7 +363,8 @@ def recorded(store: Any) -> str:
     record = SessionRecord(
         id=store.context.mint("session"), name="foreign", mode="recorded", project="shop"
     )
-    return store.port.create([opening(store.context, record)])[0].id
+    store.port.create([opening(store.context, record)])
+    return record.id
 
 
 def told(store: Any, session: str, *drafts: tuple[str, dict[str, Any]]) -> None:

@@ -149,12 +149,12 @@ class _Work:
         self._levels: list[str] = []
         self._items: list[Left] = []
         self._records: list[EvictedRecord] = []
-        self._durable = [entry for name in DURABLE for entry in store.entries(session, name)]
+        self._durable, kept = _durable(store, session)
         self._scratch = store.entries(session, "scratch") if options.scratch else []
         last = latest(store, session)
         self._base = _seq(last)
         self._said: dict[str, Any] = {
-            "kept": _kept(store, session),
+            "kept": kept,
             "provider": options.provider,
             "summary": "" if last is None else _summary_of(last),
         }
@@ -251,9 +251,12 @@ def summarised(summary: Summary | None, messages: list[dict[str, Any]]) -> str:
     return text
 
 
-def _kept(store: Store, session: str) -> dict[str, int]:
-    live = store.counts(session).live
-    return {name: live[name] for name in KEPT if live.get(name)}
+def _durable(store: Store, session: str) -> tuple[list[Entry], dict[str, int]]:
+    """The records whose eviction is named, and how many there are of all that is kept."""
+    kept = {name: store.entries(session, name) for name in KEPT}
+    counts = {name: len(found) for name, found in kept.items() if found}
+    files = store.entries(session, "files")
+    return [*files, *(entry for name in DURABLE for entry in kept.get(name, ()))], counts
 
 
 def _summary_of(commit: Commit) -> str:
@@ -417,13 +420,13 @@ def foreign(
     base = transcript.view
     upto = max(upto, base.summarise)
     cuts = (max(upto, base.outputs), max(upto, base.mask), upto)
-    durable = [entry for name in DURABLE for entry in store.entries(session, name)]
+    durable, kept = _durable(store, session)
     items = compaction.left(transcript.things(), base.cuts, cuts, durable)
     records = compaction.grouped(items)
     if not records:  # every compaction names something: by that it is found again
         records = [EvictedRecord(key=f"entry:@{upto}", rank=CHATTER, seq=upto)]
     left = compaction.counted(items)
-    said = {"kept": _kept(store, session), "summary": summary, "tokens": list(tokens)}
+    said = {"kept": kept, "summary": summary, "tokens": list(tokens)}
     draft = Draft(
         id=context.mint("commit"),
         session=session,
