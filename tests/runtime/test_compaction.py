@@ -9,7 +9,7 @@ import pytest
 
 import stator
 from model.providers import ACCEPTS
-from runtime.support import Died, Model, driving, kinds, says
+from runtime.support import Counted, Died, Model, driving, kinds, raising, says
 from stator.errors import InvalidInput, NotFound, TooLarge, WrongState
 from stator.model.commit import Draft, Erase, Upsert
 from stator.model.state import FactRecord, SessionRecord
@@ -223,6 +223,25 @@ def test_a_call_is_recalled_with_its_arguments_and_its_output(either):
         content = s.recall(call).content
         assert content["arguments"] == {"path": "3.py"}
         assert content["output"] == f"3.py: {LONG}"
+
+
+def test_a_call_of_several_attempts_is_recalled_with_its_last_outcome(either):
+    flaky = Counted(raising(TimeoutError("later")), raising(TimeoutError("later")), value="at last")
+    with either.open("a") as s, s.turn("go") as t:
+        t.call(flaky.tool(effect="read", attempts=3))
+        t.call(flaky.tool(effect="read"))
+        first = s.calls()[-1]
+        content = s.recall(f"call:{first.call}").content
+    assert (content["status"], content["output"]) == ("ok", "at last")
+
+
+def test_a_call_in_doubt_is_recalled_with_what_settled_it(memory):
+    with memory.open("a") as s, s.turn("pay") as t:
+        t.try_call(stator.tool(unknown, name="pay"), cents=5)
+        doubt = s.in_doubt[0]
+        assert s.recall(f"call:{doubt.call}").content["status"] == "in doubt"
+        doubt.settle("done", "paid")
+        assert s.recall(f"call:{doubt.call}").content["output"] == "paid"
 
 
 def test_a_decision_that_was_superseded_can_still_be_recalled_by_where_it_was_made(memory):
