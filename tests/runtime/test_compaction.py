@@ -435,6 +435,8 @@ def test_the_compaction_of_a_foreign_agent_is_the_same_record(either):
         {"max_tokens": -1},
         {"strategy": ("drop",)},
         {"strategy": "mask"},
+        {"strategy": None},
+        {"strategy": [[]]},
         {"provider": "gemini"},
         {"summary": lambda messages: 7},
         {"summary": ""},

@@ -21,6 +21,7 @@ from stator.model.delta import Drop, Put
 from stator.model.reply import Dialect
 from stator.model.state import Entry, EvictedRecord, ScratchRecord
 from stator.model.transcript import CountTokens, Transcript, tokens
+from stator.runtime.arguments import texts
 from stator.runtime.context import Context
 from stator.runtime.lifecycle import held
 from stator.runtime.rendering import Rendering, commit_at, latest, stands_for
@@ -65,14 +66,14 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     max_tokens: int | None = None
     keep: int = KEEP
-    strategy: tuple[str, ...] = LEVELS
+    strategy: Sequence[str] = LEVELS
     summary: Summary | None = None
     provider: Dialect = "plain"
     count_tokens: CountTokens | None = None
     scratch: bool = False
 
     def checked(self) -> Options:
-        if not set(self.strategy) <= set(LEVELS):
+        if not all(level in LEVELS for level in texts(self.strategy, "strategy")):
             raise InvalidInput(
                 f"unknown strategy {self.strategy!r:.80}",
                 path="$.strategy",
