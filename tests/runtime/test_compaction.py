@@ -9,7 +9,7 @@ import pytest
 
 import stator
 from model.providers import ACCEPTS
-from runtime.support import Died, Model, driving, kinds, says
+from runtime.support import Counted, Died, Model, driving, kinds, raising, says
 from stator.errors import InvalidInput, NotFound, TooLarge, WrongState
 from stator.model.commit import Draft, Erase, Upsert
 from stator.model.state import FactRecord, SessionRecord
@@ -46,7 +46,8 @@ def work(session: Any, rounds: int = 8, prompt: str = "look at everything") -> N
 
 
 def shown(session: Any, provider: Any = "anthropic") -> list[dict[str, Any]]:
-    return session._transcript().render(provider)
+    messages: list[dict[str, Any]] = session._transcript().render(provider)
+    return messages
 
 
 def text_of(session: Any) -> str:
@@ -203,7 +204,7 @@ def test_the_model_is_told_what_left_and_that_it_can_be_recalled(memory):
         s.compact(summary="gist")
         note = shown(s, "plain")[0]["content"]
         assert '"decision:auth" @' in note
-        assert "recalled by its key" in note
+        assert "can be recalled by its key" in note
 
 
 def test_everything_that_left_can_be_recalled(either):
@@ -222,6 +223,25 @@ def test_a_call_is_recalled_with_its_arguments_and_its_output(either):
         content = s.recall(call).content
         assert content["arguments"] == {"path": "3.py"}
         assert content["output"] == f"3.py: {LONG}"
+
+
+def test_a_call_of_several_attempts_is_recalled_with_its_last_outcome(either):
+    flaky = Counted(raising(TimeoutError("later")), raising(TimeoutError("later")), value="at last")
+    with either.open("a") as s, s.turn("go") as t:
+        t.call(flaky.tool(effect="read", attempts=3))
+        t.call(flaky.tool(effect="read"))
+        first = s.calls()[-1]
+        content = s.recall(f"call:{first.call}").content
+    assert (content["status"], content["output"]) == ("ok", "at last")
+
+
+def test_a_call_in_doubt_is_recalled_with_what_settled_it(memory):
+    with memory.open("a") as s, s.turn("pay") as t:
+        t.try_call(stator.tool(unknown, name="pay"), cents=5)
+        doubt = s.in_doubt[0]
+        assert s.recall(f"call:{doubt.call}").content["status"] == "in doubt"
+        doubt.settle("done", "paid")
+        assert s.recall(f"call:{doubt.call}").content["output"] == "paid"
 
 
 def test_a_decision_that_was_superseded_can_still_be_recalled_by_where_it_was_made(memory):
@@ -362,7 +382,8 @@ def recorded(store: Any) -> str:
     record = SessionRecord(
         id=store.context.mint("session"), name="foreign", mode="recorded", project="shop"
     )
-    return store.port.create([opening(store.context, record)])[0].id
+    store.port.create([opening(store.context, record)])
+    return record.id
 
 
 def told(store: Any, session: str, *drafts: tuple[str, dict[str, Any]]) -> None:
@@ -414,6 +435,8 @@ def test_the_compaction_of_a_foreign_agent_is_the_same_record(either):
         {"max_tokens": -1},
         {"strategy": ("drop",)},
         {"strategy": "mask"},
+        {"strategy": None},
+        {"strategy": [[]]},
         {"provider": "gemini"},
         {"summary": lambda messages: 7},
         {"summary": ""},

@@ -18,7 +18,6 @@ from typing import Any, Literal
 
 from stator.model.commit import Commit
 from stator.model.delta import Put
-from stator.model.ids import short
 from stator.model.jsontext import canonical, utf8
 from stator.model.state import DecisionRecord, Entry, EvictedRecord, FileRecord, Record
 
@@ -29,13 +28,14 @@ UNDONE = "undone"
 """Status of a compaction that takes another one back."""
 RANKS = ("decision", "constraint", "number", "file", "chatter")
 """What a rank stands for: what an agent misses most comes first."""
+CHATTER = 4
 PREFIXES: dict[str, tuple[str, int]] = {
     "decisions": ("decision", 0),
     "preferences": ("preference", 1),
     "dead_ends": ("dead_end", 1),
     "facts": ("fact", 2),
     "files": ("file", 3),
-    "scratch": ("scratch", 4),
+    "scratch": ("scratch", CHATTER),
 }
 """Collection → the prefix of its keys, and their rank."""
 DURABLE = ("decisions", "preferences", "dead_ends", "facts", "files")
@@ -216,10 +216,10 @@ def _request(things: Iterable[Thing], boundary: int) -> int:
 def _left(thing: Thing, level: int) -> Iterator[tuple[str, int, int]]:
     is_user = thing.kind in ("prompt", "user")
     if level > 1 and thing.kind != "note":  # of a note, its call is named
-        yield f"entry:@{thing.seq}", 1 if is_user else 4, thing.seq
+        yield f"entry:@{thing.seq}", 1 if is_user else CHATTER, thing.seq
     for call, seq, is_long in thing.calls:
         if is_long or level > 1:
-            yield f"call:{call}", 4, seq
+            yield f"call:{call}", CHATTER, seq
 
 
 def _level(thing: Thing, cuts: Sequence[int]) -> int:
@@ -331,20 +331,19 @@ def _left_lines(said: Mapping[str, Any], records: Sequence[EvictedRecord]) -> li
     if not records:
         return []
     ranked = sorted(records, key=lambda record: (record.rank, -record.seq, record.key))
+    named = [record for record in ranked if record.rank < CHATTER][:NOTED]
     counts = _counts(said.get("left"), RANKS)
     lines = [f"What left this view{f' ({counts})' if counts else ''}, what matters most first:"]
-    for record in ranked[:NOTED]:
-        lines.append(f"  {canonical(_noted(record.key))} @{record.seq}")
-    if len(ranked) > NOTED:
-        lines.append(f"  and {len(ranked) - NOTED} more")
-    lines.append("Each can be recalled by its key.")
+    lines += [f"  {canonical(_noted(record.key))} @{record.seq}" for record in named]
+    if len(ranked) > len(named):
+        lines.append(f"  {'and ' if named else ''}{len(ranked) - len(named)} more keys")
+    lines.append(
+        "All of it can be recalled by its key; a call by call:ID, what was said by entry:@SEQ."
+    )
     return lines
 
 
 def _noted(key: str) -> str:
-    """A key as the note has it: short, and still good to recall by."""
-    if key.startswith("call:"):
-        return f"call:{short(key.removeprefix('call:'))}"
     return key if len(key) <= NOTED_CHARS else key[:NOTED_CHARS] + "…"
 
 

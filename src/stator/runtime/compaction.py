@@ -16,11 +16,12 @@ import msgspec
 from stator.errors import Conflict, InvalidInput, NotFound, TooLarge, WrongState
 from stator.model import compaction
 from stator.model.commit import Change, Commit, Draft, Provenance, Remove, Upsert
-from stator.model.compaction import DURABLE, KEPT, LEVELS, UNDONE, Left, Level
+from stator.model.compaction import CHATTER, DURABLE, KEPT, LEVELS, UNDONE, Left, Level
 from stator.model.delta import Drop, Put
 from stator.model.reply import Dialect
 from stator.model.state import Entry, EvictedRecord, ScratchRecord
 from stator.model.transcript import CountTokens, Transcript, tokens
+from stator.runtime.arguments import texts
 from stator.runtime.context import Context
 from stator.runtime.lifecycle import held
 from stator.runtime.rendering import Rendering, commit_at, latest, stands_for
@@ -65,14 +66,14 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     max_tokens: int | None = None
     keep: int = KEEP
-    strategy: tuple[str, ...] = LEVELS
+    strategy: Sequence[str] = LEVELS
     summary: Summary | None = None
     provider: Dialect = "plain"
     count_tokens: CountTokens | None = None
     scratch: bool = False
 
     def checked(self) -> Options:
-        if not set(self.strategy) <= set(LEVELS):
+        if not all(level in LEVELS for level in texts(self.strategy, "strategy")):
             raise InvalidInput(
                 f"unknown strategy {self.strategy!r:.80}",
                 path="$.strategy",
@@ -149,12 +150,12 @@ class _Work:
         self._levels: list[str] = []
         self._items: list[Left] = []
         self._records: list[EvictedRecord] = []
-        self._durable = [entry for name in DURABLE for entry in store.entries(session, name)]
+        self._durable, kept = _durable(store, session)
         self._scratch = store.entries(session, "scratch") if options.scratch else []
         last = latest(store, session)
         self._base = _seq(last)
         self._said: dict[str, Any] = {
-            "kept": _kept(store, session),
+            "kept": kept,
             "provider": options.provider,
             "summary": "" if last is None else _summary_of(last),
         }
@@ -201,7 +202,7 @@ class _Work:
 
     def _notes(self) -> list[Left]:
         return [
-            Left(compaction.key_for(entry), 4, entry.seq, entry.turn)
+            Left(compaction.key_for(entry), CHATTER, entry.seq, entry.turn)
             for entry in self._gone()
             if isinstance(entry.record, ScratchRecord)
         ]
@@ -251,9 +252,12 @@ def summarised(summary: Summary | None, messages: list[dict[str, Any]]) -> str:
     return text
 
 
-def _kept(store: Store, session: str) -> dict[str, int]:
-    live = store.counts(session).live
-    return {name: live[name] for name in KEPT if live.get(name)}
+def _durable(store: Store, session: str) -> tuple[list[Entry], dict[str, int]]:
+    """The records whose eviction is named, and how many there are of all that is kept."""
+    kept = {name: store.entries(session, name) for name in KEPT}
+    counts = {name: len(found) for name, found in kept.items() if found}
+    files = store.entries(session, "files")
+    return [*files, *(entry for name in DURABLE for entry in kept.get(name, ()))], counts
 
 
 def _summary_of(commit: Commit) -> str:
@@ -417,13 +421,13 @@ def foreign(
     base = transcript.view
     upto = max(upto, base.summarise)
     cuts = (max(upto, base.outputs), max(upto, base.mask), upto)
-    durable = [entry for name in DURABLE for entry in store.entries(session, name)]
+    durable, kept = _durable(store, session)
     items = compaction.left(transcript.things(), base.cuts, cuts, durable)
     records = compaction.grouped(items)
     if not records:  # every compaction names something: by that it is found again
-        records = [EvictedRecord(key=f"entry:@{upto}", rank=4, seq=upto)]
+        records = [EvictedRecord(key=f"entry:@{upto}", rank=CHATTER, seq=upto)]
     left = compaction.counted(items)
-    said = {"kept": _kept(store, session), "summary": summary, "tokens": list(tokens)}
+    said = {"kept": kept, "summary": summary, "tokens": list(tokens)}
     draft = Draft(
         id=context.mint("commit"),
         session=session,

@@ -144,9 +144,9 @@ class _Look:
             if isinstance(record, ErasedRecord):
                 return taken(self._store, self._session, record.erased), ""
             return "recallable", "" if record is None else _about(record)
-        gone = [item.by for item in commit.content.values() if isinstance(item, Gone)]
-        if gone and prefix in ("entry", "call"):
-            return taken(self._store, self._session, gone[0]), commit.tool
+        item = commit.content.get("input" if commit.kind == "turn" else "output")
+        if isinstance(item, Gone) and prefix in ("entry", "call"):
+            return taken(self._store, self._session, item.by), commit.tool
         return "recallable", _spoken(commit)
 
 
@@ -265,9 +265,7 @@ def _call(store: Store, session: str, key: str, name: str) -> Recalled | None:
         intent = find_call(store, name, session=session)
     except NotFound:
         return None
-    last = intent
-    for commit in _following(store, session, intent):
-        last = commit
+    last = _ending(store, session, intent) or intent
     status: Recallable = "recallable"
     parts: dict[str, Any] = {"tool": intent.tool, "status": last.status}
     for label, commit, field in (("arguments", intent, "input"), ("output", last, "output")):
@@ -279,13 +277,18 @@ def _call(store: Store, session: str, key: str, name: str) -> Recalled | None:
     return _recalled(last, key, status=status, content=parts, what=_spoken(last))
 
 
-def _following(store: Store, session: str, intent: Commit) -> Iterator[Commit]:
-    """Outcomes and settlements of a call."""
+def _ending(store: Store, session: str, intent: Commit) -> Commit | None:
+    """The outcome of a call's last attempt, or what settled it. Attempts are made in one turn."""
+    rows = store.turns(session, after=max(intent.turn - 1, 0), upto=intent.turn)
     query = CallQuery(session=session, after=intent.seq - 1, tool=intent.tool)
-    page = store.calls(query, cursor=(intent.seq + 1,), limit=1)
-    for row in page.rows:
-        if row.call == intent.call and row.outcome:
-            yield commit_at(store, session, row.outcome)
+    cursor: tuple[int, ...] | None = (rows[-1].last + 1,) if rows else None
+    while cursor is not None:
+        page = store.calls(query, cursor=cursor)
+        for row in page.rows:
+            if row.call == intent.call:
+                return commit_at(store, session, row.outcome) if row.outcome else None
+        cursor = page.cursor
+    return None
 
 
 def _record(store: Store, session: str, key: str, collection: str, name: str) -> Recalled | None:

@@ -422,7 +422,7 @@ class Session(SessionView, Marker, Generic[A]):
         options = compaction.Options(
             max_tokens=max_tokens,
             keep=keep,
-            strategy=tuple(strategy),
+            strategy=strategy,
             summary=summary,
             provider=provider,
             count_tokens=count_tokens,
