@@ -29,6 +29,7 @@ from stator.store import port
 if TYPE_CHECKING:  # what driving needs is loaded when somebody drives
     from stator.model.approval import Rule
     from stator.model.budget import PriceFunction, PriceTable
+    from stator.runtime.artifacts import Document
     from stator.runtime.contributors import Contributor
     from stator.runtime.sessions import HeldMode, Session
     from stator.runtime.terms import ApproveMode
@@ -127,9 +128,9 @@ class Store(Runner):
     def read(self, name: str, *, project: str | None = None, **app: Any) -> SessionView:
         """A session to look at: by id, end of an id, name, or `last`. Needs no lease, changes nothing."""
         scope = self.context.project if project is None else project
-        return SessionView(
-            self.port, find_session(self.port, name, project=scope or None).id, **app
-        )
+        row = find_session(self.port, name, project=scope or None)
+        is_here = row.record.project == self.context.project
+        return SessionView(self.port, row.id, root=self.context.root if is_here else "", **app)
 
     def contribute(self, name: str, *, principal: str = "") -> Contributor:
         """Add decisions, facts, tags, scores and the like to a session somebody else drives."""
@@ -208,6 +209,13 @@ class Store(Runner):
             for view in self.views(project=project)
             for line in view.decisions(standing=standing)
         ]
+
+    def artifact(self, name: str, *, project: str | None = None) -> Document:
+        """The newest version of a named document in any session of a project, with its content."""
+        from stator.runtime import artifacts
+
+        scope = self.context.project if project is None else project
+        return artifacts.newest(self.port, name, scope)
 
     def why(
         self, path: str, *, root: str = ".", project: str | None = None, limit: int = 50

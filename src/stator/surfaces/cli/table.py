@@ -17,6 +17,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "decisions": "Show which decisions stand, and why.",
         "calls": "Show tool calls and how they ended.",
         "why": "Show what lies behind a file: edits, decisions, calls, words.",
+        "brief": "Show what the next session must know, within a budget of tokens.",
+        "artifact": "Show named documents, their content, their versions and what changed.",
         "du": "Show what takes the space in the store.",
         "top": "Show every session at work or waiting for you, live.",
         "sql": "Ask in SQL, read-only, over documented views.",
