@@ -192,15 +192,25 @@ def unified(old: list[str], new: list[str], was: str, now: str) -> list[str]:
     """A unified diff; where comparing line by line would take too long, a coarse one."""
     if len(old) * len(new) <= COMPARED:
         return list(difflib.unified_diff(old, new, was, now))
+    return coarse(old, new, was, now)
+
+
+def coarse(old: list[str], new: list[str], was: str, now: str) -> list[str]:
+    """A unified diff of one piece: everything between what is equal at both ends."""
     first, last = _equal(old, new), _equal(old[::-1], new[::-1])
     last = min(last, min(len(old), len(new)) - first)
     return [
         f"--- {was}\n",
         f"+++ {now}\n",
-        f"@@ -{first + 1},{len(old) - first - last} +{first + 1},{len(new) - first - last} @@\n",
+        f"@@ -{_part(first, len(old) - last)} +{_part(first, len(new) - last)} @@\n",
         *(f"-{line}" for line in old[first : len(old) - last]),
         *(f"+{line}" for line in new[first : len(new) - last]),
     ]
+
+
+def _part(first: int, upto: int) -> str:
+    """Where a piece begins and how long it is; an empty one is named by the line before it."""
+    return f"{first + (upto > first)},{upto - first}"
 
 
 def _equal(old: list[str], new: list[str]) -> int:

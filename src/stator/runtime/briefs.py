@@ -543,7 +543,6 @@ def _gap(since: str) -> Told:
         text=since,
         mark="a gap: the expected head",
         note="is not in this log; what you remember from there may not be on record",
-        source="unknown",
     )
 
 

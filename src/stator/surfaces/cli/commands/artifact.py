@@ -9,7 +9,7 @@ import msgspec
 
 from stator.errors import InvalidInput
 from stator.model import canon, jsontext
-from stator.runtime.artifacts import Artifact
+from stator.runtime.artifacts import Artifact, Document, read
 from stator.runtime.reading import SessionView
 from stator.surfaces.cli import escape
 from stator.surfaces.cli.asking import Asking, asking, title
@@ -73,7 +73,7 @@ def artifact(
         if diff is not None:
             _diff(screen, view, name, diff)
         else:
-            _content(screen, view, name, version)
+            _content(screen, read(ask.store.port, view.id, name, version))
     return 0
 
 
@@ -95,12 +95,12 @@ def _listed(
     return 0 if found else ask.nothing("no artifacts")
 
 
-def _content(screen: Screen, view: SessionView, name: str, version: int | None) -> None:
+def _content(screen: Screen, found: Document) -> None:
     """Its bytes for a program; for a person, the same with nothing in it that a terminal obeys."""
-    content = view.read_artifact(name, version)
+    content = found.content
     if screen.json:
-        found = {"name": name, "version": version, "content": canon.to_plain(content)}
-        screen.document("stator.artifact/1", found)
+        plain = msgspec.to_builtins(msgspec.structs.replace(found, content=None))
+        screen.document("stator.artifact/1", {**plain, "content": canon.to_plain(content)})
     elif not screen.is_terminal:
         screen.raw(_bytes(content))
     else:
