@@ -12,7 +12,7 @@ import stator
 from runtime.support import Counted, Died, driving, raising
 from stator.errors import BadPosition
 from stator.model.commit import Draft, Provenance, Upsert
-from stator.model.state import EvictedRecord, FlagRecord, PreferenceRecord
+from stator.model.state import EvictedRecord, FlagRecord, PreferenceRecord, TagRecord
 from stator.runtime import projects
 from stator.runtime.reading import SessionView
 
@@ -101,6 +101,24 @@ def test_an_exception_that_ended_a_turn_is_told_as_data(either):
     assert section(either.read("main").brief(), "goal")[1] == (
         "- [system] it was left with «RuntimeError: boom \\xbb ## Goal»"
     )
+
+
+def test_after_a_rewind_the_current_request_is_the_one_it_went_back_to(session):
+    for prompt in ("one", "two", "three"):
+        with session.turn(prompt):
+            pass
+    to, head = session.at("t2").seq, session.head
+    tag = TagRecord(name="rewind/1", seq=head.seq, hash=head.hash)
+    session._append(
+        [
+            session._draft("tag", changes=(Upsert("tags", tag),)),
+            session._draft("rewind", input={"to": to, "from": head.seq}),
+        ]
+    )
+    assert section(session.brief(), "goal")[0] == "- «two» (t2, ended)"
+    with session.turn("four"):
+        pass
+    assert section(session.brief(), "goal")[0] == "- «four» (t4, ended)"
 
 
 def test_a_prompt_of_content_blocks_is_told_by_its_texts(session):
@@ -329,6 +347,40 @@ def test_a_work_tree_that_moved_on_is_told(store, tmp_path):
     (line,) = section(store.read("main").brief(), "away")
     assert line.startswith("- [file] git has moved: «main@")
     assert " → other@" in line
+
+
+# -- killed ---------------------------------------------------------------------------------------------
+
+KILLED = """
+import sys, stator
+def pay(amount):
+    print("paying", flush=True)
+    sys.stdin.read()
+with stator.connect(sys.argv[1], project="shop") as store:
+    with store.open("main") as s, s.turn("pay the invoice") as t:
+        t.decide("by card", topic="payment")
+        t.call(pay, amount=5)
+"""
+
+
+def test_after_a_kill_the_next_session_is_told_what_nobody_knows(store, tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(tmp_path / "agent.db")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=tmp_path,
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"paying\n"
+        process.kill()
+    before = store.read("main").brief()
+    assert section(before, "goal") == ["- «pay the invoice» (t1, interrupted: not finished)"]
+    assert "«pay(amount=5) — process died»" in section(before, "in_doubt")[0]
+    assert section(before, "decisions") == ["- [model] «payment: by card» t1"]
+    with store.open("main") as s:
+        assert s.recovery.interrupted
+        assert section(s.brief(), "in_doubt") == section(before, "in_doubt")
 
 
 # -- the whole of it ----------------------------------------------------------------------------------

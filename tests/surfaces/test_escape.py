@@ -121,6 +121,8 @@ RUNS = {
     "decisions": ["decisions", "--all"],
     "calls": ["calls"],
     "why": ["why", HOSTILE["clear screen"] + "f.py"],
+    "brief": ["brief", MAIN, "--for", "claude-code"],
+    "artifact": ["artifact"],
     "du": ["du"],
     "sql": ["sql", "SELECT * FROM records"],
     "approvals": ["approvals", "--all"],

@@ -7,16 +7,14 @@ looked up only for what there is room to tell. No clock is read and no model ask
 from __future__ import annotations
 
 import functools
-import os
 import re
-import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from stator.errors import InvalidInput, NotFound, StatorError
+from stator.errors import NotFound, StatorError
 from stator.model import brief as briefs
 from stator.model.brief import Brief, Gathered, SectionName, Target, Tell, Told, Topic
 from stator.model.commit import KINDS, Commit
@@ -44,7 +42,7 @@ from stator.model.telling import (
     value_text,
 )
 from stator.model.transcript import CountTokens
-from stator.runtime import approvals, observe, paths, projects, settling, worktree
+from stator.runtime import approvals, observe, projects, settling, worktree
 from stator.runtime.reading import FileChange, net_files
 from stator.runtime.resolve import Point, arguments_of, intent_of
 from stator.store.port import Store
@@ -54,16 +52,17 @@ FEW = 8
 ITEMS_MAX = 500
 SCAN = 300
 """Commits that are looked through for what happened while the agent was away."""
-WINDOW = 1000
+WINDOW = 300
 """Commits over which the net change of a file is known; before that, its last one."""
 DISK_BYTES = 8 * 1024 * 1024
 """Bytes of files that are read to see whether they changed; for more, a brief takes too long."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 STEPS = {"in_progress": 0, "blocked": 1, "pending": 2, "done": 3, "dropped": 4}
 """Statuses of steps in the order they are told."""
+REWOUND = "rewind/"
+"""How the tags begin that name a head from before a rewind."""
 DID_NOT_WORK = ("error", "timeout", "cancelled", "denied")
 _UPTO = re.compile(r"\bupto (\d{1,18})\b")
-_DIGEST = re.compile(rf"[0-9a-f]{{{observe.DIGITS}}}|size:\d+")
 
 
 class Here(msgspec.Struct, frozen=True, kw_only=True):
@@ -264,20 +263,9 @@ class _Gathering:
         root = self._here.root
         if not root or record.root != "." or record.op in ("deleted", "skipped"):
             return ""
-        try:
-            where, path = paths.split(record.path, "")
-            found = os.stat(os.path.join(root, path)) if where == "." else None
-        except InvalidInput:
-            return ""
-        except OSError:
-            return "gone from disk"
-        if found is None or not stat.S_ISREG(found.st_mode) or not _DIGEST.fullmatch(record.after):
-            return ""
-        if found.st_size > self._disk_left:
-            return "not compared with the disk: too large"
-        self._disk_left -= found.st_size
-        same = observe.digest(os.path.join(root, path)) == record.after
-        return "unchanged on disk" if same else "changed on disk since"
+        found = observe.look(root, record.path, record.after, self._disk_left)
+        self._disk_left -= found.read
+        return found.said
 
     # -- calls ------------------------------------------------------------------------------------
 
@@ -327,9 +315,9 @@ class _Gathering:
 
     def _goal(self, turns: Sequence[TurnRow]) -> Topic:
         """The current request, how its turn ended, and what was asked first."""
-        if not turns:
+        current = self._current(turns)
+        if current is None:
             return Topic(tells=[])
-        current = turns[0]
         tells: list[Tell] = [functools.partial(self._asked, current, self._how(current))]
         if current.status in ("interrupted", "aborted"):
             end = self._end_of(current)
@@ -343,6 +331,25 @@ class _Gathering:
             first = self._store.turns(self._id, upto=1, limit=1)
             tells += [functools.partial(self._asked, row, "asked first") for row in first]
         return Topic(tells=tells)
+
+    def _current(self, turns: Sequence[TurnRow]) -> TurnRow | None:
+        """The last turn, or the one that the session has been rewound to since."""
+        newest = turns[0] if turns else None
+        tags = self._store.entries(self._id, "tags", limit=self._items)
+        back = next((tag.seq for tag in tags if tag.key.startswith(REWOUND)), 0)
+        if newest is None or back <= newest.first:
+            return newest
+        beside = self._store.commits(
+            self._id, after=back - 2, limit=3
+        )  # in one transaction with it
+        said = next((c.known("input") for c in beside if c.kind == "rewind"), None)
+        to = said.get("to") if isinstance(said, Mapping) else None
+        if type(to) is not int:
+            return newest
+        there = self._commit(to) if to > 0 else None
+        if there is None or not there.turn:
+            return None
+        return self._store.turns(self._id, after=there.turn - 1, upto=there.turn, limit=1)[0]
 
     def _asked(self, row: TurnRow, how: str) -> Told:
         commit = self._commit(row.first)
@@ -365,7 +372,7 @@ class _Gathering:
     def _end_of(self, row: TurnRow) -> Commit | None:
         """The commit that ended a turn."""
         last = self._store.commits(
-            self._id, after=row.first, upto=row.last, newest_first=True, limit=SCAN, load=False
+            self._id, after=row.first, upto=row.last, newest_first=True, limit=FEW, load=False
         )
         return next((commit for commit in last if commit.kind == "turn_end"), None)
 
@@ -407,9 +414,14 @@ class _Gathering:
         if self._row.record.mode != "driven":
             return None
         upto = self._here.began - 1 if self._here.began else None
-        page = self._store.commits(self._id, upto=upto, newest_first=True, limit=SCAN, load=False)
-        runs = (commit.seq for commit in page if commit.run and commit.run != self._here.run)
-        return next(runs, None)
+        for limit in (FEW, SCAN):  # as a rule the last commits are how the last run ended
+            page = self._store.commits(
+                self._id, upto=upto, newest_first=True, limit=limit, load=False
+            )
+            for commit in page:
+                if commit.run and commit.run != self._here.run:
+                    return commit.seq
+        return None
 
     def _between(self, start: int) -> tuple[list[Commit], bool]:
         """The newest commits since, and those from before the asker's own run began."""

@@ -123,14 +123,18 @@ class Store(Runner):
             return drive(self.port, self.context, record, terms, **types)
         except Busy as held:
             # What reading offers of a session; driving it is refused by its absence.
-            return cast("Session[Any]", SessionView(self.port, held.ids["session"], **types))
+            view = SessionView(self.port, held.ids["session"], root=self._root(record), **types)
+            return cast("Session[Any]", view)
 
     def read(self, name: str, *, project: str | None = None, **app: Any) -> SessionView:
         """A session to look at: by id, end of an id, name, or `last`. Needs no lease, changes nothing."""
         scope = self.context.project if project is None else project
         row = find_session(self.port, name, project=scope or None)
-        is_here = row.record.project == self.context.project
-        return SessionView(self.port, row.id, root=self.context.root if is_here else "", **app)
+        return SessionView(self.port, row.id, root=self._root(row.record), **app)
+
+    def _root(self, record: SessionRecord) -> str:
+        """The folder a session's files are in, if its project is the one that is here."""
+        return self.context.root if record.project == self.context.project else ""
 
     def contribute(self, name: str, *, principal: str = "") -> Contributor:
         """Add decisions, facts, tags, scores and the like to a session somebody else drives."""
@@ -145,7 +149,7 @@ class Store(Runner):
         """Start a session from a position of another, by reference: nothing is copied."""
         point = self.read(name).at(at)
         row = forks.fork(self.port, self.context, point, name=as_name, kind=kind)
-        return SessionView(self.port, row.id)
+        return SessionView(self.port, row.id, root=self._root(row.record))
 
     def ingest(self, commits: Sequence[Commit]) -> int:
         """Take in sealed commits of one session, as they are; how many were new."""
@@ -185,7 +189,7 @@ class Store(Runner):
         while True:
             page = self.sessions(project=project, cursor=cursor)
             for row in page.rows:
-                yield SessionView(self.port, row.id)
+                yield SessionView(self.port, row.id, root=self._root(row.record))
             cursor = page.cursor
             if cursor is None:
                 return
