@@ -101,6 +101,7 @@ def test_the_smallest_brief_still_names_every_section_and_how_much_it_left_out()
         assert [part.name for part in made.sections] == list(SECTIONS)
         assert all(part.title in made.text for part in made.sections)
         assert set(made.left_out) == set(SECTIONS)
+        assert [part.name for part in made.sections if part.lines] == ["goal", "in_doubt", "away"]
 
 
 def test_a_budget_too_small_is_refused_with_the_smallest_that_is_not():
@@ -111,6 +112,14 @@ def test_a_budget_too_small_is_refused_with_the_smallest_that_is_not():
 def test_a_target_nobody_knows_is_refused():
     with pytest.raises(InvalidInput, match="unknown target"):
         compose(gathered(), target=cast("Any", "telepathy"))
+
+
+@given(st.lists(texts, min_size=3, max_size=3), st.sampled_from(TARGETS))
+def test_whatever_else_there_is_the_goal_the_doubts_and_the_gap_are_told(found, target):
+    full = {name: ["x" * 4000] * 99 for name in SECTIONS}
+    must = dict(zip(("goal", "in_doubt", "away"), ([text] for text in found), strict=True))
+    made = compose(gathered(**full | must), max_tokens=MIN_TOKENS, target=target)
+    assert {part.name for part in made.sections if part.lines} >= set(must)
 
 
 def test_what_must_not_be_crowded_out_is_there_beside_a_thousand_decisions():

@@ -40,8 +40,10 @@ SectionName = Literal[
 ]
 
 MAX_TOKENS = 2000
-MIN_TOKENS = 600
+MIN_TOKENS = 700
 """Room for every heading, with how much each left out, and for what must not be crowded out."""
+TEXT_LEAST = 40
+"""Bytes that are left of a text that must be there, however little room there is."""
 TEXT_MIN, TEXT_MAX = 120, 4000
 """Bytes one recorded text may take: at least, at most; in between, a twentieth of the budget."""
 NAME_MAX = 80
@@ -99,6 +101,8 @@ FIRST: tuple[SectionName, ...] = (
     "evicted",
 )
 """In the order in which they are given room."""
+MUST = FIRST[:3]
+"""Of these the first line is there in any case, cut if need be."""
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
@@ -254,8 +258,8 @@ def compose(
     scale = BYTES_PER_TOKEN if count_tokens is None else 1
     size = _size if count_tokens is None else count_tokens
     room = max_tokens * scale
+    packing = _Packing(gathered, _STYLES[target], size, max_tokens)
     for _ in range(ROUNDS):
-        packing = _Packing(gathered, _STYLES[target], size, max_tokens)
         sections = packing.fill(room)
         text = packing.text(sections)
         over = size(text) - max_tokens * scale
@@ -290,22 +294,22 @@ class _Packing:
     ) -> None:
         self._gathered, self._style, self._size = gathered, style, size
         self._text_max = min(TEXT_MAX, max(TEXT_MIN, max_tokens * BYTES_PER_TOKEN // 20))
-        self._told: dict[tuple[SectionName, int], Line] = {}
+        self._told: dict[tuple[SectionName, int], Told] = {}
         self._taken: dict[SectionName, list[Line]] = {}
 
     def fill(self, room: int) -> list[Section]:
-        """First each section its part, then what is left to whoever comes first."""
+        """First what must be there, then each section its part, then what is left to whoever comes
+        first."""
         topics = self._gathered.topics
         names = [name for name in FIRST if name in topics and topics[name].tells]
         self._taken = {name: [] for name in names}
         left = room - self._cost(self._text_of([])) - sum(map(self._frame, names))
+        must = [name for name in names if name in MUST]
+        left -= sum(self._take_cut(name, left // len(must)) for name in must)
         weights = sum(SECTIONS[name].weight for name in names)
-        spent = 0
-        for name in names:
-            spent += self._take(name, max(0, left) * SECTIONS[name].weight // weights)
-        left -= spent
-        for name in names:
-            left += self._more(name) if self._is_whole(name) else 0
+        part = max(0, left)
+        left -= sum(self._take(name, part * SECTIONS[name].weight // weights) for name in names)
+        left += sum(self._more(name) for name in names if self._is_whole(name))
         for name in names:
             left -= self._take(name, left)
         return [self._section(name) for name in SECTIONS if name in self._taken]
@@ -323,17 +327,25 @@ class _Packing:
             spent += cost
         return spent
 
-    def _line(self, name: SectionName, place: int) -> Line:
-        made = self._told.get((name, place))
-        if made is None:
-            told = self._gathered.topics[name].tells[place]()
-            # The current request is the reason for everything else.
-            limit = self._text_max * (5 if name == "goal" and not place else 1)
-            text = self._style.cut(told.text, limit) if told.text else ""
-            label = f"[{told.source}]" if told.source and text else ""
-            words = " ".join(part for part in (label, told.mark, text, told.note) if part)
-            made = self._told[name, place] = Line(f"- {words}", told.seq, told.source)
-        return made
+    def _take_cut(self, name: SectionName, room: int) -> int:
+        """Take the first line, cut until there is room for it; what it costs."""
+        # The current request is the reason for everything else.
+        limit = self._text_max * (5 if name == "goal" else 1)
+        line = self._line(name, 0, limit)
+        while self._cost(line.text) > room and limit > TEXT_LEAST:
+            limit = max(TEXT_LEAST, limit * 3 // 4)
+            line = self._line(name, 0, limit)
+        self._taken[name].append(line)
+        return self._cost(line.text)
+
+    def _line(self, name: SectionName, place: int, limit: int = 0) -> Line:
+        told = self._told.get((name, place))
+        if told is None:
+            told = self._told[name, place] = self._gathered.topics[name].tells[place]()
+        text = self._style.cut(told.text, limit or self._text_max) if told.text else ""
+        label = f"[{told.source}]" if told.source and text else ""
+        words = " ".join(part for part in (label, told.mark, text, told.note) if part)
+        return Line(f"- {words}", told.seq, told.source)
 
     # -- what it costs ----------------------------------------------------------------------------
 
