@@ -147,6 +147,24 @@ def test_what_does_not_fit_is_counted_and_what_fits_is_the_newest():
     assert f"and {part.left_out} more (stator state -c facts)" in made.text
 
 
+def test_a_long_text_stays_whole_where_nothing_else_needs_the_room():
+    long = "because " * 300
+    assert f"«{long}»" in compose(gathered(decisions=[long], facts=["x"])).text
+    crowded = compose(gathered(decisions=[long], facts=["x" * 200] * 50)).text
+    assert f"«{long}»" not in crowded
+    assert "«because because" in crowded
+
+
+def test_the_request_stays_whole_up_to_half_of_the_budget():
+    asked = "please " * 500
+    assert f"«{asked}»" in compose(gathered(goal=[asked], facts=["x"])).text
+
+
+def test_a_text_that_cannot_be_whole_does_not_take_the_room_of_one_that_can():
+    made = compose(gathered(facts=["y" * 1_000_000]))
+    assert made.tokens < 300
+
+
 def test_a_request_that_is_too_long_is_cut_and_says_by_how_much():
     made = compose(gathered(goal=["do " * 5000]), max_tokens=MIN_TOKENS)
     assert re.search(r"- \[model\] «do do .*»… \(\+[\d,]+ characters\)", made.text)

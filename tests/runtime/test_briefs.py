@@ -297,7 +297,7 @@ def test_what_others_did_since_the_last_run_is_told(either):
     who.settle(s.in_doubt[0].call, "done")
     lines = section(either.read("main").brief(), "away")
     assert [line.split(" @")[0] for line in lines] == [
-        "- settlement «pay ok done, by local:ann»",
+        "- settlement «pay ok (done), by local:ann»",
         "- [user] decision «auth: use cookies, by local:ann»",
     ]
     with either.open("main") as again:

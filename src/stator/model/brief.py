@@ -45,7 +45,9 @@ MIN_TOKENS = 700
 TEXT_LEAST = 40
 """Bytes that are left of a text that must be there, however little room there is."""
 TEXT_MIN, TEXT_MAX = 120, 4000
-"""Bytes one recorded text may take: at least, at most; in between, a twentieth of the budget."""
+"""Bytes one recorded text is cut to: at least, at most; in between, a twentieth of the budget."""
+WHOLE = (2, 5, 10)
+"""Parts of the budget up to which a text is not cut, tried in turn until nothing else is left out."""
 NAME_MAX = 80
 ROUNDS = 8
 """How often a text is made again for a counter that counts whole texts for more than their lines."""
@@ -197,8 +199,11 @@ class _Style(msgspec.Struct, frozen=True):
             shown = _TAG.sub(r"\\x3c", shown)
         return f"{self.quote[0]}{shown}{self.quote[1]}"
 
-    def cut(self, text: str, limit: int) -> str:
-        """At most so many bytes of the text, quoted, and how many characters were left out."""
+    def cut(self, text: str, limit: int, whole: int = 0) -> str:
+        """The text quoted, if that takes at most `whole` bytes; else at most `limit` bytes of it, and
+        how many characters were left out."""
+        if len(text) <= whole and len((quoted := self.quoted(text)).encode()) <= whole:
+            return quoted
         kept = min(len(text), limit)
         while len((quoted := self.quoted(text[:kept])).encode()) > limit and kept:
             kept = kept * 3 // 4
@@ -260,7 +265,7 @@ def compose(
     room = max_tokens * scale
     packing = _Packing(gathered, _STYLES[target], size, max_tokens)
     for _ in range(ROUNDS):
-        sections = packing.fill(room)
+        sections = packing.fit(room)
         text = packing.text(sections)
         over = size(text) - max_tokens * scale
         if over <= 0:
@@ -293,11 +298,23 @@ class _Packing:
         self, gathered: Gathered, style: _Style, size: CountTokens, max_tokens: int
     ) -> None:
         self._gathered, self._style, self._size = gathered, style, size
-        self._text_max = min(TEXT_MAX, max(TEXT_MIN, max_tokens * BYTES_PER_TOKEN // 20))
+        self._bytes = max_tokens * BYTES_PER_TOKEN
+        self._text_max = min(TEXT_MAX, max(TEXT_MIN, self._bytes // 20))
+        self._whole = 0
         self._told: dict[tuple[SectionName, int], Told] = {}
         self._taken: dict[SectionName, list[Line]] = {}
 
-    def fill(self, room: int) -> list[Section]:
+    def fit(self, room: int) -> list[Section]:
+        """Texts as long as they are, where that costs nothing else its place."""
+        for part in WHOLE:
+            self._whole = self._bytes // part
+            sections = self._fill(room)
+            if not any(section.left_out for section in sections):
+                return sections
+        self._whole = 0
+        return self._fill(room)
+
+    def _fill(self, room: int) -> list[Section]:
         """First what must be there, then each section its part, then what is left to whoever comes
         first."""
         topics = self._gathered.topics
@@ -329,12 +346,11 @@ class _Packing:
 
     def _take_cut(self, name: SectionName, room: int) -> int:
         """Take the first line, cut until there is room for it; what it costs."""
-        # The current request is the reason for everything else.
-        limit = self._text_max * (5 if name == "goal" else 1)
-        line = self._line(name, 0, limit)
+        line = self._line(name, 0)
+        limit = self._limit(name, 0)
         while self._cost(line.text) > room and limit > TEXT_LEAST:
-            limit = max(TEXT_LEAST, limit * 3 // 4)
             line = self._line(name, 0, limit)
+            limit = limit * 3 // 4
         self._taken[name].append(line)
         return self._cost(line.text)
 
@@ -342,10 +358,15 @@ class _Packing:
         told = self._told.get((name, place))
         if told is None:
             told = self._told[name, place] = self._gathered.topics[name].tells[place]()
-        text = self._style.cut(told.text, limit or self._text_max) if told.text else ""
+        base, whole = (limit, 0) if limit else (self._limit(name, place), self._whole)
+        text = self._style.cut(told.text, base, whole) if told.text else ""
         label = f"[{told.source}]" if told.source and text else ""
         words = " ".join(part for part in (label, told.mark, text, told.note) if part)
         return Line(f"- {words}", told.seq, told.source)
+
+    def _limit(self, name: SectionName, place: int) -> int:
+        """Bytes a text is cut to; the current request is the reason for everything else."""
+        return self._text_max * (5 if name == "goal" and not place else 1)
 
     # -- what it costs ----------------------------------------------------------------------------
 

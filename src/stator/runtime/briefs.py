@@ -567,7 +567,9 @@ def _said_by(commit: Commit) -> str:
         for op in commit.delta
         if isinstance(op, Put) and op.collection not in BOOKKEEPING
     ]
-    return "; ".join(told) or _joined(commit.tool, commit.status, commit.cause, by=" ")
+    return "; ".join(told) or _joined(
+        commit.tool, commit.status, commit.cause and f"({commit.cause})", by=" "
+    )
 
 
 def _at(git: Mapping[str, Any]) -> str:
