@@ -306,13 +306,16 @@ class _Packing:
 
     def fit(self, room: int) -> list[Section]:
         """Texts as long as they are, where that costs nothing else its place."""
+        self._whole = 0
+        cut = self._fill(room)
+        if any(section.left_out for section in cut):
+            return cut
         for part in WHOLE:
             self._whole = self._bytes // part
             sections = self._fill(room)
             if not any(section.left_out for section in sections):
                 return sections
-        self._whole = 0
-        return self._fill(room)
+        return cut
 
     def _fill(self, room: int) -> list[Section]:
         """First what must be there, then each section its part, then what is left to whoever comes
@@ -405,7 +408,7 @@ class _Packing:
         for part in sections:
             found += [self._style.heading(part.name, part.title)]
             found += [line.text for line in part.lines]
-            if not self._is_whole(part.name):
+            if part.left_out or not self._gathered.topics[part.name].exact:
                 found.append(self._rest(part.name, part.left_out))
             found += self._style.ending(part.name)
         return self._text_of(found)
