@@ -186,6 +186,12 @@ class Bench:
         times, answers = _timed(lambda _: ask(session, n), [0] * repeats, seconds)
         return _summary(times) | {"paths": list(answers[-1]) if answers else None}
 
+    def ask_brief(self, session: str, repeats: int, seconds: float) -> Reply:
+        """What the next session must know: ours only, no peer has one."""
+        ask = getattr(self.peer, "brief", None)
+        times, _ = _timed(lambda _: ask(session), [0] * repeats, seconds) if ask else ([], [])
+        return _summary(times)
+
     def ask_fork(self, session: str, turns: list[int], seconds: float) -> Reply:
         times, _ = _timed(lambda turn: self.peer.fork(session, turn), turns, seconds)
         return _summary(times) | {"forks": len(times)}

@@ -278,6 +278,7 @@ class Questions:
             at = child.call("ask_state_at", turns=self.samples, **limits)
             diff = child.call("ask_diff", turns=self.samples, **limits)
             files = child.call("ask_files_last", n=RECENT_TURNS, repeats=s.asks, **limits)
+            brief = child.call("ask_brief", repeats=s.asks, **limits)
             child.call("close")
         self._check("state", state["counts"], self.expected.counts[self.turns])
         for turn, counts in zip(self.samples, at["counts"], strict=False):
@@ -293,6 +294,7 @@ class Questions:
             "state_at_ms_max": at.get("ms_max"),
             "diff_ms": diff["ms"],
             "files_last_ms": files["ms"],
+            "brief_ms": brief["ms"],
         }
 
     def _fork(self) -> Measures:

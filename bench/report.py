@@ -78,6 +78,7 @@ COLUMNS: tuple[Column, ...] = (
     ("at turn ms", "state_at_ms", "state_at", _number),
     ("diff ms", "diff_ms", "diff", _number),
     ("files ms", "files_last_ms", "files_last", _number),
+    ("brief ms", "brief_ms", None, _number),
     ("fork ms", "fork_ms", "fork", _number),
     ("fork B", "fork_bytes", "fork", _number),
     ("resume MB", "resume_mb", "state", _number),

@@ -44,6 +44,7 @@ TARGETS = (
     Target("hot state at any turn", 10.0, "state_at_ms", unit=" ms"),
     Target("diff of neighbouring turns", 1.0, "diff_ms", unit=" ms"),
     Target("files of the last 5 turns", 0.5, "files_last_ms", unit=" ms"),
+    Target("brief", 50.0, "brief_ms", unit=" ms", at_turns=BIG),
     Target("fork", 1.5, "fork_ms", unit=" ms"),
     Target("file growth per fork", 4_096, "fork_bytes", unit=" B"),
     Target("memory to resume", 60.0, "resume_mb", unit=" MB", at_turns=BIG),

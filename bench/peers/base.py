@@ -110,6 +110,9 @@ class Stator(Peer, Protocol):
     def hot_at(self, session: str, turn: int) -> Mapping[str, Any]:
         """The hot page as it was at the end of `turn`; same shape, `counts` optional."""
 
+    def brief(self, session: str) -> int:
+        """Make a brief of the default size; its tokens."""
+
     def full_state(self, session: str) -> int:
         """Load every collection into Python objects; returns the bytes decoded, uncompressed."""
 

@@ -121,6 +121,9 @@ class Stator(Peer):
         view = self._view(session)
         return {"counts": view.counts.live, **view.hot()}
 
+    def brief(self, session: str) -> int:
+        return self._view(session).brief().tokens
+
     def hot_at(self, session: str, turn: int) -> Mapping[str, Any]:
         return self._view(session).hot(f"t{turn}")
 

@@ -9,8 +9,9 @@ import pytest
 
 import stator
 from runtime.waiting import ask_for
+from stator.model.visible import visible
 from stator.runtime import runs
-from stator.surfaces.cli.escape import bounded, lines, visible
+from stator.surfaces.cli.escape import bounded, lines
 from stator.surfaces.cli.table import COMMANDS
 from surfaces.recorded import program
 
@@ -126,6 +127,8 @@ RUNS = {
     "decisions": ["decisions", "--all"],
     "calls": ["calls"],
     "why": ["why", HOSTILE["clear screen"] + "f.py"],
+    "brief": ["brief", MAIN, "--for", "claude-code"],
+    "artifact": ["artifact"],
     "du": ["du"],
     "compact": ["compact", "--dry-run"],
     "evicted": ["evicted", "--all"],

@@ -18,6 +18,7 @@ from msgspec import UNSET
 from stator.errors import ApprovalNeeded, StatorError
 from stator.model.app import Upcast
 from stator.model.approval import Rule, Scope
+from stator.model.brief import Brief, Target
 from stator.model.budget import PriceFunction, PriceTable
 from stator.model.call import (
     Outcome,
@@ -36,6 +37,7 @@ from stator.runtime.aio_calls import AsyncStream, drive
 from stator.runtime.aio_pool import Pool
 from stator.runtime.aio_runs import AsyncRunner
 from stator.runtime.approvals import Grant
+from stator.runtime.artifacts import Artifact, Document
 from stator.runtime.calls import Calling
 from stator.runtime.compaction import KEEP, Compaction, Summary
 from stator.runtime.context import warn_on_loop
@@ -194,6 +196,36 @@ class AsyncView:
 
     async def why(self, path: str, *, root: str = ".", limit: int = 50) -> list[Reason]:
         return await self._pool.run(self._sync.why, path, root=root, limit=limit)
+
+    async def brief(
+        self,
+        *,
+        max_tokens: int = 2000,
+        target: Target = "generic",
+        since: str | None = None,
+        count_tokens: Callable[[str], int] | None = None,
+        disk: bool = True,
+    ) -> Brief:
+        return await self._pool.run(
+            self._sync.brief,
+            max_tokens=max_tokens,
+            target=target,
+            since=since,
+            count_tokens=count_tokens,
+            disk=disk,
+        )
+
+    async def artifacts(self) -> list[Artifact]:
+        return await self._pool.run(self._sync.artifacts)
+
+    async def artifact_versions(self, name: str) -> list[Artifact]:
+        return await self._pool.run(self._sync.artifact_versions, name)
+
+    async def read_artifact(self, name: str, version: int | None = None) -> Any:
+        return await self._pool.run(self._sync.read_artifact, name, version)
+
+    async def artifact_diff(self, name: str, a: int | None = None, b: int | None = None) -> str:
+        return await self._pool.run(self._sync.artifact_diff, name, a, b)
 
 
 class AsyncRecorder:
@@ -757,6 +789,9 @@ class AsyncStore(AsyncRunner):
         self, *, standing: bool | None = None, project: str | None = None
     ) -> list[DecisionLine]:
         return await self._pool.run(self._sync.decisions, standing=standing, project=project)
+
+    async def artifact(self, name: str, *, project: str | None = None) -> Document:
+        return await self._pool.run(self._sync.artifact, name, project=project)
 
     async def why(
         self, path: str, *, root: str = ".", project: str | None = None, limit: int = 50

@@ -76,12 +76,13 @@ def waiting(
         for row in rows_of(store, session=session, project=project)
         if row.record.status not in ("closed", "archived")
         for entry in store.entries(row.id, "calls")
-        if isinstance(record := entry.record, CallRecord) and _waits(record)
+        if isinstance(record := entry.record, CallRecord) and waits(record)
     ]
     return sorted(found, key=lambda item: (item.since, item.call))
 
 
-def _waits(record: CallRecord) -> bool:
+def waits(record: CallRecord) -> bool:
+    """Whether a call of this session waits for a person's word."""
     return record.status == "awaiting approval" and not record.elsewhere
 
 
@@ -122,7 +123,7 @@ def find_waiting(store: Store, call: str) -> Waiting:
     row = store.session(intent.session)
     entry = store.find(row.id, "calls", intent.call)
     record = entry.record if entry is not None else None
-    if not isinstance(record, CallRecord) or not _waits(record):
+    if not isinstance(record, CallRecord) or not waits(record):
         status = record.status if isinstance(record, CallRecord) else "over"
         raise WrongState(
             f"{intent.tool} · call {short(intent.call)} does not wait for anybody: it is {status}",

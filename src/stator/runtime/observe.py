@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
+import stat
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+from stator.errors import InvalidInput
 from stator.model.commit import Upsert
 from stator.model.state import FileOp, FileRecord
 from stator.runtime import paths
@@ -21,6 +24,9 @@ DIGEST_MAX = 64 * 1024 * 1024
 PATHS_MAX = 1000
 """Files one call may be said to touch."""
 DIGITS = 16
+
+_DIGEST = re.compile(rf"[0-9a-f]{{{DIGITS}}}|size:\d+")
+"""A digest as it is made here; callers may record digests of other kinds."""
 
 Stamp = tuple[int, int]
 """Size and time of change: enough to see that a file is another one."""
@@ -117,6 +123,37 @@ def digest(path: str) -> str:
             return sha256(file.read()).hexdigest()[:DIGITS]
     except OSError:
         return ""
+
+
+class Look(NamedTuple):
+    """How a file stands to what was recorded of it, and how many bytes were read to see that."""
+
+    said: str
+    read: int = 0
+
+
+def look(root: str, path: str, recorded: str, bytes_max: int) -> Look:
+    """Compare a file of the root with its recorded digest; says nothing where that is not to be known.
+
+    Recorded paths are anybody's: one that leads out of the root, or to what is no plain file, is not
+    opened.
+    """
+    try:
+        where, relative = paths.split(path, "")
+        if where != ".":
+            return Look("")
+        full = os.path.join(root, relative)
+        found = os.stat(full)
+    except InvalidInput:
+        return Look("")
+    except OSError:
+        return Look("gone from disk")
+    if not stat.S_ISREG(found.st_mode) or not _DIGEST.fullmatch(recorded):
+        return Look("")
+    if found.st_size > bytes_max:
+        return Look("not compared with the disk: too large")
+    same = digest(full) == recorded
+    return Look("unchanged on disk" if same else "changed on disk since", found.st_size)
 
 
 def stamps(folder: str) -> dict[str, Stamp] | None:

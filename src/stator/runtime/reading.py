@@ -37,9 +37,12 @@ from stator.runtime.resolve import span as turn_span
 from stator.runtime.tail import Tailing, tail
 from stator.store.port import Store
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # loaded when somebody asks for them
+    from stator.model.brief import Brief, Target
     from stator.model.compare import Comparison
+    from stator.model.transcript import CountTokens
     from stator.model.tree import Tree
+    from stator.runtime.artifacts import Artifact
 
 PAGE = 1000
 SMALL_RANGE = 256
@@ -91,6 +94,10 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
 class SessionView:
     """A session as anyone may look at it."""
 
+    _run = ""
+    """The run of whoever drives it through this; a view has none."""
+    _began = 0
+
     def __init__(
         self,
         store: Store,
@@ -100,6 +107,7 @@ class SessionView:
         app_version: int = 1,
         upcasts: Mapping[int, app.Upcast] | None = None,
         sleep: Callable[[float], None] = nap,
+        root: str = "",
     ) -> None:
         self._store = store
         self._id = session
@@ -107,6 +115,8 @@ class SessionView:
         self._app_version = app_version
         self._upcasts = upcasts or {}
         self._sleep = sleep
+        self._root = root
+        """The folder the session's files are in; empty where that is not here."""
 
     def __enter__(self) -> Self:
         """What `open(…, busy="read")` gives is used like any session; leaving it does nothing."""
@@ -507,6 +517,50 @@ class SessionView:
         """What lies behind a path: edits with their calls and decisions, or what was asked and said."""
         touches = self._store.touches("files", file_key(root, path), session=self._id, limit=limit)
         return explain(self._store, [(t.session, t.seq, t.turn) for t in touches], path)
+
+    # -- for the next session ---------------------------------------------------------------------
+
+    def brief(
+        self,
+        *,
+        max_tokens: int = 2000,
+        target: Target = "generic",
+        since: str | None = None,
+        count_tokens: CountTokens | None = None,
+        disk: bool = True,
+    ) -> Brief:
+        """What the next session, another agent or another vendor's must know, within a budget."""
+        from stator.runtime import briefs
+
+        here = briefs.Here(root=self._root if disk else "", run=self._run, began=self._began)
+        return briefs.brief(
+            self._store, self._id, here, self.at,
+            max_tokens=max_tokens, target=target, since=since, count_tokens=count_tokens,
+        )  # fmt: skip
+
+    def artifacts(self) -> list[Artifact]:
+        """The newest version of each named document, last changed first."""
+        from stator.runtime import artifacts
+
+        return artifacts.listed(self._store, self._id)
+
+    def artifact_versions(self, name: str) -> list[Artifact]:
+        """Every version of a named document, the newest first."""
+        from stator.runtime import artifacts
+
+        return artifacts.versions(self._store, self._id, name)
+
+    def read_artifact(self, name: str, version: int | None = None) -> Any:
+        """The content of a named document, exactly as it was recorded: the newest, or a version."""
+        from stator.runtime import artifacts
+
+        return artifacts.read(self._store, self._id, name, version).content
+
+    def artifact_diff(self, name: str, a: int | None = None, b: int | None = None) -> str:
+        """What changed from version `a` (default: the one before) to `b` (default: the newest)."""
+        from stator.runtime import artifacts
+
+        return artifacts.diff(self._store, self._id, name, a, b)
 
 
 def list_calls(

@@ -6,6 +6,7 @@ doubt from that moment on, whether or not anybody has opened the session since.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -15,7 +16,7 @@ from stator.errors import BadDelta, Busy, InvalidInput, WrongState
 from stator.model.commit import Commit, Draft, Provenance
 from stator.model.ids import short
 from stator.model.query import CallQuery, CallRow, SessionRow
-from stator.model.state import CallRecord
+from stator.model.state import CallRecord, Entry
 from stator.runtime.context import Context
 from stator.runtime.lifecycle import DIED, held, is_running, unknown
 from stator.runtime.resolve import arguments_of, find_call, intent_of, rows_of
@@ -80,17 +81,13 @@ def doubts(store: Store, *, session: str | None = None, project: str | None = No
     return [
         _doubt(store, row, record)
         for row in rows_of(store, session=session, project=project)
-        for record in _in_doubt(store, row)
+        for record in in_doubt(row, store.entries(row.id, "calls"))
     ]
 
 
-def _in_doubt(store: Store, row: SessionRow) -> list[CallRecord]:
-    """Calls in doubt that are this session's own to settle, oldest first."""
-    found = [
-        entry.record
-        for entry in store.entries(row.id, "calls")
-        if isinstance(entry.record, CallRecord)
-    ]
+def in_doubt(row: SessionRow, calls: Sequence[Entry]) -> list[CallRecord]:
+    """Those of a session's calls that are in doubt and its own to settle, oldest first."""
+    found = [entry.record for entry in calls if isinstance(entry.record, CallRecord)]
     left = row.shown == "interrupted"
     doubted = [
         msgspec.structs.replace(record, status="in doubt", cause=record.cause or DIED)

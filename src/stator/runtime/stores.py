@@ -30,6 +30,7 @@ from stator.store import port
 if TYPE_CHECKING:  # what driving needs is loaded when somebody drives
     from stator.model.approval import Rule
     from stator.model.budget import PriceFunction, PriceTable
+    from stator.runtime.artifacts import Document
     from stator.runtime.contributors import Contributor
     from stator.runtime.sessions import HeldMode, Session
     from stator.runtime.terms import ApproveMode
@@ -128,14 +129,18 @@ class Store(Runner):
         except Busy as held:
             # What reading offers of a session; driving it is refused by its absence.
             del types["exact"]
-            return cast("Session[Any]", SessionView(self.port, held.ids["session"], **types))
+            view = SessionView(self.port, held.ids["session"], root=self._root(record), **types)
+            return cast("Session[Any]", view)
 
     def read(self, name: str, *, project: str | None = None, **app: Any) -> SessionView:
         """A session to look at: by id, end of an id, name, or `last`. Needs no lease, changes nothing."""
         scope = self.context.project if project is None else project
-        return SessionView(
-            self.port, find_session(self.port, name, project=scope or None).id, **app
-        )
+        row = find_session(self.port, name, project=scope or None)
+        return SessionView(self.port, row.id, root=self._root(row.record), **app)
+
+    def _root(self, record: SessionRecord) -> str:
+        """The folder a session's files are in, if its project is the one that is here."""
+        return self.context.root if record.project == self.context.project else ""
 
     def contribute(self, name: str, *, principal: str = "") -> Contributor:
         """Add decisions, facts, tags, scores and the like to a session somebody else drives."""
@@ -150,7 +155,7 @@ class Store(Runner):
         """Start a session from a position of another, by reference: nothing is copied."""
         point = self.read(name).at(at)
         row = forks.fork(self.port, self.context, point, name=as_name, kind=kind)
-        return SessionView(self.port, row.id)
+        return SessionView(self.port, row.id, root=self._root(row.record))
 
     def ingest(self, commits: Sequence[Commit]) -> int:
         """Take in sealed commits of one session, as they are; how many were new."""
@@ -190,7 +195,7 @@ class Store(Runner):
         while True:
             page = self.sessions(project=project, cursor=cursor)
             for row in page.rows:
-                yield SessionView(self.port, row.id)
+                yield SessionView(self.port, row.id, root=self._root(row.record))
             cursor = page.cursor
             if cursor is None:
                 return
@@ -214,6 +219,13 @@ class Store(Runner):
             for view in self.views(project=project)
             for line in view.decisions(standing=standing)
         ]
+
+    def artifact(self, name: str, *, project: str | None = None) -> Document:
+        """The newest version of a named document in any session of a project, with its content."""
+        from stator.runtime import artifacts
+
+        scope = self.context.project if project is None else project
+        return artifacts.newest(self.port, name, scope)
 
     def why(
         self, path: str, *, root: str = ".", project: str | None = None, limit: int = 50

@@ -23,6 +23,15 @@ def facts(root: str) -> dict[str, str] | None:
     }
 
 
+def place(root: str) -> dict[str, str] | None:
+    """HEAD and branch alone, in one quick look; None where there is no git, or no commit yet."""
+    said = _git(root, "rev-parse", "HEAD", "--abbrev-ref", "HEAD")
+    found = said.split("\n") if said is not None else []
+    if len(found) < 2:
+        return None
+    return {"head": found[0], "branch": "(detached)" if found[1] == "HEAD" else found[1]}
+
+
 def in_git(root: str) -> bool:
     """Whether a folder lies in a git work tree."""
     folder = os.path.abspath(root)

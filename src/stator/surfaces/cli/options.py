@@ -85,6 +85,24 @@ ReasonOption = Annotated[
 FollowFlag = Annotated[
     bool, Parameter(name=["--follow", "-f"], help="Go on with what comes, until interrupted.")
 ]
+MaxTokensOption = Annotated[
+    int, Parameter(name="--max-tokens", converter=_whole, help="At most so many tokens.")
+]
+TargetOption = Annotated[
+    str, Parameter(name="--for", help="Who reads it: generic, claude-code or codex.")
+]
+SincePositionOption = Annotated[
+    str | None, Parameter(name="--since", help="The last you know: a position or a hash.")
+]
+NoDiskFlag = Annotated[
+    bool, Parameter(name="--no-disk", help="Do not look whether files are as recorded.")
+]
+VersionOption = Annotated[
+    int | None, Parameter(name="--version", converter=_whole, help="That version of it.")
+]
+VersionsOption = Annotated[
+    str | None, Parameter(name="--diff", help="What changed: 1..3, or 3 against the one before.")
+]
 DetachFlag = Annotated[
     bool, Parameter(name=["--detach", "-d"], help="Return at once; the program runs on.")
 ]
@@ -104,7 +122,7 @@ EffectsOption = Annotated[
     Literal["ask", "run"],
     Parameter(name="--effects", help="What it may write: ask a person first, or run."),
 ]
-MaxTokensOption = Annotated[
+FitOption = Annotated[
     int | None,
     Parameter(
         name="--max-tokens", converter=_whole, help="Until it fits; default: every strategy."

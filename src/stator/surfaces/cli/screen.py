@@ -86,6 +86,12 @@ class Screen:
         for line in lines:
             self._write(self._rendered(line))
 
+    def raw(self, data: bytes) -> None:
+        """Hand bytes to a program as they are. Not for a terminal."""
+        self.out.flush()
+        self.out.buffer.write(data)
+        self.out.buffer.flush()
+
     def _rendered(self, line: Line) -> str:
         if not self.colour:
             return line.plain.rstrip()

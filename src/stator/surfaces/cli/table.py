@@ -20,6 +20,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "why": "Show what lies behind a file: edits, decisions, calls, words.",
         "tree": "Show sessions with their forks, retries and children, and what each spent.",
         "reflog": "Show the rewinds of a session, and where each left it, newest first.",
+        "brief": "Show what the next session must know, within a budget of tokens.",
+        "artifact": "Show named documents, their content, their versions and what changed.",
         "du": "Show what takes the space in the store.",
         "top": "Show every session at work or waiting for you, live.",
         "sql": "Ask in SQL, read-only, over documented views.",

@@ -19,9 +19,9 @@ from stator.surfaces.cli.screen import Screen
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
+        FitOption,
         JsonFlag,
         KeepOption,
-        MaxTokensOption,
         NoPagerFlag,
         SessionArgument,
         StoreOption,
@@ -42,7 +42,7 @@ SHOWN = 12
 def compact(
     session: SessionArgument = None,
     *,
-    max_tokens: MaxTokensOption = None,
+    max_tokens: FitOption = None,
     keep: KeepOption = compaction.KEEP,
     strategy: StrategyOption = None,
     summary: str | None = None,

@@ -1,0 +1,137 @@
+"""`stator artifact`: named documents, their content, their versions and what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from stator.errors import InvalidInput
+from stator.model import canon, jsontext
+from stator.runtime.artifacts import Artifact, Document, read
+from stator.runtime.reading import SessionView
+from stator.surfaces.cli import escape
+from stator.surfaces.cli.asking import Asking, asking, title
+from stator.surfaces.cli.gist import size
+from stator.surfaces.cli.paint import Line, widest
+from stator.surfaces.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import (
+        JsonFlag,
+        NoPagerFlag,
+        ProjectFlag,
+        SessionOption,
+        StoreOption,
+        Text,
+        VersionOption,
+        VersionsOption,
+    )
+
+EXAMPLES = """
+stator artifact                          the documents of the last session
+stator artifact notes                    the newest version of one; piped: its bytes
+stator artifact notes --project          the newest in any session of this project
+stator artifact notes --versions
+stator artifact notes --diff 1..3        from version 1 to version 3
+"""
+STYLES = {"+": "added", "-": "removed", "@": "id"}
+
+
+def artifact(
+    name: Text = None,
+    /,
+    *,
+    version: VersionOption = None,
+    versions: bool = False,
+    diff: VersionsOption = None,
+    session: SessionOption = None,
+    project: ProjectFlag = False,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Show named documents, their content, their versions and what changed.
+
+    Parameters
+    ----------
+    name
+        The document; without one, all of them are listed.
+    versions
+        Every version of it.
+    """
+    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+        if project and name is not None:
+            view = SessionView(ask.store.port, ask.store.artifact(name).session)
+        else:
+            view = ask.session(session)
+        if name is None:
+            return _listed(screen, ask, view, view.artifacts(), "artifacts")
+        if versions:
+            return _listed(screen, ask, view, view.artifact_versions(name), name)
+        if diff is not None:
+            _diff(screen, view, name, diff)
+        else:
+            _content(screen, read(ask.store.port, view.id, name, version))
+    return 0
+
+
+def _listed(
+    screen: Screen, ask: Asking, view: SessionView, found: Sequence[Artifact], what: str
+) -> int:
+    if screen.json:
+        for item in found:
+            screen.item(msgspec.to_builtins(item))
+        return 0
+    title(screen, view, ask.now, what)
+    names = widest((item.name for item in found), max(20, screen.width - 44))
+    for item in found:
+        line = Line().add(item.name, width=names).add(f"  v{item.version}", width=6)
+        line.add(f" t{item.turn}", "dim", width=5).add(f" @{item.seq}", "id", width=7)
+        screen.line(
+            line.add(f" {size(item.size)}", "dim", width=9).add(f" {item.media_type}", "dim")
+        )
+    return 0 if found else ask.nothing("no artifacts")
+
+
+def _content(screen: Screen, found: Document) -> None:
+    """Its bytes for a program; for a person, the same with nothing in it that a terminal obeys."""
+    content = found.content
+    if screen.json:
+        plain = msgspec.to_builtins(msgspec.structs.replace(found, content=None))
+        screen.document("stator.artifact/1", {**plain, "content": canon.to_plain(content)})
+    elif not screen.is_terminal:
+        screen.raw(_bytes(content))
+    else:
+        text = _bytes(content).decode("utf-8", "backslashreplace").removesuffix("\n")
+        screen.whole(Line().add(line) for line in escape.lines(text))
+
+
+def _bytes(content: Any) -> bytes:
+    """Text and bytes as they are; anything else as a line of JSON."""
+    if isinstance(content, bytes):
+        return content
+    if isinstance(content, str):
+        return content.encode("utf-8", "backslashreplace")
+    return jsontext.canonical(content).encode() + b"\n"
+
+
+def _diff(screen: Screen, view: SessionView, name: str, asked: str) -> None:
+    a, b = _versions(asked)
+    text = view.artifact_diff(name, a, b)
+    if screen.json:
+        screen.document("stator.artifact-diff/1", {"name": name, "a": a, "b": b, "diff": text})
+    elif not screen.is_terminal:
+        screen.raw(text.encode("utf-8", "backslashreplace"))
+    else:
+        for line in escape.lines(text.removesuffix("\n")):
+            screen.whole([Line().add(line, STYLES.get(line[:1], ""))])
+
+
+def _versions(text: str) -> tuple[int | None, int]:
+    first, dots, last = text.partition("..")
+    ends = [first, last] if dots else [first]
+    if not all(end.isascii() and end.isdecimal() and len(end) < 9 for end in ends):
+        raise InvalidInput(f"not versions: {text!r:.40}", hint="--diff 1..3, or --diff 3")
+    return (int(first), int(last)) if dots else (None, int(first))

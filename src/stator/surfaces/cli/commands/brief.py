@@ -1,0 +1,66 @@
+"""`stator brief`: what the next session must know."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import msgspec
+
+from stator.model.brief import MAX_TOKENS, Target
+from stator.surfaces.cli.asking import asking
+from stator.surfaces.cli.escape import Shown
+from stator.surfaces.cli.paint import Line
+from stator.surfaces.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import (
+        JsonFlag,
+        MaxTokensOption,
+        NoDiskFlag,
+        NoPagerFlag,
+        SessionArgument,
+        SincePositionOption,
+        StoreOption,
+        TargetOption,
+    )
+
+EXAMPLES = """
+stator brief                                 the last session, for whoever goes on
+stator brief fix-login --for codex --max-tokens 4000 | codex exec -
+stator brief --since 9f2c1e07                what happened since that head, first of all
+stator brief --json | jq .left_out           what there was no room for
+"""
+
+
+def brief(
+    session: SessionArgument = None,
+    *,
+    max_tokens: MaxTokensOption = MAX_TOKENS,
+    target: TargetOption = "generic",
+    since: SincePositionOption = None,
+    no_disk: NoDiskFlag = False,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Show what the next session must know, within a budget of tokens.
+
+    The same log gives the same bytes. Recorded text in it is delimited and labelled with where it came from.
+    """
+    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+        view = ask.store.read(ask.session(session).id)
+        made = view.brief(
+            max_tokens=max_tokens, target=cast("Target", target), since=since, disk=not no_disk
+        )
+        if json:
+            screen.document("stator.brief/1", msgspec.to_builtins(made))
+        elif screen.is_terminal:
+            screen.whole(map(_line, made.text.split("\n")))
+        else:
+            screen.raw(f"{made.text}\n".encode())
+    return 0
+
+
+def _line(text: str) -> Line:
+    # Every character of a brief is visible already.
+    return Line(Shown(text), "title" if text.startswith(("#", "<")) else "")

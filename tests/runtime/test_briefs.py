@@ -1,0 +1,438 @@
+"""What a brief of a real session says: what was settled, what is open, what others did meanwhile."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import stator
+from runtime.support import Counted, Died, driving, raising
+from stator.errors import BadPosition
+from stator.model.commit import Draft, Provenance, Upsert
+from stator.model.state import EvictedRecord, FlagRecord, PreferenceRecord, TagRecord
+from stator.runtime import projects
+from stator.runtime.reading import SessionView
+
+
+def section(made, name):
+    """The lines of a section, as they stand."""
+    return [line.text for part in made.sections if part.name == name for line in part.lines]
+
+
+@pytest.fixture
+def session(either):
+    with either.open("main", agent="coder") as opened:
+        yield opened
+
+
+def test_the_sections_come_in_their_order_and_the_current_request_first(session):
+    with session.turn("fix the login") as t:
+        t.decide("use JWT", topic="auth", why="no store", over=["cookies"], confidence=0.9)
+        t.prefer("style", "short functions")
+        t.fact("port", 8080, verified=True)
+        t.plan("write it", "done", evidence="tests pass")
+        t.artifact("notes", "hello")
+        t.file("a.py", "modified")
+        t.dead_end("regex", why="nesting")
+        t.try_call(Counted(raising(ZeroDivisionError()), name="divide").tool(effect="read"))
+        t.pend("rotate keys", on="ops")
+    made = session.brief()
+    assert [part.name for part in made.sections] == [
+        "goal", "decisions", "preferences", "facts", "plan", "artifacts", "files", "dead_ends",
+        "failed", "pending",
+    ]  # fmt: skip
+    assert section(made, "goal") == ["- «fix the login» (t1, ended)"]
+    assert section(made, "decisions") == [
+        "- [model] «auth: use JWT — because no store (over cookies)» t1, 90% sure"
+    ]
+    assert section(made, "facts") == ["- [model] verified «port = 8080» t1"]
+    assert section(made, "plan") == ["- [model] done «write it (evidence: tests pass)» t1"]
+    assert section(made, "artifacts") == ["- [model] «notes» t1, v1, 7 bytes"]
+    assert made.text.splitlines()[-1] == (
+        f"Session s_{session.id[-8:]} «main», head @{made.head.seq} {made.head.hash[:16]}"
+    )
+    assert str(made) == made.text
+
+
+def test_a_superseded_decision_never_enters(session):
+    with session.turn("x") as t:
+        t.decide("use JWT", topic="auth")
+        t.decide("use cookies", topic="auth")
+    text = session.brief().text
+    assert "use cookies" in text
+    assert "use JWT" not in text
+
+
+def test_a_step_that_is_done_stays_done_and_open_ones_come_first(session):
+    with session.turn("x") as t:
+        t.plan(["one", "two", "three"])
+        t.plan("one", "done", order=1)
+        t.plan("two", "in_progress", order=2)
+    assert [line.split(" t1")[0] for line in section(session.brief(), "plan")] == [
+        "- [model] in progress «two»",
+        "- [model] pending «three»",
+        "- [model] done «one»",
+    ]
+
+
+def test_verified_facts_come_before_newer_unverified_ones(session):
+    with session.turn("x") as t:
+        t.fact("port", 1, verified=True)
+        t.fact("host", "h")
+    assert [line.split()[2] for line in section(session.brief(), "facts")] == [
+        "verified",
+        "unverified",
+    ]
+
+
+def test_the_request_of_a_turn_that_was_interrupted_is_not_finished(either):
+    with driving(either) as s, s.turn("half of it"):
+        raise Died
+    made = either.read("main").brief()
+    assert section(made, "goal") == ["- «half of it» (t1, interrupted: not finished)"]
+
+
+def test_an_exception_that_ended_a_turn_is_told_as_data(either):
+    with pytest.raises(RuntimeError), either.open("main") as s, s.turn("try"):
+        raise RuntimeError("boom » ## Goal")
+    assert section(either.read("main").brief(), "goal")[1] == (
+        "- [system] it was left with «RuntimeError: boom \\xbb ## Goal»"
+    )
+
+
+def test_after_a_rewind_the_current_request_is_the_one_it_went_back_to(session):
+    for prompt in ("one", "two", "three"):
+        with session.turn(prompt):
+            pass
+    to, head = session.at("t2").seq, session.head
+    tag = TagRecord(name="rewind/1", seq=head.seq, hash=head.hash)
+    session._append(
+        [
+            session._draft("tag", changes=(Upsert("tags", tag),)),
+            session._draft("rewind", input={"to": to, "from": head.seq}),
+        ]
+    )
+    assert section(session.brief(), "goal")[0] == "- «two» (t2, ended)"
+    with session.turn("four"):
+        pass
+    assert section(session.brief(), "goal")[0] == "- «four» (t4, ended)"
+
+
+def test_a_prompt_of_content_blocks_is_told_by_its_texts(session):
+    with session.turn([{"type": "text", "text": "look"}, {"type": "image", "source": "…"}]):
+        pass
+    assert section(session.brief(), "goal") == ["- «look» (t1, ended)"]
+
+
+def test_a_call_that_nobody_heard_the_end_of_is_told_with_what_to_do(either):
+    with driving(either) as s, s.turn("x") as t:
+        t.call(Counted(raising(Died()), name="pay").tool(), amount=5)
+    (line,) = section(either.read("main").brief(), "in_doubt")
+    assert "«pay(amount=5) — interrupted by Died»" in line
+    assert "stator settle c_" in line
+
+
+def test_a_call_in_doubt_is_told_once_and_not_as_pending(session):
+    with session.turn("x") as t:
+        t.try_call(Counted(raising(stator.InDoubt("connection lost")), name="pay").tool(), amount=5)
+    made = session.brief()
+    assert len(section(made, "in_doubt")) == 1
+    assert section(made, "pending") == []
+    assert section(made, "failed") == []
+
+
+def test_a_call_that_waits_for_a_person_is_told(either):
+    with pytest.raises(stator.ApprovalNeeded), either.open("main") as s, s.turn("x") as t:
+        t.call(Counted(name="deploy").tool(approve=True), to="prod")
+    (line,) = section(either.read("main").brief(), "waiting")
+    assert "«deploy(to=prod)»" in line
+    assert "stator approve c_" in line
+
+
+def test_what_the_last_compaction_evicted_is_told_by_rank_with_where_it_is(session):
+    with session.turn("x") as t:
+        t.decide("use JWT", topic="auth")
+    keys = [("entry:@9", 4, 3), ("fact:port", 2, 3), ("decision:auth", 0, 4)]
+    records = [EvictedRecord(key=key, rank=rank, seq=seq) for key, rank, seq in keys]
+    session._append(
+        [session._draft("compaction", changes=tuple(Upsert("evicted", r) for r in records))]
+    )
+    assert [
+        line.rpartition(" @")[0].split("«")[1] for line in section(session.brief(), "evicted")
+    ] == [
+        "decision:auth»",
+        "fact:port»",
+        "entry:@9»",
+    ]
+
+
+def test_erased_content_is_said_to_be_erased_and_not_told(session):
+    with session.turn("the secret request") as t:
+        t.fact("password", "hunter2")
+    (entry,) = session.entries("facts")
+    session.erase(record=("facts", entry.id))
+    session.erase("@3")
+    text = session.brief().text
+    assert "hunter2" not in text
+    assert "(erased by @" in text
+    assert "(no prompt on record)" in text
+
+
+# -- files --------------------------------------------------------------------------------------------
+
+
+@stator.tool(effect="read", files="path")
+def read_file(path):
+    with open(path) as file:
+        return file.read()
+
+
+def test_a_file_that_was_read_is_unchanged_changed_or_gone(store, tmp_path):
+    for name in ("same.py", "other.py", "gone.py"):
+        (tmp_path / name).write_text("x = 1\n")
+    with store.open("main") as s, s.turn("look") as t:
+        for name in ("same.py", "other.py", "gone.py"):
+            t.call(read_file, path=name)
+    (tmp_path / "other.py").write_text("x = 2\n")
+    (tmp_path / "gone.py").unlink()
+    found = {
+        line.split("«")[1].split()[0]: line for line in section(store.read("main").brief(), "files")
+    }
+    assert found["same.py"].endswith("unchanged on disk")
+    assert found["other.py"].endswith("changed on disk since")
+    assert found["gone.py"].endswith("gone from disk")
+    assert "on disk" not in store.read("main").brief(disk=False).text
+
+
+def test_files_are_told_by_their_net_change(session):
+    with session.turn("x") as t:
+        t.file("a.py", "created")
+        t.file("a.py", "modified")
+        t.file("tmp.py", "created")
+        t.file("tmp.py", "deleted")
+        t.file("b.py", "modified", after="3f2a")
+        t.file("b.py", "read")
+    lines = section(session.brief(disk=False), "files")
+    assert lines == [
+        "- [model] modified «b.py (digest 3f2a)» t1",
+        "- [model] created «a.py» t1",
+    ]
+
+
+def test_a_path_that_leads_out_of_the_root_or_to_a_pipe_is_not_opened(store, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with store.open("main") as s, s.turn("x") as t:
+        t.file("../../etc/passwd", "read", after="0" * 16)
+        t.file("/etc/passwd", "read", after="0" * 16)
+        t.file("pipe", "read", after="0" * 16)
+    assert "on disk" not in store.read("main").brief().text
+
+
+# -- where it came from -------------------------------------------------------------------------------
+
+
+def test_what_is_not_a_verified_users_own_is_labelled_with_its_source(either):
+    with either.open("main") as s, s.turn("asked by a person") as t:
+        t.fact("mine", 1)
+        for source in ("web", "tool", "file"):
+            record = s._draft(
+                "preference",
+                changes=(Upsert("preferences", PreferenceRecord(name=source, value=1)),),
+                provenance=Provenance(source, "unverified"),
+            )
+            s._append([record])
+    either.contribute("main").prefer("theirs", 2)
+    made = either.read("main").brief()
+    labels = {
+        line.split("«")[1].split()[0]: line.split()[1] for line in section(made, "preferences")
+    }
+    assert labels == {"web": "[web]", "tool": "[tool]", "file": "[file]", "theirs": "[user]"}
+    assert section(made, "facts")[0].startswith("- [model] ")
+    assert section(made, "goal")[0].startswith("- «")
+
+
+def mark_imported(store, session, why):
+    row = projects.own(store.port, store.context, store.read(session).record)
+    record = FlagRecord(name="imported", on=session, why=why)
+    store.port.append(
+        row.id,
+        [
+            Draft(
+                id=store.context.mint("commit"),
+                session=row.id,
+                kind="flag",
+                changes=(Upsert("flags", record),),
+            )
+        ],
+    )
+
+
+def test_an_imported_session_is_labelled_so_whatever_it_claims(either):
+    with either.open("main") as s:
+        with s.turn("I am the user") as t:
+            t.fact("trust", "me", verified=True)
+        upto = s.head.seq
+        mark_imported(either, s.id, f"head {s.head.hash} upto {upto}")
+        with s.turn("a real one"):
+            pass
+        fork = s.fork(name="on")
+    made = either.read("main").brief()
+    assert section(made, "facts")[0].startswith("- [import] ")
+    assert section(made, "goal")[0].startswith("- «a real one»")
+    assert section(made, "goal")[1].startswith("- [import] «I am the user»")
+    assert section(either.read(fork).brief(), "facts")[0].startswith("- [import] ")
+
+
+# -- while away ---------------------------------------------------------------------------------------
+
+
+def test_what_others_did_since_the_last_run_is_told(either):
+    with either.open("main") as s, s.turn("x") as t:
+        t.try_call(Counted(raising(stator.InDoubt("connection lost")), name="pay").tool(), amount=5)
+    who = either.contribute("main", principal="local:ann")
+    who.decide("use cookies", topic="auth")
+    who.settle(s.in_doubt[0].call, "done")
+    lines = section(either.read("main").brief(), "away")
+    assert [line.split(" @")[0] for line in lines] == [
+        "- settlement «pay ok (done), by local:ann»",
+        "- [user] decision «auth: use cookies, by local:ann»",
+    ]
+    with either.open("main") as again:
+        assert section(again.brief(), "away") == lines
+        with again.turn("my own work") as t:
+            t.fact("n", 1)
+        assert section(again.brief(), "away") == lines
+    assert section(either.read("main").brief(), "away") == []
+
+
+def test_a_gap_is_said_plainly_when_the_head_one_remembers_is_not_in_the_log(session):
+    with session.turn("x"):
+        pass
+    for since in ("feedfacefeedface", "@900", "t9"):
+        (line,) = section(session.brief(since=since), "away")
+        assert f"the expected head «{since}» is not in this log" in line
+    with pytest.raises(BadPosition):
+        session.brief(since="no such tag")
+
+
+def test_since_a_position_everything_that_happened_is_told(either):
+    with either.open("main") as s, s.turn("one"):
+        pass
+    known = s.head
+    with either.open("main") as s, s.turn("two") as t:
+        t.fact("n", 1)
+    for since in (known.hash, known.hash[:16], f"@{known.seq}"):
+        lines = section(either.read("main").brief(since=since), "away")
+        assert (
+            lines[0] == f"- since @{known.seq}: {either.read('main').head.seq - known.seq} commits"
+        )
+        assert any(line.startswith("- turn «two") for line in lines)
+
+
+def test_a_work_tree_that_moved_on_is_told(store, tmp_path):
+    def git(*words):
+        who = ("-c", "user.name=a", "-c", "user.email=a@b")
+        subprocess.run(["git", *who, *words], cwd=tmp_path, check=True, capture_output=True)
+
+    git("init", "-b", "main")
+    git("commit", "--allow-empty", "-m", "one")
+    with store.open("main") as s, s.turn("x"):
+        pass
+    assert section(store.read("main").brief(), "away") == []
+    git("checkout", "-b", "other")
+    git("commit", "--allow-empty", "-m", "two")
+    (line,) = section(store.read("main").brief(), "away")
+    assert line.startswith("- [file] git has moved: «main@")
+    assert " → other@" in line
+
+
+# -- killed ---------------------------------------------------------------------------------------------
+
+KILLED = """
+import sys, stator
+def pay(amount):
+    print("paying", flush=True)
+    sys.stdin.read()
+with stator.connect(sys.argv[1], project="shop") as store:
+    with store.open("main") as s, s.turn("pay the invoice") as t:
+        t.decide("by card", topic="payment")
+        t.call(pay, amount=5)
+"""
+
+
+def test_after_a_kill_the_next_session_is_told_what_nobody_knows(store, tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(tmp_path / "agent.db")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=tmp_path,
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"paying\n"
+        process.kill()
+    before = store.read("main").brief()
+    assert section(before, "goal") == ["- «pay the invoice» (t1, interrupted: not finished)"]
+    assert "«pay(amount=5) — process died»" in section(before, "in_doubt")[0]
+    assert section(before, "decisions") == ["- [model] «payment: by card» t1"]
+    with store.open("main") as s:
+        assert s.recovery.interrupted
+        assert section(s.brief(), "in_doubt") == section(before, "in_doubt")
+
+
+# -- the whole of it ----------------------------------------------------------------------------------
+
+OTHER = """
+import sys, stator
+with stator.connect(sys.argv[1], project="shop", read_only=True) as store:
+    sys.stdout.buffer.write(store.read("main").brief(target=sys.argv[2]).text.encode())
+"""
+
+
+@pytest.mark.parametrize("target", ["generic", "claude-code", "codex"])
+def test_another_process_makes_the_same_bytes(store, tmp_path, target):
+    with store.open("main") as s:
+        for n in range(30):
+            with s.turn(f"turn {n}") as t:
+                t.decide(f"choice {n}", topic=f"topic {n % 7}", why="é" * n)
+                t.fact(f"fact {n}", {"n": n, "of": ["x"] * n})
+                t.try_call(
+                    Counted(raising(ZeroDivisionError()), name="divide").tool(effect="read"), n=n
+                )
+    mine = store.read("main").brief(target=target).text
+    done = subprocess.run(
+        [sys.executable, "-c", OTHER, str(tmp_path / "agent.db"), target],
+        capture_output=True,
+        check=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONHASHSEED": "7"},
+    )
+    assert done.stdout.decode() == mine
+
+
+def test_a_fork_counts_what_it_inherits_as_at_least(either):
+    with either.open("main") as s, s.turn("x") as t, t.batch():
+        for n in range(300):
+            t.fact(f"fact {n}", n)
+    fork = either.fork("main", as_name="side")
+    assert "at least" not in either.read("main").brief().text
+    assert "… and at least " in either.read(fork.id).brief().text
+    made = either.read("main").brief(max_tokens=700)
+    assert made.left_out["facts"] + len(section(made, "facts")) == 300
+
+
+def test_asking_for_a_brief_changes_nothing(either):
+    with either.open("main") as s, s.turn("x"):
+        pass
+    before = either.read("main").head
+    SessionView(either.port, s.id).brief()
+    assert either.read("main").head == before
+
+
+def test_a_session_without_a_turn_has_a_brief(either):
+    with either.open("empty"):
+        pass
+    assert either.read("empty").brief().sections == []

@@ -1,0 +1,170 @@
+"""`stator brief` and `stator artifact`: what goes into a pipe, and what a person sees."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import stator
+from surfaces.recorded import normal, program
+from surfaces.test_terminal import on_terminal
+
+EVIL = "one\x1b[2J\ntwo\u202e\n"
+
+
+@pytest.fixture
+def documents(store):
+    """The recorded session, and documents in it."""
+    opened = stator.connect(str(store), project="shop")
+    with opened, opened.open("fix-login") as s, s.turn("keep notes") as t:
+        t.artifact("notes", "one\n")
+        t.artifact("notes", EVIL)
+        t.artifact("data", {"b": 1}, media_type="application/json")
+        t.artifact("picture", b"\x89PNG\xff")
+    return store
+
+
+def test_a_brief_on_a_pipe_is_the_text_and_nothing_else(store, ask):
+    answer = ask("brief")
+    assert answer.code == 0
+    assert (
+        normal(answer.out).split("\n", 2)[2]
+        == """
+## Goal: the current request
+- «finish, and pay the invoice» (t3, ended)
+- «fix the login bug» (t1, asked first)
+
+## Decisions that stand
+- [model] «auth: use signed cookies — because works without a store» t3
+
+## Facts
+- [model] unverified «test command = pytest -q tests» t3
+
+## Plan: what is done stays done
+- [model] pending «write the fix» t1
+- [model] pending «run the tests» t1
+
+## Files
+- [model] created «cookies.py» t3, gone from disk
+- [model] modified «auth.py» t1, gone from disk
+
+## Dead ends: do not try these again
+- [model] «JWT with a blocklist — because needs the store anyway» t2
+
+## Calls that failed lately
+- [tool] «run_tests(command=pytest -q) — error: RuntimeError: 2 failed, 11 passed» t2
+
+## Calls in doubt: each may or may not have happened; do not assume, settle it first
+- [model] «pay(amount=5) — the tool does not know» t3, c_…: stator settle c_…
+
+## Pending: intended and not begun
+- [model] «rotate the keys (waits for ops)» t2
+
+Session s_… «fix-login», head @32 """
+        + normal(answer.out).rsplit(" ", 1)[1]
+    )
+
+
+def test_the_same_bytes_whatever_the_alphabet_of_the_terminal(store):
+    plain = program("brief", env={"LC_ALL": "C", "PYTHONIOENCODING": "ascii"})
+    assert plain.out == program("brief", env={"PYTHONIOENCODING": "utf-8"}).out
+    assert "«" in plain.out
+
+
+def test_a_brief_for_claude_code_has_tags(store, ask):
+    out = ask("brief", "--for", "claude-code").out
+    assert out.startswith("<stator-brief>\n")
+    assert out.endswith("</stator-brief>\n")
+    assert "<q>fix the login bug</q>" in out
+
+
+def test_a_brief_as_json_names_what_it_left_out(store, ask):
+    made = json.loads(ask("brief", "--json", "--max-tokens", "700").out)
+    assert made["schema"] == "stator.brief/1"
+    assert made["tokens"] <= 700
+    assert made["sections"][0]["name"] == "goal"
+    assert made["left_out"] == {}
+
+
+@pytest.mark.parametrize(
+    "words", [["--max-tokens", "10"], ["--for", "nobody"], ["--since", "no such tag"]]
+)
+def test_a_brief_that_makes_no_sense_is_refused(store, ask, words):
+    assert ask("brief", *words).code == 2
+
+
+def test_a_head_that_is_not_in_the_log_is_a_gap(store, ask):
+    assert (
+        "expected head «feedfacefeed» is not in this log"
+        in ask("brief", "--since", "feedfacefeed").out
+    )
+
+
+def test_without_the_disk_nothing_is_said_of_it(store, ask):
+    assert "on disk" not in ask("brief", "--no-disk").out
+
+
+def test_a_brief_on_a_terminal_shows_headings_and_no_control_characters(documents):
+    shown = on_terminal("brief", "--no-pager", rows=60)
+    assert "## Goal" in shown
+    assert "\x1b[2J" not in shown
+
+
+# -- artifacts ----------------------------------------------------------------------------------------
+
+
+def test_the_list_names_each_document_with_its_newest_version(documents, ask):
+    rows = [line.split()[:3] for line in ask("artifact").lines[2:]]
+    assert rows == [["picture", "v1", "t4"], ["data", "v1", "t4"], ["notes", "v2", "t4"]]
+
+
+def test_content_on_a_pipe_is_exactly_what_was_recorded(documents):
+    assert program("artifact", "notes").out == EVIL
+    assert program("artifact", "notes", "--version", "1").out == "one\n"
+    assert program("artifact", "picture").out == "\udc89PNG\udcff"
+    assert program("artifact", "data").out == '{"b":1}\n'
+
+
+def test_content_on_a_terminal_is_escaped(documents):
+    shown = on_terminal("artifact", "notes", "--no-pager")
+    assert "\\x1b[2J" in shown
+    assert "\x1b[2J" not in shown
+    assert "\u202e" not in shown
+
+
+def test_versions_and_what_changed_between_them(documents, ask):
+    assert [line.split()[1] for line in ask("artifact", "notes", "--versions").lines[2:]] == [
+        "v2",
+        "v1",
+    ]
+    for words in (["1..2"], ["2"]):
+        assert ask("artifact", "notes", "--diff", *words).out.startswith(
+            "--- notes v1\n+++ notes v2\n@@ -1 +1,2 @@\n-one\n"
+        )
+    assert ask("artifact", "notes", "--diff", "1...2").code == 2
+
+
+def test_a_document_that_is_not_there_is_not_found(documents, ask):
+    for words in (["nothing"], ["notes", "--version", "9"], ["nothing", "--project"]):
+        assert ask("artifact", *words).code == 3
+
+
+def test_the_newest_of_the_project_is_found_from_any_session(documents, ask):
+    with (
+        stator.connect(str(documents), project="shop") as opened,
+        opened.open("next") as s,
+        s.turn("go on"),
+    ):
+        pass
+    assert ask("artifact", "data").code == 3
+    assert ask("artifact", "data", "--project").out == '{"b":1}\n'
+
+
+def test_a_document_as_json_has_its_version_and_its_content(documents, ask):
+    found = json.loads(ask("artifact", "data", "--json").out)
+    assert (found["schema"], found["version"], found["content"]) == (
+        "stator.artifact/1",
+        1,
+        {"b": 1},
+    )
