@@ -24,6 +24,7 @@ from stator.model.call import (
 )
 from stator.model.commit import Actor, Commit
 from stator.model.diff import Diff
+from stator.model.patch import FilePatch
 from stator.model.query import CallRow, Counts, Head, Page, SessionRow, StoreInfo, TurnRow
 from stator.model.reply import Dialect
 from stator.model.session import ParentKind
@@ -35,8 +36,10 @@ from stator.runtime.approvals import Grant
 from stator.runtime.calls import Calling
 from stator.runtime.context import warn_on_loop
 from stator.runtime.contributors import Contributor
+from stator.runtime.keeping import BYTES_MAX
 from stator.runtime.lifecycle import Moved
 from stator.runtime.loop import Dispatch, DoubtMode, Effects, ModelCalling, unwrapped
+from stator.runtime.patching import Content
 from stator.runtime.reading import DecisionLine, FileChange, Reason, SessionView
 from stator.runtime.recovery import Recovery
 from stator.runtime.resolve import Point
@@ -143,6 +146,12 @@ class AsyncView:
 
     async def diff(self, start: str | None = None, end: str | None = None) -> Diff:
         return await self._pool.run(self._sync.diff, start, end)
+
+    async def patch(self, start: str | None = None, end: str | None = None) -> list[FilePatch]:
+        return await self._pool.run(self._sync.patch, start, end)
+
+    async def contents(self, path: str, at: str = "head", *, root: str = ".") -> Content | None:
+        return await self._pool.run(self._sync.contents, path, at, root=root)
 
     async def files(self, *, last: int | None = None, reads: bool = False) -> list[FileChange]:
         return await self._pool.run(self._sync.files, last=last, reads=reads)
@@ -472,8 +481,17 @@ class AsyncSession(AsyncView, AsyncMarker, Generic[A]):
 
         return recorded
 
-    async def track(self, root: str = "") -> None:
-        await self._pool.run(self._session.track, root)
+    async def track(
+        self,
+        root: str = "",
+        *,
+        contents: bool = False,
+        ignore: Sequence[str] = (),
+        max_bytes: int = BYTES_MAX,
+    ) -> None:
+        await self._pool.run(
+            self._session.track, root, contents=contents, ignore=ignore, max_bytes=max_bytes
+        )
 
     def child(
         self,

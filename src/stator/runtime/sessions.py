@@ -34,11 +34,12 @@ from stator.model.replay import Known, Scrub
 from stator.model.session import check_budget
 from stator.model.state import RunRecord, SessionRecord, ToolRecord
 from stator.model.transcript import Transcript
-from stator.runtime import children, forks, lifecycle, recovery, settling, worktree
+from stator.runtime import children, forks, lifecycle, observe, recovery, settling, worktree
 from stator.runtime.arguments import cause, mapping, text
 from stator.runtime.boundary import Boundary
 from stator.runtime.calls import FROM_TOOL, Calling
 from stator.runtime.context import Context, warn_on_loop
+from stator.runtime.keeping import BYTES_MAX, Keeper
 from stator.runtime.loop import Dispatch, DoubtMode, Effects, by_name, offered, unwrapped
 from stator.runtime.marks import Marker
 from stator.runtime.opening import opening
@@ -97,6 +98,7 @@ class Session(SessionView, Marker, Generic[A]):
         self._run = run_id(row.id, lease.epoch)
         self._root = context.root
         self._tracked = ""
+        self._keeper: Keeper | None = None
         self._in_git = bool(context.root) and worktree.in_git(context.root)
         self._left = False
         self._lock = threading.RLock()
@@ -288,10 +290,19 @@ class Session(SessionView, Marker, Generic[A]):
             )
         return by_name(turn, name, arguments, dispatch, effects)
 
-    def track(self, root: str = "") -> None:
+    def track(
+        self,
+        root: str = "",
+        *,
+        contents: bool = False,
+        ignore: Sequence[str] = (),
+        max_bytes: int = BYTES_MAX,
+    ) -> None:
         """Look at the files of a folder before and after each call that is not a read, and record
-        what changed."""
-        self._tracked = root or self._root
+        what changed; with `contents` also what they held, but for what git or `ignore` ignores."""
+        self._tracked, self._keeper = observe.begin(
+            self, root, contents=contents, ignore=ignore, max_bytes=max_bytes
+        )
 
     def child(
         self,

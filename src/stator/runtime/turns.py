@@ -38,7 +38,7 @@ from stator.model.state import (
     UseKind,
     WorkingRecord,
 )
-from stator.runtime import paths
+from stator.runtime import keeping, paths
 from stator.runtime.arguments import cause, mapping, text, texts, thousandths
 from stator.runtime.calls import Calling
 from stator.runtime.loop import Loop
@@ -125,6 +125,9 @@ class Recorder:
             reason=reason,
             root=root,
         )
+        return self._record_file(record, why)
+
+    def _record_file(self, record: FileRecord, why: str) -> str:
         return self._record("file", Upsert("files", record), why=why)
 
     def fact(self, name: str, value: Any, *, verified: bool = False, why: str = "") -> str:
@@ -228,6 +231,12 @@ class Turn(Recorder, Loop):
         else:
             self._session._append([draft])
         return draft.id
+
+    def _record_file(self, record: FileRecord, why: str) -> str:
+        """A file by hand: where contents are kept, with what is on disk now."""
+        if self._session._keeper is None:
+            return super()._record_file(record, why)
+        return keeping.record(self, self._session._keeper, record, why)
 
     def _recorded(self, draft: Draft) -> str | None:
         """The commit that recorded this in an earlier run of the same turn."""
