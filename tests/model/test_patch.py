@@ -31,12 +31,18 @@ def applied(tmp_path, before: Side | None, after: Side | None, patch: str):
         cwd=tmp_path, input=patch.encode(), capture_output=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, (patch, done.stderr)
-    made = tmp_path / (after or before).path
+    made = tmp_path / path_of(before, after)
     return (made.read_bytes(), made.stat().st_mode & 0o777) if made.exists() else None
 
 
+def path_of(before: Side | None, after: Side | None) -> str:
+    side = after or before
+    assert side is not None
+    return side.path
+
+
 def patch_of(before: Side | None, after: Side | None) -> FilePatch:
-    made = file_patch((after or before).path, ".", before, after)
+    made = file_patch(path_of(before, after), ".", before, after)
     assert made is not None
     return made
 

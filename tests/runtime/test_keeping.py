@@ -11,7 +11,6 @@ import pytest
 import stator
 from stator import aio
 from stator.errors import Erased, InvalidInput, NotFound
-from stator.model.state import FileRecord
 
 SECRET = "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY\n"
 
@@ -33,12 +32,20 @@ def put(path, text):
     Path(path).write_text(text)
 
 
-def file(session, path) -> FileRecord:
+def executable(path):
+    os.chmod(path, 0o755)
+
+
+def delete(path):
+    os.remove(path)
+
+
+def file(session, path):
     (record,) = [e.record for e in session.entries("files") if e.record.path == path]
     return record
 
 
-def data(session, path, at) -> bytes | None:
+def data(session, path, at):
     found = session.contents(path, at)
     return found.data if found is not None else None
 
@@ -83,7 +90,7 @@ def test_files_that_a_call_changes_in_a_tracked_folder_are_kept_before_and_after
     put("src/gone.py", "old\n")
     session.track(contents=True)
     with session.turn("x") as t:
-        t.call(lambda: (put("src/a.py", "two\n"), os.remove("src/gone.py"), put("new", "n")))
+        t.call(lambda: (put("src/a.py", "two\n"), delete("src/gone.py"), put("new", "n")))
     names = ("src/a.py", "src/gone.py", "new")
     assert [data(session, name, "t0") for name in names] == [b"1\n", b"old\n", None]
     assert [data(session, name, "head") for name in names] == [b"two\n", None, b"n"]
@@ -139,7 +146,7 @@ def test_exact_bytes_and_mode_are_kept(session):
 def test_equal_contents_with_other_modes_are_told_apart(session):
     session.track(contents=True)
     with session.turn("x") as t:
-        t.call(lambda: (put("a", "same"), put("b", "same"), os.chmod("b", 0o755)))
+        t.call(lambda: (put("a", "same"), put("b", "same"), executable("b")))
     assert [session.contents(p).mode for p in "ab"] == [0o644, 0o755]
 
 
@@ -190,10 +197,11 @@ def test_the_asynchronous_twin_keeps_contents_too(tmp_path, monkeypatch):
             await s.track(contents=True)
             async with s.turn("x") as t:
                 await t.call(write, path="a.py", text="1\n")
-            return (await s.contents("a.py")).data, await s.patch("t1")
+            return await s.contents("a.py"), await s.patch("t1")
 
-    data, patches = asyncio.run(run())
-    assert data == b"1\n"
+    found, patches = asyncio.run(run())
+    assert found is not None
+    assert found.data == b"1\n"
     assert [patch.change for patch in patches] == ["added"]
 
 

@@ -43,6 +43,7 @@ from stator.runtime.patching import Content
 from stator.runtime.reading import DecisionLine, FileChange, Reason, SessionView
 from stator.runtime.recovery import Recovery
 from stator.runtime.resolve import Point
+from stator.runtime.restoring import Restoration
 from stator.runtime.sessions import HeldMode, Session
 from stator.runtime.settling import OpenDoubt, Settled, Verdict
 from stator.runtime.stores import Store
@@ -280,6 +281,20 @@ class AsyncMarker(AsyncRecorder):
 
     async def flag(self, name: str, *, on: str = "", why: str = "") -> str:
         return await self._pool.run(self._marker.flag, name, on=on, why=why)
+
+    async def restore(
+        self,
+        *paths: str,
+        at: str,
+        apply: bool = False,
+        force: bool = False,
+        everything: bool = False,
+        root: str = "",
+    ) -> Restoration:
+        return await self._pool.run(
+            self._marker.restore, *paths,
+            at=at, apply=apply, force=force, everything=everything, root=root,
+        )  # fmt: skip
 
     async def erase(
         self, ref: str = "", *, fields: Sequence[str] = (), record: tuple[str, str] | None = None

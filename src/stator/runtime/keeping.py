@@ -21,6 +21,7 @@ from stator.model.state import FileRecord, file_key
 from stator.runtime import paths, plainfiles, worktree
 from stator.runtime.arguments import texts
 from stator.runtime.plainfiles import Look
+from stator.store.port import Store
 
 if TYPE_CHECKING:
     from stator.model.replay import Scrub
@@ -85,6 +86,7 @@ class Batch:
                 id=identifier,
                 input={"contents": contents},
                 status=KEPT,
+                actor="system",
                 provenance=FROM_FILE,
                 **fields,
             )
@@ -211,6 +213,15 @@ class Keeper:
             known = self._cache.get(path)
             return known[1] if known is not None and known[0] == stamp else None
 
+    def unfit(self, files: Mapping[str, tuple[FileRecord, Look]]) -> dict[str, str]:
+        """Why each of some files could not be kept as it is now, by key; those that can be are not
+        there."""
+        found = self._rules.ignored(file for file, _ in files.values())
+        for key, (_, look) in files.items():
+            if key not in found and (why := self._rules.unfit(look)):
+                found[key] = why
+        return found
+
     # -- keeping ----------------------------------------------------------------------------------
 
     def keep(self, touched: Sequence[Touched]) -> Batch:
@@ -292,6 +303,25 @@ def _by_hand(keeper: Keeper, file: FileRecord) -> Batch:
     if after is not None and file.after not in ("", after.digest):
         after = None  # the caller's digest is of something else
     return keeper.keep([Touched(file, None, after)])
+
+
+def standing_in(store: Store, session: str) -> Standing:
+    """What a session's state knows of files."""
+
+    def standing(key: str) -> FileRecord | None:
+        entry = store.find(session, "files", key)
+        return entry.record if entry and isinstance(entry.record, FileRecord) else None
+
+    return standing
+
+
+def scrub_of(store: Store, session: str) -> Scrub:
+    """What a session's texts are redacted with: the key is content of its first commit."""
+    from stator.model.redact import Redactor
+
+    first = store.commits(session, upto=1, limit=1)[0]
+    # Once it is erased, what was redacted is not known again.
+    return Redactor(bytes.fromhex(first.known("key", "00"))).scrub
 
 
 def full_path(root: str, file: FileRecord) -> str:

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from stator.model.commit import Upsert
 from stator.model.state import FileOp, FileRecord
 from stator.runtime import paths
-from stator.runtime.keeping import SKIPPED, Batch, Keeper, Rules, Touched, check_options
+from stator.runtime.keeping import (
+    SKIPPED,
+    Batch,
+    Keeper,
+    Rules,
+    Touched,
+    check_options,
+    standing_in,
+)
 from stator.runtime.plainfiles import BESIDE, DIGEST_MAX, DIGITS, NOTHING, Look
 from stator.runtime.tools import Tool
 
@@ -150,12 +158,8 @@ def begin(
     patterns, most = check_options(ignore, max_bytes)
     if not contents:
         return tree, None
-
-    def standing(key: str) -> FileRecord | None:
-        entry = session._store.find(session._id, "files", key)
-        return entry.record if entry and isinstance(entry.record, FileRecord) else None
-
     rules = Rules(session._root, session._scrub, patterns, most)
+    standing = standing_in(session._store, session._id)
     keeper = Keeper(session._root, rules, standing, lambda: session.context.mint("commit"))
     known = stamps(tree) if tree else None
     if known is not None:

@@ -39,7 +39,7 @@ from stator.runtime.arguments import cause, mapping, text
 from stator.runtime.boundary import Boundary
 from stator.runtime.calls import FROM_TOOL, Calling
 from stator.runtime.context import Context, warn_on_loop
-from stator.runtime.keeping import BYTES_MAX, Keeper
+from stator.runtime.keeping import BYTES_MAX, Keeper, scrub_of
 from stator.runtime.loop import Dispatch, DoubtMode, Effects, by_name, offered, unwrapped
 from stator.runtime.marks import Marker
 from stator.runtime.opening import opening
@@ -166,12 +166,8 @@ class Session(SessionView, Marker, Generic[A]):
 
     @functools.cached_property
     def _scrub(self) -> Scrub:
-        """What this session's texts are redacted with: the key is content of its first commit."""
-        from stator.model.redact import Redactor
-
-        first = self._store.commits(self._id, upto=1, limit=1)[0]
-        # Once it is erased, what was redacted is not known again.
-        return Redactor(bytes.fromhex(first.known("key", "00"))).scrub
+        """What this session's texts are redacted with."""
+        return scrub_of(self._store, self._id)
 
     # -- beginning --------------------------------------------------------------------------------
 

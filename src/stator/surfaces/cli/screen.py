@@ -84,6 +84,16 @@ class Screen:
         for line in lines:
             self._write(self._rendered(line))
 
+    def verbatim(self, text: str) -> None:
+        """Pass text on exactly as it is, for the program at the other end of a pipe."""
+        self.out.flush()
+        raw = getattr(self.out, "buffer", None)
+        if raw is None:
+            self.out.write(text)
+        else:
+            raw.write(text.encode("utf-8", "surrogatepass"))
+            raw.flush()
+
     def _rendered(self, line: Line) -> str:
         if not self.colour:
             return line.plain.rstrip()

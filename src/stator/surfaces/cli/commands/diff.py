@@ -10,8 +10,8 @@ from stator.errors import BadPosition
 from stator.model.diff import CallItem, Diff, Item
 from stator.model.state import COLLECTIONS, DecisionRecord, FileRecord, Record
 from stator.runtime.reading import SessionView
-from stator.surfaces.cli import gist, wire
-from stator.surfaces.cli.asking import asking, title
+from stator.surfaces.cli import gist, patches, wire
+from stator.surfaces.cli.asking import Asking, asking, title
 from stator.surfaces.cli.paint import Line
 from stator.surfaces.cli.screen import Screen
 
@@ -23,6 +23,7 @@ stator diff                        what the last turn did
 stator diff t5                     what turn 5 did
 stator diff t2..t3                 from the end of turn 2 to the end of turn 3
 stator diff fix-login:t5 other:head    between two sessions
+stator diff t4..t5 --patch         what files hold now and held then, as git shows it
 stator diff --json | jq .decisions
 """
 SIGNS = {"added": "+", "changed": "~", "superseded": "≈", "removed": "-"}
@@ -41,6 +42,7 @@ def diff(
     *,
     session: SessionOption = None,
     all: bool = False,
+    patch: bool = False,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
@@ -57,6 +59,8 @@ def diff(
         The second position; either may be in another session: SESSION:t5.
     all
         Also bookkeeping: session, runs, tools, working set, spend.
+    patch
+        What changed in the files, line by line, where their contents were kept; git apply takes it.
     """
     with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
         view, span = ask.aim(session, start)
@@ -64,6 +68,8 @@ def diff(
             raise BadPosition(
                 "a diff is of one range, or of two positions", hint="stator diff t4 t5"
             )
+        if patch:
+            return _patch(screen, ask, view, span, end)
         found = view.diff(span, end) if end is not None else view.diff(span)
         if json:
             screen.document("stator.diff/1", plain(view, found))
@@ -71,6 +77,23 @@ def diff(
         title(screen, view, ask.now, f"{_place(found.start)} → {_place(found.end)}")
         lines = list(_lines(view, found, everything=all))
         screen.lines(lines or [Line("no change", "dim")], hang=10)
+    return 0
+
+
+def _patch(
+    screen: Screen, ask: Asking, view: SessionView, start: str | None, end: str | None
+) -> int:
+    """The net change of files alone."""
+    found = view.patch(start, end)
+    if screen.json:
+        span = " ".join(part for part in (start or "t-1", end) if part)
+        of = {"session": view.id, "name": view.name}
+        files = [patches.plain(patch) for patch in found]
+        screen.document("stator.patch/1", {"of": of, "span": span, "files": files})
+        return 0
+    if not found:
+        return ask.nothing("no file was changed there")
+    patches.show(screen, found)
     return 0
 
 
