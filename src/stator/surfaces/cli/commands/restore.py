@@ -46,7 +46,7 @@ def restore(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Bring files back as they were at a position; without --apply, show what would change.
+    """Show what it takes to have files as they were, or do it.
 
     Only files the session wrote, and whose contents were kept. What is there now is recorded before
     anything is touched.
