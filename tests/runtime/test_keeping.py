@@ -9,27 +9,15 @@ from pathlib import Path
 import pytest
 
 import stator
+from runtime.writing import SECRET, put, write
 from stator import aio
 from stator.errors import Erased, InvalidInput, NotFound
-
-SECRET = "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY\n"
-
-
-@stator.tool(files="path")
-def write(path, text):
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    Path(path).write_text(text)
 
 
 @pytest.fixture
 def session(store):
     with store.open("a") as s:
         yield s
-
-
-def put(path, text):
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    Path(path).write_text(text)
 
 
 def executable(path):

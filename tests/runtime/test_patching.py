@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import subprocess
-from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import stator
-from stator.model.patch import text_of
+from runtime.writing import apply, fill, put, tree, turn
+from stator.model.commit import Reset, Upsert
+from stator.model.state import FileRecord, TagRecord
+from stator.runtime.observe import PATHS_MAX
 
 
 @pytest.fixture
@@ -18,44 +22,8 @@ def session(store):
         yield s
 
 
-def put(path, text):
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    Path(path).write_text(text)
-
-
-def turn(session, *writes):
-    """A turn that writes (path, text) pairs; None as the text deletes."""
-
-    def work():
-        for path, content in writes:
-            if content is None:
-                os.remove(path)
-            else:
-                put(path, content)
-
-    with session.turn("x", new=True) as t:
-        t.call(work)
-
-
 def changes(patches):
     return {patch.path: patch.change for patch in patches}
-
-
-def tree(folder) -> dict[str, bytes]:
-    found = Path(folder).rglob("*")
-    return {
-        str(p.relative_to(folder)): p.read_bytes()
-        for p in found
-        if p.is_file() and ".git" not in p.parts and ".db" not in p.name
-    }
-
-
-def apply(folder, patches):
-    subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
-    text = text_of(patches).encode()
-    command = ["git", "apply", "--whitespace=nowarn", "-"]
-    done = subprocess.run(command, cwd=folder, input=text, capture_output=True, check=False)
-    assert done.returncode == 0, (text, done.stderr)
 
 
 def test_edits_fold_into_one_patch_from_the_first_content_to_the_last(session):
@@ -85,9 +53,7 @@ def test_git_takes_the_patch_of_a_range_outside_git(session, tmp_path, tmp_path_
     turn(session, ("a.py", "new\n"), ("new.py", "x"), ("gone.py", None))
     turn(session, ("deep/b.py", ""), ("new.py", "xy\n"), ("passing", "1"))
     turn(session, ("passing", None))
-    for name, data in before.items():
-        (other / name).parent.mkdir(exist_ok=True)
-        (other / name).write_bytes(data)
+    fill(other, before)
     patches = session.patch("t0..t3")
     assert changes(patches) == {
         "a.py": "changed",
@@ -142,6 +108,68 @@ def test_a_file_created_and_then_renamed_is_created(session):
     assert changes(session.patch("t1")) == {"final.py": "added"}
 
 
+def test_what_a_rewind_put_back_in_the_state_was_not_written_to_disk(store):
+    put("a.py", "1\n")
+    with store.open("s") as s:
+        s.track(contents=True)
+        turn(s, ("a.py", "two\n"))
+        (then,) = s.entries("files")
+        turn(s, ("a.py", "three\n"))
+        head = s.head
+        back = Reset("files", then.id, then.key, then.record)
+        tag = TagRecord(name="rewind/1", seq=head.seq, hash=head.hash)
+        s._append(
+            [
+                s._draft("rewind", changes=(back,)),
+                s._draft("tag", changes=(Upsert("tags", tag),)),
+            ]
+        )
+        assert s.contents("a.py").data == b"two\n"
+        (found,) = s.patch("t0..head")
+        assert "+three\n" in found.patch
+        (planned,) = s.restore("a.py", at="head").files
+        assert (planned.action, planned.changed_since) == ("write", False)
+
+
+def test_what_nobody_looked_at_is_said(session):
+    session.track(contents=True)
+    turn(session, *((f"many/{n}", "1") for n in range(PATHS_MAX + 2)))
+    found = session.patch("t1")
+    assert (found[0].path, found[0].reason) == (".", "2 more files changed")
+    assert len(found) == PATHS_MAX + 1
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_range_is_a_patch_and_any_position_can_be_restored(data, tmp_path_factory, monkeypatch):
+    """A law over random work: turns that write and delete, with somebody else busy next door."""
+    folder, other = tmp_path_factory.mktemp("work"), tmp_path_factory.mktemp("other")
+    monkeypatch.chdir(folder)
+    names = st.sampled_from(["a", "b", "deep/c"])
+    texts = st.sampled_from(["", "1\n", "1\n2\n", "1\n2", "x\ny\nz\n", "\x00\x01"])
+    put("theirs", "0\n")
+    with stator.connect(folder / "s.db", project="shop") as store, store.open("s") as s:
+        s.track(contents=True)
+        ends = [(s.head.seq, tree(folder))]
+        for _ in range(data.draw(st.integers(1, 4))):
+            writes = dict(data.draw(st.lists(st.tuples(names, st.none() | texts), max_size=4)))
+            there = tree(folder)
+            turn(s, *((n, t) for n, t in writes.items() if t is not None or n in there))
+            ends.append((s.head.seq, tree(folder)))
+        first, last = data.draw(st.lists(st.sampled_from(ends), min_size=2, max_size=2))
+        patches = s.patch(f"@{first[0]}", f"@{last[0]}")
+        shown = {p.path for p in patches if p.reason.startswith("binary")}
+        fill(other, first[1])
+        apply(other, patches)
+        assert visible(tree(other), shown) == visible(last[1], shown)
+        s.restore(everything=True, at=f"@{first[0]}", apply=True)
+        assert tree(folder) == first[1]
+
+
+def visible(found, hidden):
+    return {name: data for name, data in found.items() if name not in hidden}
+
+
 def test_what_was_not_kept_is_listed_with_the_reason(session):
     session.track(contents=True, max_bytes=5)
     turn(session, ("big.txt", "too long to keep"))
@@ -190,9 +218,6 @@ def test_a_range_turned_round_is_the_patch_back(session):
 
 
 def test_recorded_content_that_is_not_what_its_digest_says_is_not_shown(store):
-    from stator.model.commit import Upsert
-    from stator.model.state import FileRecord
-
     with store.open("a") as s, s.turn("x"):
         forged = s._draft("file", input={"contents": {"0" * 16: {"data": "evil", "mode": 0o644}}})
         record = FileRecord(path="a", op="created", after="0" * 16, after_in=forged.id)

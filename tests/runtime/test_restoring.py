@@ -10,23 +10,12 @@ from pathlib import Path
 import pytest
 
 import stator
+from runtime.writing import SECRET, put, write
 from stator import aio
 from stator.errors import Conflict, InvalidInput, WrongState
 from stator.model.commit import Upsert
 from stator.model.state import FileRecord
 from stator.runtime import plainfiles
-
-SECRET = "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY\n"
-
-
-@stator.tool(files="path")
-def write(path, text):
-    put(path, text)
-
-
-def put(path, text):
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    Path(path).write_text(text)
 
 
 def read(path):

@@ -31,11 +31,11 @@ SKIPPED = frozenset({".git", ".hg", ".stator", ".venv", "__pycache__", "node_mod
 """Folders that are not looked into."""
 BYTES_MAX = 1_000_000
 """Bytes of a file that is kept, unless the caller says otherwise."""
-BYTES_LIMIT = 32 * 1024 * 1024
-"""Bytes a caller may say: a commit has an end."""
+BYTES_LIMIT = 8 * 1024 * 1024
+"""Bytes a caller may say: escaped, a control character takes six, and a commit has an end."""
 CACHED_MAX = 64 * 1024 * 1024
 """Bytes of a tracked folder that are held ready, to know what was there before a write."""
-COMMIT_BYTES = 8 * 1024 * 1024
+COMMIT_BYTES = BYTES_LIMIT
 """Bytes of contents after which another commit begins: reading one file should not load them all."""
 KEPT = "kept"
 """Status of a commit that only holds contents."""
@@ -45,6 +45,8 @@ WRITES = frozenset({"created", "modified", "deleted", "renamed"})
 FROM_FILE = Provenance("file", "unverified")
 FROM_MODEL = Provenance("model", "unverified")
 
+Stamp = tuple[int, int]
+"""Size and time of change: enough to see that a file is another one."""
 Standing = Callable[[str], FileRecord | None]
 """What the session knows of the file that answers to a key."""
 
@@ -103,20 +105,22 @@ class Rules:
         self._ignore = tuple(ignore)
         self.max_bytes = max_bytes
         self._clean: dict[str, bool] = {}
-        self._tops: dict[str, str | None] = {}
 
     def ignored(self, files: Iterable[FileRecord]) -> dict[str, str]:
         """Why each of some files is not to be kept, by key; those that may be are not there."""
         found: dict[str, str] = {}
         asked: dict[str, dict[str, str]] = {}
+        tops: dict[str, str | None] = {}
         for file in files:
             key = file_key(file.root, file.path)
             if self._matches(file.path):
                 found[key] = "ignored"
             else:
                 full = full_path(self._root, file)
-                top = self._top(dirname(full))
-                if top is not None:
+                folder = dirname(full)
+                if folder not in tops:
+                    tops[folder] = worktree.top(folder or ".")
+                if (top := tops[folder]) is not None:
                     asked.setdefault(top, {})[full] = key
         for top, keys in asked.items():
             said = worktree.ignored(top, keys)
@@ -134,11 +138,6 @@ class Rules:
             fnmatch(path, pattern) or any(fnmatch(name, pattern.rstrip("/")) for name in names)
             for pattern in self._ignore
         )
-
-    def _top(self, folder: str) -> str | None:
-        if folder not in self._tops:
-            self._tops[folder] = worktree.top(folder) if folder else None
-        return self._tops[folder]
 
     def unfit(self, look: Look) -> str:
         """Why a content is not kept; nothing if it may be."""
@@ -163,7 +162,7 @@ class Keeper:
         self._lock = threading.Lock()
         self._known: dict[tuple[str, int], str] = {}
         """Commits of this run, by the digest and mode they hold."""
-        self._cache: dict[str, tuple[object, Look]] = {}
+        self._cache: dict[str, tuple[Stamp, Look]] = {}
         self._cached = 0
 
     def look(self, path: str) -> Look:
@@ -176,7 +175,7 @@ class Keeper:
 
     # -- what is held ready -----------------------------------------------------------------------
 
-    def refresh(self, stamps: Mapping[str, object]) -> None:
+    def refresh(self, stamps: Mapping[str, Stamp]) -> None:
         """Hold ready the contents of a folder's files, by their stamps, as far as there is room."""
         with self._lock:
             for path in [path for path in self._cache if path not in stamps]:
@@ -188,26 +187,28 @@ class Keeper:
             }
             ignored = self._rules.ignored(stale.values()) if stale else {}
             for path, file in stale.items():
+                self._forget(path)
                 if file_key(file.root, file.path) not in ignored:
-                    self._hold(path, stamps[path])
+                    self._hold(path, file, stamps[path])
 
     def _record(self, path: str) -> FileRecord:
         root, relative = paths.split(path, self._root)
         return FileRecord(path=relative, root=root, op="read")
 
-    def _hold(self, path: str, stamp: object) -> None:
-        self._forget(path)
-        found = self.look(path)
-        size = len(found.data or b"")
-        if found.data is None or self._cached + size <= CACHED_MAX:
+    def _hold(self, path: str, file: FileRecord, stamp: Stamp) -> None:
+        """What would not be kept is not read either."""
+        if stamp[0] > self._rules.max_bytes:
+            self._cache[path] = (stamp, Look(why="size"))
+        elif self._cached + stamp[0] <= CACHED_MAX:
+            found = self.look_at(file)
             self._cache[path] = (stamp, found)
-            self._cached += size
+            self._cached += len(found.data or b"")
 
     def _forget(self, path: str) -> None:
         _, look = self._cache.pop(path, (None, plainfiles.NOTHING))
         self._cached -= len(look.data or b"")
 
-    def held(self, path: str, stamp: object) -> Look | None:
+    def held(self, path: str, stamp: Stamp) -> Look | None:
         """A file as it was at a stamp, if that is known."""
         with self._lock:
             known = self._cache.get(path)
@@ -227,7 +228,8 @@ class Keeper:
     def keep(self, touched: Sequence[Touched]) -> Batch:
         """Decide what is kept of some writes."""
         batch = Batch()
-        ignored = self._rules.ignored(item.record for item in touched)
+        files = [item.record for item in touched if item.record.op != "skipped"]
+        ignored = self._rules.ignored(files)
         with self._lock:
             for item in touched:
                 key = file_key(item.record.root, item.record.path)

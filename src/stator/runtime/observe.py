@@ -16,6 +16,7 @@ from stator.runtime.keeping import (
     Batch,
     Keeper,
     Rules,
+    Stamp,
     Touched,
     check_options,
     standing_in,
@@ -30,9 +31,6 @@ TREE_MAX = 20_000
 """Files a tracked folder may hold; of a larger one nothing is observed, and that is said."""
 PATHS_MAX = 1000
 """Files one call may be said to touch."""
-
-Stamp = tuple[int, int]
-"""Size and time of change: enough to see that a file is another one."""
 
 
 class Sight:
@@ -51,7 +49,9 @@ class Sight:
         self.kept: Batch | None = None
         named = tool.files
         known = [given[named]] if isinstance(named, str) and named in given else []
-        self._before = {path: self._look(path) for path in known if isinstance(path, str) and path}
+        self._before = {
+            path: self._look(path) for path in known if isinstance(path, str) and _is_usable(path)
+        }
         self._watching = bool(tree) and tool.effect != "read"
         self._tree = stamps(tree) if self._watching else None
         if self._tree is not None and self._keeper is not None:
@@ -79,7 +79,7 @@ class Sight:
     def _paths(self, given: Mapping[str, Any], result: Any) -> list[str]:
         if callable(self._tool.files):
             listed: list[Any] = list(self._tool.files(given, result))[:PATHS_MAX]
-            return [path for path in listed if isinstance(path, str) and path]
+            return [path for path in listed if isinstance(path, str) and _is_usable(path)]
         return list(self._before)
 
     def _look(self, path: str) -> Look:
@@ -116,11 +116,11 @@ class Sight:
             return []
         now = stamps(self._folder)
         if now is None or self._tree is None:
-            why = f"more than {TREE_MAX:,} files"
-            too_many = FileRecord(path=".", op="skipped", how="observed", reason=why)
-            return [Touched(too_many, NOTHING, NOTHING)]
+            return [_skipped(f"more than {TREE_MAX:,} files")]
         touched = [path for path in {**self._tree, **now} if self._tree.get(path) != now.get(path)]
-        return [self._seen(path, now) for path in sorted(touched)[:PATHS_MAX]]
+        found = [self._seen(path, now) for path in sorted(touched)[:PATHS_MAX]]
+        more = len(touched) - len(found)
+        return [*found, _skipped(f"{more:,} more files changed")] if more else found
 
     def _seen(self, path: str, now: Mapping[str, Stamp]) -> Touched:
         op: Literal["created", "modified", "deleted"] = "modified"
@@ -148,6 +148,12 @@ class Sight:
 
     def _full(self, path: str) -> str:
         return os.path.join(self._root, path) if self._root else path
+
+
+def _skipped(why: str) -> Touched:
+    """What nobody looked at, and why."""
+    record = FileRecord(path=".", op="skipped", how="observed", reason=why)
+    return Touched(record, NOTHING, NOTHING)
 
 
 def begin(
@@ -202,7 +208,7 @@ def stamps(folder: str) -> dict[str, Stamp] | None:
         folders[:] = [name for name in folders if name not in SKIPPED]
         for name in files:
             path = os.path.join(here, name)
-            if not _is_text(path) or _is_database(path):
+            if not _is_usable(path) or _is_database(path):
                 continue
             try:
                 stat = os.lstat(path)
@@ -214,6 +220,8 @@ def stamps(folder: str) -> dict[str, Stamp] | None:
     return found
 
 
-def _is_text(path: str) -> bool:
+def _is_usable(path: str) -> bool:
     """Whether a name can be recorded; some file systems have bytes that no text is."""
-    return path.isascii() or not any("\ud800" <= char <= "\udfff" for char in path)
+    if path.isascii():
+        return bool(path) and "\0" not in path
+    return "\0" not in path and not any("\ud800" <= char <= "\udfff" for char in path)

@@ -16,12 +16,14 @@ from stator.errors import Erased, NotFound
 from stator.model.commit import Commit
 from stator.model.delta import Put, Version
 from stator.model.patch import FilePatch, Side, file_patch
-from stator.model.state import FileRecord, file_key
+from stator.model.state import FileRecord, TagRecord, file_key
 from stator.runtime.keeping import NOT_KEPT, UNKNOWN_BEFORE, WRITES
 from stator.runtime.plainfiles import digest_of
 from stator.runtime.resolve import Point
 from stator.store.port import Store
 
+REFLOG = "rewind/"
+"""How the names of tags begin that say where a log was before it was rewound."""
 COMMITS_HELD = 4
 """Commits whose contents are held ready: files of one write lie in one."""
 
@@ -204,18 +206,45 @@ def _rename(
         known.start = known.end = None
 
 
+def written(store: Store, session: str, versions: Sequence[Version]) -> list[Version]:
+    """Those that say what happened to files: a rewind puts records back and leaves the disk alone."""
+    back = rewinds(store, session)
+    return [version for version in versions if version.seq not in back]
+
+
+def rewinds(store: Store, session: str) -> set[int]:
+    """Where a log was rewound: each rewind comes with a tag that points to what was the head."""
+    tags = [
+        entry.record for entry in store.entries(session, "tags") if entry.key.startswith(REFLOG)
+    ]
+    return {
+        commit.seq
+        for tag in tags
+        if isinstance(tag, TagRecord)
+        for commit in store.commits(session, after=tag.seq, upto=tag.seq + 2, load=False)
+        if commit.kind == "rewind"
+    }
+
+
 def range_patches(store: Store, session: str, versions: Sequence[Version]) -> list[FilePatch]:
     """The net patch of a range of one log."""
     reader = Reader(store, session)
-    ends = over(versions, renames=True)
-    return _patches((ends[key], reader, reader) for key in sorted(ends))
+    ends = over(written(store, session, versions), renames=True)
+    unseen = [
+        FilePatch(path=record.path, root=record.root, change="changed", reason=record.reason)
+        for version in versions
+        if isinstance(record := getattr(version.op, "record", None), FileRecord)
+        and (record.op, record.how) == ("skipped", "observed")
+    ]
+    return unseen + _patches((ends[key], reader, reader) for key in sorted(ends))
 
 
 def fork_patches(
     store: Store, a: Point, b: Point, mine: Sequence[Version], theirs: Sequence[Version]
 ) -> list[FilePatch]:
     """The patch from one end to another, where each went its own way since a common commit."""
-    left, right = over(mine, renames=False), over(theirs, renames=False)
+    left = over(written(store, a.session, mine), renames=False)
+    right = over(written(store, b.session, theirs), renames=False)
     readers = Reader(store, a.session), Reader(store, b.session)
     found: list[tuple[Ends, Reader, Reader]] = []
     for key in sorted({*left, *right}):

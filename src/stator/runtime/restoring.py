@@ -8,7 +8,7 @@ way leaves every file either as it was or as it was to be.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from posixpath import isabs, normpath, relpath
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,6 +22,7 @@ from stator.model.state import FileOp, FileRecord, file_key
 from stator.runtime import patching, paths, plainfiles
 from stator.runtime.arguments import text, texts
 from stator.runtime.keeping import (
+    BYTES_LIMIT,
     FROM_FILE,
     WRITES,
     Batch,
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from stator.runtime.marks import Marker
     from stator.runtime.resolve import Point
 
-KEPT_MAX = 16 * 1024 * 1024
-"""Bytes of a file that is there now and can be kept before it is replaced."""
 SNAPSHOT, RESTORED = "snapshot", "restored"
 """Status of the commit before files are changed, and of the one after."""
 Action = Literal["write", "delete", "unchanged", "not kept", "refused"]
@@ -140,7 +139,7 @@ def restore(
 
 def _keeper(marker: Marker) -> Keeper:
     """What keeps the present: by git's rules, whatever the caller's own were."""
-    rules = Rules(marker._root, scrub_of(marker._store, marker._id), (), KEPT_MAX)
+    rules = Rules(marker._root, scrub_of(marker._store, marker._id), (), BYTES_LIMIT)
     standing = standing_in(marker._store, marker._id)
     return Keeper(marker._root, rules, standing, lambda: marker._draft("file").id)
 
@@ -156,6 +155,7 @@ def _plan(
     log: dict[str, list[Version]] = {}
     for version in store.versions(marker._id, after=0, upto=upto, collections=("files",)):
         log.setdefault(version.key, []).append(version)
+    back = patching.rewinds(store, marker._id)
     wrote = {key: _files(versions) for key, versions in log.items()}
     wrote = {key: files for key, files in wrote.items() if any(f.op in WRITES for f in files)}
     keys = sorted(wrote) if not wanted else [_key(path, marker._root) for path in wanted]
@@ -167,7 +167,7 @@ def _plan(
             continue
         each = _place(wrote[key][-1], marker._root, root)
         if each.item.action != "refused":
-            _compare(each, log[key], point, reader)
+            _compare(each, log[key], back, point, reader)
         plan.append(each)
     _refuse(plan, keeper, force)
     return plan
@@ -215,10 +215,15 @@ def _place(file: FileRecord, base: str, root: str) -> _Planned:
 
 
 def _compare(
-    each: _Planned, versions: Sequence[Version], point: Point, reader: patching.Reader
+    each: _Planned,
+    versions: Sequence[Version],
+    back: Collection[int],
+    point: Point,
+    reader: patching.Reader,
 ) -> None:
-    """What is there now against what was there then."""
-    known = [file for file in _files(versions) if patching.knows(file)]
+    """What is there now against what was there then. A rewind left nothing on disk."""
+    left = _files([version for version in versions if version.seq not in back])
+    known = [file for file in left if patching.knows(file)]
     each.left = patching.after(known[-1]) if known else None
     each.held = _then(versions, point)
     each.now = plainfiles.look(each.base, each.path)
