@@ -7,6 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import stator
 from runtime.writing import SECRET, put, write
@@ -108,6 +110,34 @@ def test_a_file_recorded_by_hand_is_kept_as_it_is_on_disk(session):
     assert session.contents("a.py").data == b"2\n"
     assert record.before_in
     assert kept(session) == ["1\n", "2\n"]
+
+
+def test_what_was_there_before_a_write_by_hand_is_what_tracking_saw(session):
+    put("a.py", "1\n")
+    put("gone.py", "old\n")
+    session.track(contents=True)
+    with session.turn("x") as t:
+        put("a.py", "2\n")
+        t.file("a.py", "modified")
+        delete("gone.py")
+        t.file("gone.py", "deleted")
+    assert [data(session, name, "t0") for name in ("a.py", "gone.py")] == [b"1\n", b"old\n"]
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    content=st.binary(max_size=200)
+    | st.text(max_size=100).map(lambda t: t.encode("utf-8", "ignore"))
+)
+def test_any_bytes_come_back_as_they_were(memory, content, tmp_path_factory):
+    path = tmp_path_factory.mktemp("any") / "file"
+    path.write_bytes(content)
+    with memory.open("a") as s:
+        s.track(contents=True)
+        with s.turn("x", new=True) as t:
+            t.file(str(path), "created")
+        if file(s, str(path)).reason != "not kept: secret":
+            assert s.contents(str(path), root="/").data == content
 
 
 def test_a_batch_keeps_contents_in_its_own_transaction(session):

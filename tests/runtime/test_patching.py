@@ -148,7 +148,7 @@ def test_any_range_is_a_patch_and_any_position_can_be_restored(data, tmp_path_fa
     names = st.sampled_from(["a", "b", "deep/c"])
     texts = st.sampled_from(["", "1\n", "1\n2\n", "1\n2", "x\ny\nz\n", "\x00\x01"])
     put("theirs", "0\n")
-    with stator.connect(folder / "s.db", project="shop") as store, store.open("s") as s:
+    with stator.connect(folder / "s.db", durability="relaxed") as store, store.open("s") as s:
         s.track(contents=True)
         ends = [(s.head.seq, tree(folder))]
         for _ in range(data.draw(st.integers(1, 4))):

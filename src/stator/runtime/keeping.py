@@ -214,6 +214,16 @@ class Keeper:
             known = self._cache.get(path)
             return known[1] if known is not None and known[0] == stamp else None
 
+    def seen(self, file: FileRecord) -> Look | None:
+        """A file as it was when its folder was last looked at, where no record knows it better."""
+        path = file.from_path or file.path
+        standing = self._standing(file_key(file.root, path))
+        if standing is not None and standing.after_in:
+            return None
+        with self._lock:
+            known = self._cache.get(full_path(self._root, msgspec.structs.replace(file, path=path)))
+            return known[1] if known is not None else None
+
     def unfit(self, files: Mapping[str, tuple[FileRecord, Look]]) -> dict[str, str]:
         """Why each of some files could not be kept as it is now, by key; those that can be are not
         there."""
@@ -304,7 +314,8 @@ def _by_hand(keeper: Keeper, file: FileRecord) -> Batch:
     after = keeper.look_at(file) if file.op != "deleted" else None
     if after is not None and file.after not in ("", after.digest):
         after = None  # the caller's digest is of something else
-    return keeper.keep([Touched(file, None, after)])
+    before = keeper.seen(file) if file.op != "created" and not file.before else None
+    return keeper.keep([Touched(file, before, after)])
 
 
 def standing_in(store: Store, session: str) -> Standing:
