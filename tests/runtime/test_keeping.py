@@ -112,6 +112,13 @@ def test_a_file_recorded_by_hand_is_kept_as_it_is_on_disk(session):
     assert kept(session) == ["1\n", "2\n"]
 
 
+def test_a_file_recorded_outside_a_turn_is_kept_too(session):
+    session.track(contents=True)
+    put("a.py", "1\n")
+    session.file("a.py", "created")
+    assert session.contents("a.py").data == b"1\n"
+
+
 def test_what_was_there_before_a_write_by_hand_is_what_tracking_saw(session):
     put("a.py", "1\n")
     put("gone.py", "old\n")
@@ -330,6 +337,19 @@ def test_erased_contents_leave_their_digest_and_say_erased(session):
     with pytest.raises(Erased, match="erased"):
         session.contents("a.py")
     assert "erased" in session.patch("t1")[0].reason
+
+
+def test_a_file_that_is_not_as_its_report_says_is_not_kept(session):
+    put("a.py", "1\n")
+    session.track(contents=True)
+    with session.turn("x") as t:
+        t.file("a.py", "created", after="sha1:3fa9")
+        t.file("nowhere.py", "created")
+    assert file(session, "a.py").after == "sha1:3fa9"
+    assert [file(session, name).reason for name in ("a.py", "nowhere.py")] == [
+        "not kept: its digest is another on disk",
+        "not kept: unreadable",
+    ]
 
 
 def test_a_file_that_never_was_has_no_contents(session):

@@ -134,6 +134,18 @@ def test_a_mode_comes_back_with_the_content(store):
     assert os.stat("run.sh").st_mode & 0o777 == 0o755
 
 
+def test_a_renamed_file_has_its_old_name_again(store):
+    put("old.py", "1\n")
+    with store.open("s") as s:
+        s.track(contents=True)
+        with s.turn("one") as t:
+            os.rename("old.py", "new.py")
+            t.file("new.py", "renamed", from_path="old.py")
+    assert store.read("s").contents("old.py", "t0").data == b"1\n"
+    store.contribute("s").restore(everything=True, at="t0", apply=True)
+    assert (read("old.py"), os.path.exists("new.py")) == ("1\n", False)
+
+
 def test_a_folder_that_is_gone_is_made_again(store):
     with store.open("s") as s:
         s.track(contents=True)

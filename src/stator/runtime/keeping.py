@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from stator.errors import InvalidInput
-from stator.model.commit import Draft, Provenance, Upsert
+from stator.model.commit import Commit, Draft, Provenance, Upsert
 from stator.model.state import FileRecord, file_key
 from stator.runtime import paths, plainfiles, worktree
 from stator.runtime.arguments import texts
@@ -25,7 +25,6 @@ from stator.store.port import Store
 
 if TYPE_CHECKING:
     from stator.model.replay import Scrub
-    from stator.runtime.turns import Turn
 
 SKIPPED = frozenset({".git", ".hg", ".stator", ".venv", "__pycache__", "node_modules"})
 """Folders that are not looked into."""
@@ -41,12 +40,14 @@ KEPT = "kept"
 """Status of a commit that only holds contents."""
 NOT_KEPT = "not kept: "
 UNKNOWN_BEFORE = "what was there before"
+NO_ROOM = Look(why=UNKNOWN_BEFORE)
 WRITES = frozenset({"created", "modified", "deleted", "renamed"})
 FROM_FILE = Provenance("file", "unverified")
-FROM_MODEL = Provenance("model", "unverified")
 
 Stamp = tuple[int, int]
 """Size and time of change: enough to see that a file is another one."""
+Append = Callable[[list[Draft]], list[Commit] | None]
+"""Appends drafts, or collects them for later: then nothing comes back."""
 Standing = Callable[[str], FileRecord | None]
 """What the session knows of the file that answers to a key."""
 
@@ -188,21 +189,20 @@ class Keeper:
             ignored = self._rules.ignored(stale.values()) if stale else {}
             for path, file in stale.items():
                 self._forget(path)
-                if file_key(file.root, file.path) not in ignored:
-                    self._hold(path, file, stamps[path])
+                why = ignored.get(file_key(file.root, file.path), "")
+                look = Look(why=why) if why else self._ready(file, stamps[path][0])
+                self._cache[path] = (stamps[path], look)
+                self._cached += len(look.data or b"")
 
     def _record(self, path: str) -> FileRecord:
         root, relative = paths.split(path, self._root)
         return FileRecord(path=relative, root=root, op="read")
 
-    def _hold(self, path: str, file: FileRecord, stamp: Stamp) -> None:
-        """What would not be kept is not read either."""
-        if stamp[0] > self._rules.max_bytes:
-            self._cache[path] = (stamp, Look(why="size"))
-        elif self._cached + stamp[0] <= CACHED_MAX:
-            found = self.look_at(file)
-            self._cache[path] = (stamp, found)
-            self._cached += len(found.data or b"")
+    def _ready(self, file: FileRecord, size: int) -> Look:
+        """A file to be held ready; what would not be kept is not read either."""
+        if size > self._rules.max_bytes:
+            return Look(why="size")
+        return self.look_at(file) if self._cached + size <= CACHED_MAX else NO_ROOM
 
     def _forget(self, path: str) -> None:
         _, look = self._cache.pop(path, (None, plainfiles.NOTHING))
@@ -212,7 +212,9 @@ class Keeper:
         """A file as it was at a stamp, if that is known."""
         with self._lock:
             known = self._cache.get(path)
-            return known[1] if known is not None and known[0] == stamp else None
+            if known is None or known[0] != stamp or known[1] is NO_ROOM:
+                return None
+            return known[1]
 
     def seen(self, file: FileRecord) -> Look | None:
         """A file as it was when its folder was last looked at, where no record knows it better."""
@@ -222,7 +224,7 @@ class Keeper:
             return None
         with self._lock:
             known = self._cache.get(full_path(self._root, msgspec.structs.replace(file, path=path)))
-            return known[1] if known is not None else None
+            return known[1] if known is not None and known[1] is not NO_ROOM else None
 
     def unfit(self, files: Mapping[str, tuple[FileRecord, Look]]) -> dict[str, str]:
         """Why each of some files could not be kept as it is now, by key; those that can be are not
@@ -287,21 +289,15 @@ class Keeper:
                     self._known[digest, content["mode"]] = identifier
 
 
-def record(turn: Turn, keeper: Keeper, file: FileRecord, why: str) -> str:
+def record_kept(
+    keeper: Keeper, file: FileRecord, plain: Draft, make: Callable[..., Draft], append: Append
+) -> str:
     """Record a file that a program reports, with its content: after it as on disk now, before it as
     it is known."""
-    turn._check_open()
-    plain = turn._draft("file", changes=(Upsert("files", file),), provenance=FROM_MODEL, why=why)
-    recorded = turn._recorded(plain)
-    if recorded is not None:
-        return recorded
     batch = _by_hand(keeper, file)
     changes = tuple(Upsert("files", kept) for kept in batch.records)
-    drafts = [*batch.drafts(turn._draft), msgspec.structs.replace(plain, changes=changes)]
-    if turn._batch is not None:
-        turn._batch += drafts
-    else:
-        turn._session._append(drafts)
+    drafts = [*batch.drafts(make), msgspec.structs.replace(plain, changes=changes)]
+    if append(drafts) is not None:
         keeper.landed(batch)
     return plain.id
 
@@ -313,7 +309,9 @@ def _by_hand(keeper: Keeper, file: FileRecord) -> Batch:
         return batch
     after = keeper.look_at(file) if file.op != "deleted" else None
     if after is not None and file.after not in ("", after.digest):
-        after = None  # the caller's digest is of something else
+        after = Look(file.after, why="its digest is another on disk")
+    elif after is not None and not after.there:
+        after = plainfiles.UNREADABLE
     before = keeper.seen(file) if file.op != "created" and not file.before else None
     return keeper.keep([Touched(file, before, after)])
 

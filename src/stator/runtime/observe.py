@@ -156,7 +156,7 @@ def _skipped(why: str) -> Touched:
     return Touched(record, NOTHING, NOTHING)
 
 
-def begin(
+def begin_tracking(
     session: Session[Any], root: str, *, contents: bool, ignore: Sequence[str], max_bytes: int
 ) -> tuple[str, Keeper | None]:
     """The folder that is tracked from here on, and what keeps contents, if they are to be kept."""

@@ -7,7 +7,7 @@ it is named by.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -149,7 +149,7 @@ def held_at(store: Store, point: Point, key: str) -> Held | None:
         return after(record)
     upto = store.head(point.session).seq
     later = store.versions(point.session, after=point.seq, upto=upto, collections=("files",))
-    return first_start([version for version in later if version.key == key])
+    return first_start([version for version in with_sources(later) if version.key == key])
 
 
 def knows(record: FileRecord) -> bool:
@@ -164,6 +164,23 @@ def first_start(versions: Iterable[Version]) -> Held | None:
         if isinstance(record, FileRecord) and record.op in WRITES:
             return None if record.op == "renamed" else before(record)
     return None
+
+
+def with_sources(versions: Iterable[Version]) -> Iterator[Version]:
+    """A rename takes a file away, too: what nothing was known of has no record that says so."""
+    known: set[str] = set()
+    for version in versions:
+        record = getattr(version.op, "record", None)
+        if isinstance(record, FileRecord) and record.op == "renamed" and record.from_path:
+            source = file_key(record.root, record.from_path)
+            if source not in known:
+                gone = msgspec.structs.replace(
+                    record, path=record.from_path, from_path="", op="deleted", after="", after_in=""
+                )
+                taken = Put("files", version.op.id, gone)
+                yield msgspec.structs.replace(version, key=source, op=taken)
+        known.add(version.key)
+        yield version
 
 
 # -- a stretch of the log -------------------------------------------------------------------------
@@ -243,8 +260,10 @@ def fork_patches(
     store: Store, a: Point, b: Point, mine: Sequence[Version], theirs: Sequence[Version]
 ) -> list[FilePatch]:
     """The patch from one end to another, where each went its own way since a common commit."""
-    left = over(written(store, a.session, mine), renames=False)
-    right = over(written(store, b.session, theirs), renames=False)
+    left, right = (
+        over(list(with_sources(written(store, point.session, versions))), renames=False)
+        for point, versions in ((a, mine), (b, theirs))
+    )
     readers = Reader(store, a.session), Reader(store, b.session)
     found: list[tuple[Ends, Reader, Reader]] = []
     for key in sorted({*left, *right}):

@@ -153,7 +153,8 @@ def _plan(
     store = marker._store
     upto = store.head(marker._id).seq
     log: dict[str, list[Version]] = {}
-    for version in store.versions(marker._id, after=0, upto=upto, collections=("files",)):
+    versions = store.versions(marker._id, after=0, upto=upto, collections=("files",))
+    for version in patching.with_sources(versions):
         log.setdefault(version.key, []).append(version)
     back = patching.rewinds(store, marker._id)
     wrote = {key: _files(versions) for key, versions in log.items()}

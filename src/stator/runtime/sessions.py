@@ -32,23 +32,24 @@ from stator.model.ids import retype, run_id
 from stator.model.query import Lease, SessionRow
 from stator.model.replay import Known, Scrub
 from stator.model.session import check_budget
-from stator.model.state import RunRecord, SessionRecord, ToolRecord
+from stator.model.state import FileRecord, RunRecord, SessionRecord, ToolRecord
 from stator.model.transcript import Transcript
-from stator.runtime import children, forks, lifecycle, observe, recovery, settling, worktree
+from stator.runtime import children, forks, lifecycle, recovery, settling, worktree
 from stator.runtime.arguments import cause, mapping, text
 from stator.runtime.boundary import Boundary
 from stator.runtime.calls import FROM_TOOL, Calling
 from stator.runtime.context import Context, warn_on_loop
-from stator.runtime.keeping import BYTES_MAX, Keeper, scrub_of
+from stator.runtime.keeping import BYTES_MAX, Keeper, record_kept, scrub_of
 from stator.runtime.loop import Dispatch, DoubtMode, Effects, by_name, offered, unwrapped
 from stator.runtime.marks import Marker
+from stator.runtime.observe import begin_tracking
 from stator.runtime.opening import opening
 from stator.runtime.reading import SessionView
 from stator.runtime.recovery import Past, Recovery
 from stator.runtime.settling import OpenDoubt
 from stator.runtime.terms import Gate, Limits, Terms, answer
 from stator.runtime.tools import Tool
-from stator.runtime.turns import Turn
+from stator.runtime.turns import Turn, file_draft
 from stator.store import port
 
 A = TypeVar("A")
@@ -163,6 +164,13 @@ class Session(SessionView, Marker, Generic[A]):
 
     def _submit(self, draft: Draft) -> str:
         return self._append([draft])[0].id
+
+    def _record_file(self, record: FileRecord, why: str) -> str:
+        keeper = self._keeper
+        if keeper is None:
+            return super()._record_file(record, why)
+        plain = file_draft(self, record, why)
+        return record_kept(keeper, record, plain, self._draft, self._append)
 
     @functools.cached_property
     def _scrub(self) -> Scrub:
@@ -296,7 +304,7 @@ class Session(SessionView, Marker, Generic[A]):
     ) -> None:
         """Look at the files of a folder before and after each call that is not a read, and record
         what changed; with `contents` also what they held, but for what git or `ignore` ignores."""
-        self._tracked, self._keeper = observe.begin(
+        self._tracked, self._keeper = begin_tracking(
             self, root, contents=contents, ignore=ignore, max_bytes=max_bytes
         )
 
