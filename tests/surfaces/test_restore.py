@@ -95,9 +95,33 @@ def test_restore_applies_and_says_how_to_undo_it(work, ask):
     assert found.code == 0
     assert (Path("auth.py").read_text(), Path("src/new.py").exists()) == ("one\n", False)
     undo = next(line for line in found.lines if line.startswith("undo: stator "))
-    assert ask(*undo.split()[2:], "--apply").code == 0
+    assert ask(*undo.split()[2:]).code == 0
     assert Path("auth.py").read_text() == "two\n"
     assert Path("src/new.py").read_bytes() == HOSTILE.encode()
+
+
+def test_the_way_back_is_right_from_where_one_stands_whichever_session_is_the_last(
+    work, ask, monkeypatch
+):
+    with stator.connect(work) as store, store.open("another"):
+        pass
+    monkeypatch.chdir("src")
+    found = ask("restore", "../auth.py", "--at", "work:t0", "--apply")
+    undo = next(line for line in found.lines if line.startswith("undo: stator "))
+    assert ask(*undo.split()[2:]).code == 0
+    assert Path("../auth.py").read_text() == "two\n"
+
+
+def test_in_another_project_nothing_is_written_by_mistake(work, ask, tmp_path, monkeypatch):
+    other = tmp_path / "elsewhere"
+    (other / ".stator").mkdir(parents=True)
+    (other / ".stator" / "project").write_text("another\n")
+    (other / "auth.py").write_text("not of that session\n")
+    monkeypatch.chdir(other)
+    found = ask("restore", "auth.py", "-s", "work", "--at", "t0", "--apply")
+    assert found.code == 1
+    assert "another project" in found.err
+    assert (other / "auth.py").read_text() == "not of that session\n"
 
 
 def test_paths_are_relative_to_where_one_stands(work, ask, monkeypatch):

@@ -7,13 +7,14 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from stator.errors import BadQuery
+from stator.model.ids import short
 from stator.runtime.reading import SessionView
 from stator.runtime.restoring import ACTIONS, Restoration, Restoring
 from stator.surfaces.cli import patches
 from stator.surfaces.cli.asking import Asking, asking, telling, title
 from stator.surfaces.cli.exits import FINDING, OK
 from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.screen import Screen
+from stator.surfaces.cli.screen import Screen, note
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -90,14 +91,21 @@ def _show(screen: Screen, ask: Asking, view: SessionView, found: Restoration) ->
     if screen.json:
         screen.document("stator.restore/1", plain(found))
         return
+    if view.record.project != ask.project:
+        note(
+            f"this session is of another project; its files are looked for in {ask.store.context.root}"
+        )
     title(screen, view, ask.now, f"files at {found.at}")
     for file in found.files:
         screen.line(_line(file, applied=found.applied), hang=4)
         if file.change is not None and not found.applied:
             screen.whole(patches.coloured([file.change]))
     if found.snapshot:
-        names = " ".join(shlex.quote(file.path) for file in found.of(*ACTIONS))
-        screen.line(f"undo: stator restore {names} --at @{found.snapshot}")
+        base = ask.store.context.root
+        here = [os.path.relpath(os.path.join(base, file.path)) for file in found.of(*ACTIONS)]
+        names = [f"./{name}" if name.startswith("-") else name for name in here]
+        at = f"{short(found.session)}:@{found.snapshot}"
+        screen.whole([Line(f"undo: stator restore {shlex.join(names)} --at {at} --apply")])
     elif not found.applied:
         force = any(file.needs_force for file in found.files)
         how = "--apply --force does it" if force else "--apply does it"
