@@ -146,6 +146,19 @@ def test_a_renamed_file_has_its_old_name_again(store):
     assert (read("old.py"), os.path.exists("new.py")) == ("1\n", False)
 
 
+def test_a_deleted_file_that_comes_back_is_added(store):
+    put("a.py", "1\n")
+    with store.open("s") as s:
+        s.track(contents=True)
+        with s.turn("one") as t:
+            os.remove("a.py")
+            t.file("a.py", "deleted")
+        left = s.head.seq
+    store.contribute("s").restore("a.py", at="t0", apply=True)
+    (found,) = store.read("s").patch(f"@{left}..head")
+    assert (found.change, found.added) == ("added", 1)
+
+
 def test_a_folder_that_is_gone_is_made_again(store):
     with store.open("s") as s:
         s.track(contents=True)

@@ -301,14 +301,20 @@ def _snapshot(
     news = [
         Upsert("files", record)
         for each, record in zip(todo, batch.records, strict=True)
-        if each.left is None
-        or (record.after, record.after_in) != (each.left.digest, each.left.within)
+        if _is_news(each, record)
     ]
     said = {"at": point.shown, "paths": [each.item.path for each in todo]}
     snapshot = _commit(marker, SNAPSHOT, said, news)
     commits = marker._append([*batch.drafts(marker._draft), snapshot])
     marker._store.sync()
     return commits[-1], batch
+
+
+def _is_news(each: _Planned, found: FileRecord) -> bool:
+    """Whether the log does not know yet that this is what is there."""
+    if each.left is None or not each.now.there:
+        return each.now.there or each.left is not None
+    return (found.after, found.after_in) != (each.left.digest, each.left.within)
 
 
 def _found(each: _Planned) -> FileRecord:
