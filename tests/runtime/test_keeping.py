@@ -14,6 +14,8 @@ import stator
 from runtime.writing import SECRET, put, write
 from stator import aio
 from stator.errors import Erased, InvalidInput, NotFound
+from stator.runtime.keeping import Keeper, Rules
+from stator.runtime.observe import stamps
 
 
 @pytest.fixture
@@ -325,6 +327,26 @@ def test_what_was_there_before_is_said_to_be_unknown_where_nobody_looked(session
     assert session.contents("a.py").data == b"2\n"
     with pytest.raises(NotFound, match="what was there before"):
         session.contents("a.py", "t0")
+
+
+def test_only_so_much_of_a_folder_is_held_ready_and_the_rest_is_not_known(tmp_path):
+    rules = Rules(str(tmp_path), lambda text, name=None: text, (), 100)
+    keeper = Keeper(str(tmp_path), rules, lambda key: None, lambda: "k_1", room=15)
+    for name in "ab":
+        put(tmp_path / name, name * 10)
+    seen = stamps(str(tmp_path))
+    assert seen is not None
+    keeper.refresh(seen)
+    held = [keeper.held(path, stamp) for path, stamp in sorted(seen.items())]
+    assert sum(look is not None for look in held) == 1
+    (tmp_path / "a").unlink()
+    (tmp_path / "b").unlink()
+    keeper.refresh({})
+    put(tmp_path / "c", "c" * 15)
+    seen = stamps(str(tmp_path))
+    assert seen is not None
+    keeper.refresh(seen)
+    assert [keeper.held(path, stamp) is not None for path, stamp in seen.items()] == [True]
 
 
 def test_erased_contents_leave_their_digest_and_say_erased(session):

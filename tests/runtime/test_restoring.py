@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import shutil
 from pathlib import Path
@@ -377,3 +378,12 @@ def test_a_file_that_changes_while_it_is_restored_is_left_as_it_is(tmp_path):
         plainfiles.write(str(tmp_path), "a", b"2", 0o644, seen, "tag")
     assert read(tmp_path / "a") == "somebody was quicker"
     assert os.listdir(tmp_path) == ["a"]
+
+
+def test_what_a_killed_restore_left_is_removed_and_what_one_at_work_has_is_not(tmp_path):
+    put(tmp_path / f"{plainfiles.TEMPORARY}dead", "half")
+    put(tmp_path / f"{plainfiles.TEMPORARY}alive", "half")
+    with open(tmp_path / f"{plainfiles.TEMPORARY}alive") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        plainfiles.write(str(tmp_path), "a", b"1", 0o644, plainfiles.NOTHING, "mine")
+    assert sorted(os.listdir(tmp_path)) == [f"{plainfiles.TEMPORARY}alive", "a"]

@@ -156,9 +156,15 @@ class Keeper:
     """What one run of a session keeps. Safe for threads."""
 
     def __init__(
-        self, root: str, rules: Rules, standing: Standing, mint: Callable[[], str]
+        self,
+        root: str,
+        rules: Rules,
+        standing: Standing,
+        mint: Callable[[], str],
+        *,
+        room: int = CACHED_MAX,
     ) -> None:
-        self._root, self._rules = root, rules
+        self._root, self._rules, self._room = root, rules, room
         self._standing, self._mint = standing, mint
         self._lock = threading.Lock()
         self._known: dict[tuple[str, int], str] = {}
@@ -202,7 +208,7 @@ class Keeper:
         """A file to be held ready; what would not be kept is not read either."""
         if size > self._rules.max_bytes:
             return Look(why="size")
-        return self.look_at(file) if self._cached + size <= CACHED_MAX else NO_ROOM
+        return self.look_at(file) if self._cached + size <= self._room else NO_ROOM
 
     def _forget(self, path: str) -> None:
         _, look = self._cache.pop(path, (None, plainfiles.NOTHING))
