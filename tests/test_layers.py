@@ -53,6 +53,8 @@ RUNTIME_EXCEPTIONS = {
     "stator.runtime.worktree": {"os", "subprocess"},
     # looks at the files an agent's tools touch, before and after
     "stator.runtime.observe": {"os"},
+    # opens and writes them, folder by folder, so that no link is followed
+    "stator.runtime.plainfiles": {"os"},
     # executes the supervisor of a run and ends what a dead one left: other programs, as git is
     "stator.runtime.processes": {"os", "subprocess", "sys"},
     # a run's folder is not the store's: it is this machine's, and so is the lock that says it lives

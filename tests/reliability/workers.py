@@ -438,3 +438,23 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+
+def restore_until_killed(talk: Any, path: str, folder: str, session: str, nth: int) -> int:
+    """Restore everything a session wrote; die at the nth time a file is opened, renamed or removed.
+    How often that was, if it comes to the end."""
+    os.chdir(folder)
+    seen = 0
+
+    def count(event: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal seen
+        if event in ("open", "os.rename", "os.remove", "os.listdir", "os.mkdir"):
+            seen += 1
+            if seen == nth:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    with connect(path, project="test") as store:
+        act = store.contribute(session)
+        sys.addaudithook(count)
+        act.restore(everything=True, at="t0", apply=True)
+    return seen

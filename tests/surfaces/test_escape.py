@@ -140,6 +140,7 @@ RUNS = {
     "budget": ["budget", MAIN],
     "settle": ["settle", "--all"],
     "resume": ["resume", MAIN],
+    "restore": ["restore", "--all", "--at", "t0"],
     "pause": ["pause", SPARE],
     "close": ["close", SPARE, "--reason", "done" + HOSTILE["window title"]],
     "archive": ["archive", SPARE],

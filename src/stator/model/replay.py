@@ -161,7 +161,8 @@ class Known:
                 (self._entries if commit.call else self._marks).append(commit)
             for call in self.calls:
                 call.last = False
-        elif kind in MARKS and commit.epoch:
+        elif kind in MARKS and commit.epoch and not (kind == "file" and commit.status):
+            # A file commit with a status holds contents or is a restore's: no program asked for it.
             self._marks.append(commit)
             self._built_on(commit.call)
 

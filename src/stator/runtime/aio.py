@@ -27,6 +27,7 @@ from stator.model.commit import Actor, Commit
 from stator.model.compaction import LEVELS, Level
 from stator.model.compare import Comparison
 from stator.model.diff import Diff
+from stator.model.patch import FilePatch
 from stator.model.query import CallRow, Counts, Head, Page, SessionRow, StoreInfo, TurnRow
 from stator.model.reply import Dialect
 from stator.model.session import ParentKind
@@ -42,13 +43,16 @@ from stator.runtime.calls import Calling
 from stator.runtime.compaction import KEEP, Compaction, Summary
 from stator.runtime.context import warn_on_loop
 from stator.runtime.contributors import Contributor
+from stator.runtime.keeping import BYTES_MAX
 from stator.runtime.lifecycle import Moved
 from stator.runtime.loop import Dispatch, DoubtMode, Effects, ModelCalling, unwrapped
+from stator.runtime.patching import Content
 from stator.runtime.reading import DecisionLine, FileChange, Reason, SessionView
 from stator.runtime.recalling import Evicted, Recalled
 from stator.runtime.recovery import Recovery
 from stator.runtime.reflog import Reflog
 from stator.runtime.resolve import Point
+from stator.runtime.restoring import Restoration
 from stator.runtime.retries import Adopted, RetryEffects
 from stator.runtime.rewinding import Rewound
 from stator.runtime.sessions import HeldMode, Session
@@ -160,6 +164,12 @@ class AsyncView:
 
     async def recall(self, key: str) -> Recalled:
         return await self._pool.run(self._sync.recall, key)
+
+    async def patch(self, start: str | None = None, end: str | None = None) -> list[FilePatch]:
+        return await self._pool.run(self._sync.patch, start, end)
+
+    async def contents(self, path: str, at: str = "head", *, root: str = ".") -> Content | None:
+        return await self._pool.run(self._sync.contents, path, at, root=root)
 
     async def files(self, *, last: int | None = None, reads: bool = False) -> list[FileChange]:
         return await self._pool.run(self._sync.files, last=last, reads=reads)
@@ -330,6 +340,20 @@ class AsyncMarker(AsyncRecorder):
 
     async def flag(self, name: str, *, on: str = "", why: str = "") -> str:
         return await self._pool.run(self._marker.flag, name, on=on, why=why)
+
+    async def restore(
+        self,
+        *paths: str,
+        at: str,
+        apply: bool = False,
+        force: bool = False,
+        everything: bool = False,
+        root: str = "",
+    ) -> Restoration:
+        return await self._pool.run(
+            self._marker.restore, *paths,
+            at=at, apply=apply, force=force, everything=everything, root=root,
+        )  # fmt: skip
 
     async def erase(
         self, ref: str = "", *, fields: Sequence[str] = (), record: tuple[str, str] | None = None
@@ -559,8 +583,17 @@ class AsyncSession(AsyncView, AsyncMarker, Generic[A]):
     async def undo_compaction(self) -> Compaction:
         return await self._pool.run(self._session.undo_compaction)
 
-    async def track(self, root: str = "") -> None:
-        await self._pool.run(self._session.track, root)
+    async def track(
+        self,
+        root: str = "",
+        *,
+        contents: bool = False,
+        ignore: Sequence[str] = (),
+        max_bytes: int = BYTES_MAX,
+    ) -> None:
+        await self._pool.run(
+            self._session.track, root, contents=contents, ignore=ignore, max_bytes=max_bytes
+        )
 
     def child(
         self,

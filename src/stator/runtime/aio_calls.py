@@ -46,7 +46,9 @@ class Hands:
     async def append(self, note: Note) -> Answer:
         """Record; whoever is cancelled meanwhile leaves no intent without its outcome."""
         calling = self._calling
-        commits, cancelled = await self._pool.whole(calling.turn._write, calling.drafts(note))
+        commits, cancelled = await self._pool.whole(
+            lambda: calling.turn._write(calling.drafts(note))
+        )
         calling.landed(commits)
         self._cancelled = self._cancelled or cancelled
         if self._cancelled is None:

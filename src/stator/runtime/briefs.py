@@ -42,7 +42,7 @@ from stator.model.telling import (
     value_text,
 )
 from stator.model.transcript import CountTokens
-from stator.runtime import approvals, observe, projects, settling, worktree
+from stator.runtime import approvals, ondisk, projects, settling, worktree
 from stator.runtime.reading import FileChange, net_files
 from stator.runtime.resolve import Point, arguments_of, intent_of
 from stator.store.port import Store
@@ -263,7 +263,7 @@ class _Gathering:
         root = self._here.root
         if not root or record.root != "." or record.op in ("deleted", "skipped"):
             return ""
-        found = observe.look(root, record.path, record.after, self._disk_left)
+        found = ondisk.compare(root, record.path, record.after, self._disk_left)
         self._disk_left -= found.read
         return found.said
 

@@ -183,12 +183,17 @@ class Calling:
 
     def landed(self, commits: Sequence[Commit]) -> None:
         """These commits of the call are in the log. Only once its doubt is can a late result settle it."""
+        if self._seen is not None:
+            self._seen.landed()
         late, self._late = self._late, None
         if late is not None:
             late()
 
     def drafts(self, note: Note) -> list[Draft]:
-        return [self.draft(note)]
+        made = self.draft(note)
+        kept = self._seen.kept if self._seen is not None and note.kind == "outcome" else None
+        held = kept.drafts(self.turn._draft, call=self.asked.call) if kept is not None else []
+        return [*held, made]
 
     def run(self, effect: Run) -> Returned | Raised:
         self.look()
@@ -207,7 +212,9 @@ class Calling:
     def look(self) -> None:
         """See what is there before the call runs, where it may change files."""
         session = self.turn._session
-        self._seen = observe.before(session._root, self.tool, self.given, session._tracked)
+        self._seen = observe.before(
+            session._root, self.tool, self.given, session._tracked, session._keeper
+        )
 
     def invoke(self) -> Any:
         """The function itself, with this call as the parent of those it makes."""

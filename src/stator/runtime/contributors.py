@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import UNSET
 
 from stator.model.approval import Scope
 from stator.model.budget import parse_amounts
-from stator.model.commit import Draft
+from stator.model.commit import Commit, Draft
 from stator.runtime import approvals, budgets, lifecycle, retries, rewinding, settling
 from stator.runtime.approvals import Grant
 from stator.runtime.context import Context
@@ -39,15 +40,18 @@ class Contributor(Marker):
     def _draft(self, kind: str, **fields: Any) -> Draft:
         fields.setdefault("actor", "user")
         return Draft(
-            id=self._context.mint("commit"),
+            id=fields.pop("id", "") or self._context.mint("commit"),
             session=self._id,
             kind=kind,
             principal=fields.pop("principal", self._principal),
             **fields,
         )
 
+    def _append(self, drafts: Sequence[Draft]) -> list[Commit]:
+        return self._store.append(self._id, drafts, barrier=True)
+
     def _submit(self, draft: Draft) -> str:
-        return self._store.append(self._id, [draft], barrier=True)[0].id
+        return self._append([draft])[0].id
 
     # -- its lifecycle ----------------------------------------------------------------------------
 

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 import msgspec
 
 from stator.errors import InvalidInput
-from stator.model.commit import Erase, Upsert
+from stator.model.commit import Commit, Draft, Erase, Upsert
 from stator.model.rewinds import TAG
 from stator.model.state import FlagRecord, ScoreRecord, TagRecord
+from stator.runtime import restoring
 from stator.runtime.arguments import text, thousandths
 from stator.runtime.reading import SessionView
+from stator.runtime.restoring import Restoration
 from stator.runtime.turns import Recorder
 from stator.store import port
 
@@ -22,6 +24,9 @@ class Marker(Recorder):
     _store: port.Store
     _id: str
     _principal: str
+
+    def _append(self, drafts: Sequence[Draft]) -> list[Commit]:
+        raise NotImplementedError
 
     def tag(self, name: str, at: str = "head") -> str:
         """Name a position."""
@@ -50,6 +55,26 @@ class Marker(Recorder):
         """Mark something that a person should look at."""
         record = FlagRecord(name=text(name, "name"), on=on, why=why, by=self._principal)
         return self._record("flag", Upsert("flags", record), principal=self._principal)
+
+    def restore(
+        self,
+        *paths: str,
+        at: str,
+        apply: bool = False,
+        force: bool = False,
+        everything: bool = False,
+        root: str = "",
+    ) -> Restoration:
+        """Say what it would take to have files again as they were at a position; `apply` does it.
+
+        Only files this session wrote; `everything` is all of them. What is there now is kept first.
+        Files that somebody else changed since, or whose present content cannot be kept, need
+        `force`; those outside the session's root need the folder they are in as `root`.
+        """
+        point = SessionView(self._store, self._id).at(at)
+        return restoring.restore(
+            self, point, paths, apply=apply, force=force, everything=everything, root=root
+        )
 
     def erase(
         self, ref: str = "", *, fields: Sequence[str] = (), record: tuple[str, str] | None = None

@@ -3,157 +3,202 @@
 from __future__ import annotations
 
 import os
-import re
-import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import Any, Literal, NamedTuple
+from stat import S_ISREG
+from typing import TYPE_CHECKING, Any, Literal
 
-from stator.errors import InvalidInput
 from stator.model.commit import Upsert
 from stator.model.state import FileOp, FileRecord
 from stator.runtime import paths
+from stator.runtime.keeping import (
+    SKIPPED,
+    Batch,
+    Keeper,
+    Rules,
+    Stamp,
+    Touched,
+    check_options,
+    standing_in,
+)
+from stator.runtime.plainfiles import BESIDE, DIGEST_MAX, DIGITS, NOTHING, Look
 from stator.runtime.tools import Tool
 
-SKIPPED = frozenset({".git", ".hg", ".stator", ".venv", "__pycache__", "node_modules"})
-"""Folders that are not looked into."""
+if TYPE_CHECKING:
+    from stator.runtime.sessions import Session
+
 TREE_MAX = 20_000
 """Files a tracked folder may hold; of a larger one nothing is observed, and that is said."""
-DIGEST_MAX = 64 * 1024 * 1024
-"""Bytes of a file that is digested; a larger one is known by its size alone."""
 PATHS_MAX = 1000
 """Files one call may be said to touch."""
-DIGITS = 16
-
-_DIGEST = re.compile(rf"[0-9a-f]{{{DIGITS}}}|size:\d+")
-"""A digest as it is made here; callers may record digests of other kinds."""
-
-Stamp = tuple[int, int]
-"""Size and time of change: enough to see that a file is another one."""
 
 
 class Sight:
     """What was there before a call."""
 
     def __init__(
-        self, root: str, tool: Tool[..., Any], given: Mapping[str, Any], tree: str
+        self,
+        root: str,
+        tool: Tool[..., Any],
+        given: Mapping[str, Any],
+        tree: str,
+        keeper: Keeper | None,
     ) -> None:
         self._root, self._tool, self._folder = root, tool, tree
+        self._keeper = keeper if tool.effect != "read" else None
+        self.kept: Batch | None = None
         named = tool.files
         known = [given[named]] if isinstance(named, str) and named in given else []
-        self._before = {path: digest(self._full(path)) for path in known if isinstance(path, str)}
+        self._before = {
+            path: self._look(path) for path in known if isinstance(path, str) and _is_usable(path)
+        }
         self._watching = bool(tree) and tool.effect != "read"
         self._tree = stamps(tree) if self._watching else None
+        if self._tree is not None and self._keeper is not None:
+            self._keeper.refresh(self._tree)
 
     def changes(self, given: Mapping[str, Any], result: Any) -> tuple[Upsert, ...]:
-        """What the call did, as records of `files`."""
+        """What the call did, as records of `files`; `kept` is then what is kept of their contents."""
         found = [
-            record
+            touched
             for path in self._paths(given, result)
-            if (record := self._named(path)) is not None
+            if (touched := self._named(path)) is not None
         ]
-        named = {record.path for record in found}
-        found += [record for record in self._observed() if record.path not in named]
-        return tuple(Upsert("files", record) for record in found)
+        named = {touched.record.path for touched in found}
+        found += [touched for touched in self._observed() if touched.record.path not in named]
+        if self._keeper is None:
+            return tuple(Upsert("files", touched.record) for touched in found)
+        self.kept = self._keeper.keep(found)
+        return tuple(Upsert("files", record) for record in self.kept.records)
+
+    def landed(self) -> None:
+        """What `changes` said is in the log."""
+        if self._keeper is not None and self.kept is not None:
+            self._keeper.landed(self.kept)
 
     def _paths(self, given: Mapping[str, Any], result: Any) -> list[str]:
         if callable(self._tool.files):
             listed: list[Any] = list(self._tool.files(given, result))[:PATHS_MAX]
-            return [path for path in listed if isinstance(path, str) and path]
-        return [path for path in self._before if path]
+            return [path for path in listed if isinstance(path, str) and _is_usable(path)]
+        return list(self._before)
 
-    def _named(self, path: str) -> FileRecord | None:
-        before, after = self._before.get(path, ""), digest(self._full(path))
+    def _look(self, path: str) -> Look:
+        """A file as it is now: all of it where contents are kept, else its digest."""
+        if self._keeper is not None:
+            return self._keeper.look(self._full(path))
+        return Look(digest(self._full(path)))
+
+    def _named(self, path: str) -> Touched | None:
+        looked = path in self._before
+        before = self._before[path] if looked else self._held(self._full(path))
+        after = self._look(path)
+        known = before if before is not None else NOTHING
         op: FileOp
         if self._tool.effect == "read":
             op = "read"
-        elif before and not after:
+        elif known.there and not after.there:
             op = "deleted"
         else:
-            op = "created" if path in self._before and not before else "modified"
-        if op == "modified" and before == after and before:
+            op = "created" if before is not None and not known.there else "modified"
+        if op == "modified" and known.digest == after.digest and known.digest:
             return None
-        return self._record(path, op, "recorded", before, after)
+        return self._touched(path, op, "recorded", before, after)
 
-    def _observed(self) -> list[FileRecord]:
+    def _held(self, path: str) -> Look | None:
+        """What stood in a tracked folder before the call; None where that is not known."""
+        if self._keeper is None or self._tree is None or not path.startswith(self._folder + os.sep):
+            return None
+        stamp = self._tree.get(path)
+        return NOTHING if stamp is None else self._keeper.held(path, stamp)
+
+    def _observed(self) -> list[Touched]:
         if not self._watching:
             return []
         now = stamps(self._folder)
         if now is None or self._tree is None:
-            why = f"more than {TREE_MAX:,} files"
-            return [FileRecord(path=".", op="skipped", how="observed", reason=why)]
+            return [_skipped(f"more than {TREE_MAX:,} files")]
         touched = [path for path in {**self._tree, **now} if self._tree.get(path) != now.get(path)]
-        return [self._seen(path, now) for path in sorted(touched)[:PATHS_MAX]]
+        found = [self._seen(path, now) for path in sorted(touched)[:PATHS_MAX]]
+        more = len(touched) - len(found)
+        return [*found, _skipped(f"{more:,} more files changed")] if more else found
 
-    def _seen(self, path: str, now: Mapping[str, Stamp]) -> FileRecord:
+    def _seen(self, path: str, now: Mapping[str, Stamp]) -> Touched:
         op: Literal["created", "modified", "deleted"] = "modified"
         if path not in now:
             op = "deleted"
         elif self._tree is not None and path not in self._tree:
             op = "created"
-        return self._record(path, op, "observed", "", digest(path) if path in now else "")
+        after = self._look(path) if path in now else NOTHING
+        return self._touched(path, op, "observed", self._held(path), after)
 
-    def _record(
+    def _touched(
         self,
         path: str,
         op: FileOp,
         how: Literal["recorded", "observed"],
-        before: str,
-        after: str,
-    ) -> FileRecord:
+        before: Look | None,
+        after: Look,
+    ) -> Touched:
         root, relative = paths.split(path, self._root)
-        return FileRecord(path=relative, root=root, op=op, how=how, before=before, after=after)
+        first = before.digest if before is not None else ""
+        record = FileRecord(
+            path=relative, root=root, op=op, how=how, before=first, after=after.digest
+        )
+        return Touched(record, before, after)
 
     def _full(self, path: str) -> str:
         return os.path.join(self._root, path) if self._root else path
 
 
-def before(root: str, tool: Tool[..., Any], given: Mapping[str, Any], tree: str) -> Sight | None:
+def _skipped(why: str) -> Touched:
+    """What nobody looked at, and why."""
+    record = FileRecord(path=".", op="skipped", how="observed", reason=why)
+    return Touched(record, NOTHING, NOTHING)
+
+
+def begin_tracking(
+    session: Session[Any], root: str, *, contents: bool, ignore: Sequence[str], max_bytes: int
+) -> tuple[str, Keeper | None]:
+    """The folder that is tracked from here on, and what keeps contents, if they are to be kept."""
+    tree = os.path.normpath(os.path.join(session._root, root)) if root else session._root
+    patterns, most = check_options(ignore, max_bytes)
+    if not contents:
+        return tree, None
+    rules = Rules(session._root, session._scrub, patterns, most)
+    standing = standing_in(session._store, session._id)
+    keeper = Keeper(session._root, rules, standing, lambda: session.context.mint("commit"))
+    known = stamps(tree) if tree else None
+    if known is not None:
+        keeper.refresh(known)
+    return tree, keeper
+
+
+def before(
+    root: str,
+    tool: Tool[..., Any],
+    given: Mapping[str, Any],
+    tree: str,
+    keeper: Keeper | None = None,
+) -> Sight | None:
     """Look before a call runs; None where nobody asked to."""
-    return Sight(root, tool, given, tree) if tool.files or tree else None
+    return Sight(root, tool, given, tree, keeper) if tool.files or tree else None
 
 
 def digest(path: str) -> str:
     """The start of a file's SHA-256; empty where there is no such file."""
     try:
-        size = os.stat(path).st_size
-        if size > DIGEST_MAX:
-            return f"size:{size}"
+        found = os.stat(path)
+        if not S_ISREG(found.st_mode) or found.st_size > DIGEST_MAX or _is_database(path):
+            return f"size:{found.st_size}"
         with open(path, "rb") as file:
             return sha256(file.read()).hexdigest()[:DIGITS]
     except OSError:
         return ""
 
 
-class Look(NamedTuple):
-    """How a file stands to what was recorded of it, and how many bytes were read to see that."""
-
-    said: str
-    read: int = 0
-
-
-def look(root: str, path: str, recorded: str, bytes_max: int) -> Look:
-    """Compare a file of the root with its recorded digest; says nothing where that is not to be known.
-
-    Recorded paths are anybody's: one that leads out of the root, or to what is no plain file, is not
-    opened.
-    """
-    try:
-        where, relative = paths.split(path, "")
-        if where != ".":
-            return Look("")
-        full = os.path.join(root, relative)
-        found = os.stat(full)
-    except InvalidInput:
-        return Look("")
-    except OSError:
-        return Look("gone from disk")
-    if not stat.S_ISREG(found.st_mode) or not _DIGEST.fullmatch(recorded):
-        return Look("")
-    if found.st_size > bytes_max:
-        return Look("not compared with the disk: too large")
-    same = digest(full) == recorded
-    return Look("unchanged on disk" if same else "changed on disk since", found.st_size)
+def _is_database(path: str) -> bool:
+    """A database in use is never opened: that would drop the locks this process has on it."""
+    return path.endswith(BESIDE) or any(os.path.lexists(path + end) for end in BESIDE)
 
 
 def stamps(folder: str) -> dict[str, Stamp] | None:
@@ -163,6 +208,8 @@ def stamps(folder: str) -> dict[str, Stamp] | None:
         folders[:] = [name for name in folders if name not in SKIPPED]
         for name in files:
             path = os.path.join(here, name)
+            if not _is_usable(path) or _is_database(path):
+                continue
             try:
                 stat = os.lstat(path)
             except OSError:
@@ -171,3 +218,10 @@ def stamps(folder: str) -> dict[str, Stamp] | None:
         if len(found) > TREE_MAX:
             return None
     return found
+
+
+def _is_usable(path: str) -> bool:
+    """Whether a name can be recorded; some file systems have bytes that no text is."""
+    if path.isascii():
+        return bool(path) and "\0" not in path
+    return "\0" not in path and not any("\ud800" <= char <= "\udfff" for char in path)

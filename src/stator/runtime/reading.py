@@ -13,6 +13,7 @@ from stator.model import diff as diffs
 from stator.model.commit import Commit, Large
 from stator.model.delta import Op, Put, Version
 from stator.model.diff import CallItem, Diff
+from stator.model.patch import FilePatch
 from stator.model.position import AtTurn, Range, Ref, parse_range, parse_ref
 from stator.model.query import CallQuery, CallRow, Counts, Head, Page, SessionRow, TurnRow
 from stator.model.state import (
@@ -28,9 +29,10 @@ from stator.model.state import (
     State,
     file_key,
 )
-from stator.runtime import recalling
+from stator.runtime import patching, recalling
 from stator.runtime.arguments import text
 from stator.runtime.context import nap
+from stator.runtime.patching import Content
 from stator.runtime.reflog import Reflog, left_turns, reflog, rewinds
 from stator.runtime.resolve import Point, find_session, resolve
 from stator.runtime.resolve import span as turn_span
@@ -310,11 +312,34 @@ class SessionView:
 
     def diff(self, start: str | None = None, end: str | None = None) -> Diff:
         """The net change: of the last turn, of one turn (`diff("t5")`), of a range (`"t4..t5"`) or between two refs."""
+        return self._between(*self._points(start, end))
+
+    def patch(self, start: str | None = None, end: str | None = None) -> list[FilePatch]:
+        """The net change of each file this session wrote there, as a unified diff where its contents
+        were kept; ranges as in `diff`."""
+        a, b = self._points(start, end)
+        trunk = self._common(a, b)
+        mine, theirs = (self._wrote(point, trunk) for point in (a, b))
+        if trunk == a.seq:
+            return patching.range_patches(self._store, b.session, theirs)
+        return patching.fork_patches(self._store, a, b, mine, theirs)
+
+    def contents(self, path: str, at: str = "head", *, root: str = ".") -> Content | None:
+        """What a file held at a position, exactly, where that was kept; None if it did not exist."""
+        return patching.content(self._store, self.at(at), path, root)
+
+    def _wrote(self, point: Point, after: int) -> list[Version]:
+        return self._store.versions(
+            point.session, after=after, upto=point.seq, collections=("files",)
+        )
+
+    def _points(self, start: str | None, end: str | None) -> tuple[Point, Point]:
+        """Both ends of what is to be compared."""
         if start is None:
             start = "t-1" if self._store.turns(self._id, newest_first=True, limit=1) else "t0..head"
         if end is not None:
-            return self._between(self.at(start), self.at(end))
-        return self._between(*self._ends(parse_range(start)))
+            return self.at(start), self.at(end)
+        return self._ends(parse_range(start))
 
     def _ends(self, parsed: Range) -> tuple[Point, Point]:
         """Where a range begins and ends; one ref alone is what its turn, or else its commit, did."""

@@ -34,7 +34,7 @@ from stator.model.query import Lease, SessionRow
 from stator.model.replay import Known, Scrub
 from stator.model.reply import Dialect
 from stator.model.session import check_budget
-from stator.model.state import RunRecord, SessionRecord, ToolRecord
+from stator.model.state import FileRecord, RunRecord, SessionRecord, ToolRecord
 from stator.model.transcript import CountTokens, Transcript
 from stator.runtime import (
     children,
@@ -51,8 +51,10 @@ from stator.runtime.arguments import cause, mapping, text
 from stator.runtime.boundary import Boundary
 from stator.runtime.calls import FROM_TOOL, Calling
 from stator.runtime.context import Context, warn_on_loop
+from stator.runtime.keeping import BYTES_MAX, Keeper, record_kept, scrub_of
 from stator.runtime.loop import Dispatch, DoubtMode, Effects, by_name, offered, unwrapped
 from stator.runtime.marks import Marker
+from stator.runtime.observe import begin_tracking
 from stator.runtime.opening import opening
 from stator.runtime.reading import SessionView
 from stator.runtime.recovery import Past, Recovery
@@ -63,7 +65,7 @@ from stator.runtime.rewinding import Rewound
 from stator.runtime.settling import OpenDoubt
 from stator.runtime.terms import Gate, Limits, Terms, answer
 from stator.runtime.tools import Tool
-from stator.runtime.turns import Turn
+from stator.runtime.turns import Turn, file_draft
 from stator.store import port
 
 A = TypeVar("A")
@@ -112,6 +114,7 @@ class Session(SessionView, Marker, Generic[A]):
         self._run = run_id(row.id, lease.epoch)
         self._root = context.root
         self._tracked = ""
+        self._keeper: Keeper | None = None
         self._in_git = bool(context.root) and worktree.in_git(context.root)
         self._left = False
         self._lock = threading.RLock()
@@ -176,14 +179,17 @@ class Session(SessionView, Marker, Generic[A]):
     def _submit(self, draft: Draft) -> str:
         return self._append([draft])[0].id
 
+    def _record_file(self, record: FileRecord, why: str) -> str:
+        keeper = self._keeper
+        if keeper is None:
+            return super()._record_file(record, why)
+        plain = file_draft(self, record, why)
+        return record_kept(keeper, record, plain, self._draft, self._append)
+
     @functools.cached_property
     def _scrub(self) -> Scrub:
-        """What this session's texts are redacted with: the key is content of its first commit."""
-        from stator.model.redact import Redactor
-
-        first = self._store.commits(self._id, upto=1, limit=1)[0]
-        # Once it is erased, what was redacted is not known again.
-        return Redactor(bytes.fromhex(first.known("key", "00"))).scrub
+        """What this session's texts are redacted with."""
+        return scrub_of(self._store, self._id)
 
     # -- beginning --------------------------------------------------------------------------------
 
@@ -302,10 +308,19 @@ class Session(SessionView, Marker, Generic[A]):
             )
         return by_name(turn, name, arguments, dispatch, effects)
 
-    def track(self, root: str = "") -> None:
+    def track(
+        self,
+        root: str = "",
+        *,
+        contents: bool = False,
+        ignore: Sequence[str] = (),
+        max_bytes: int = BYTES_MAX,
+    ) -> None:
         """Look at the files of a folder before and after each call that is not a read, and record
-        what changed."""
-        self._tracked = root or self._root
+        what changed; with `contents` also what they held, but for what git or `ignore` ignores."""
+        self._tracked, self._keeper = begin_tracking(
+            self, root, contents=contents, ignore=ignore, max_bytes=max_bytes
+        )
 
     def child(
         self,

@@ -41,6 +41,7 @@ from stator.model.state import (
 from stator.runtime import paths
 from stator.runtime.arguments import cause, mapping, text, texts, thousandths
 from stator.runtime.calls import Calling
+from stator.runtime.keeping import record_kept
 from stator.runtime.loop import Loop
 from stator.runtime.tools import Tool, current_turn
 
@@ -125,6 +126,10 @@ class Recorder:
             reason=reason,
             root=root,
         )
+        return self._record_file(record, why)
+
+    def _record_file(self, record: FileRecord, why: str) -> str:
+        """A file that somebody reports; a driver that keeps contents adds what is on disk."""
         return self._record("file", Upsert("files", record), why=why)
 
     def fact(self, name: str, value: Any, *, verified: bool = False, why: str = "") -> str:
@@ -233,6 +238,21 @@ class Turn(Recorder, Loop):
         else:
             self._session._append([draft])
         return draft.id
+
+    def _record_file(self, record: FileRecord, why: str) -> str:
+        keeper = self._session._keeper
+        if keeper is None:
+            return super()._record_file(record, why)
+        self._check_open()
+        plain = file_draft(self, record, why)
+        recorded = self._recorded(plain)
+        return recorded or record_kept(keeper, record, plain, self._draft, self._collect)
+
+    def _collect(self, drafts: list[Draft]) -> list[Commit] | None:
+        if self._batch is None:
+            return self._session._append(drafts)
+        self._batch += drafts
+        return None
 
     def _recorded(self, draft: Draft) -> str | None:
         """The commit that recorded this in an earlier run of the same turn."""
@@ -490,6 +510,13 @@ class Turn(Recorder, Loop):
             self._end("ok", "")
         else:
             self._end("interrupted", cause(f"{type(error).__name__}: {error}"))
+
+
+def file_draft(recorder: Recorder, record: FileRecord, why: str) -> Draft:
+    """A reported file as it is said, without its contents."""
+    return recorder._draft(
+        "file", changes=(Upsert("files", record),), provenance=FROM_MODEL, why=why
+    )
 
 
 def per_mille(confidence: float | None) -> int | None:

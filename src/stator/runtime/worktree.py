@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from hashlib import sha256
 
 TIMEOUT_S = 5.0
@@ -34,27 +35,42 @@ def place(root: str) -> dict[str, str] | None:
 
 def in_git(root: str) -> bool:
     """Whether a folder lies in a git work tree."""
+    return top(root) is not None
+
+
+def top(root: str) -> str | None:
+    """The folder of the git work tree that a folder lies in."""
     folder = os.path.abspath(root)
     while True:
         if os.path.exists(os.path.join(folder, ".git")):
-            return True
+            return folder
         above = os.path.dirname(folder)
         if above == folder:
-            return False
+            return None
         folder = above
 
 
-def _git(root: str, *arguments: str) -> str | None:
+def ignored(root: str, paths: Iterable[str]) -> set[str] | None:
+    """Which of some absolute paths in a work tree git ignores; None where it does not say."""
+    given = "\0".join(paths).encode("utf-8", "surrogateescape")
+    said = _git(root, "check-ignore", "-z", "--stdin", given=given, fine=(0, 1))
+    return None if said is None else set(said.split("\0")) - {""}
+
+
+def _git(
+    root: str, *arguments: str, given: bytes | None = None, fine: tuple[int, ...] = (0,)
+) -> str | None:
     import subprocess  # takes a while to load, and only a turn that ends in a work tree needs it
 
     try:
         done = subprocess.run(
             ["git", "--no-optional-locks", *arguments],
             cwd=root,
+            input=given,
             capture_output=True,
             timeout=TIMEOUT_S,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.decode("utf-8", "surrogateescape") if done.returncode == 0 else None
+    return done.stdout.decode("utf-8", "surrogateescape") if done.returncode in fine else None

@@ -8,7 +8,7 @@ from typing import Any
 from stator.errors import StatorError
 from stator.model import canon
 from stator.model.chain import put_item
-from stator.model.commit import CONTINUED, Commit, Gone, Large
+from stator.model.commit import CONTINUED, Commit, Gone, Large, size_of
 from stator.model.compaction import UNDONE
 from stator.model.delta import Drop, Put, to_plain
 from stator.model.ids import is_id, short
@@ -407,6 +407,15 @@ def _records(commit: Commit) -> Line:
     return _because(line, why)
 
 
+def _files(commit: Commit) -> Line:
+    """What was recorded of files; one that only holds contents is as large as they are."""
+    if commit.delta or commit.status != "kept":
+        return _records(commit)
+    item = commit.content.get("input")
+    held = f"contents, {size(size_of(item))}" if item is not None else "contents"
+    return Line(f"kept {held}" if not isinstance(item, Gone) else f"(erased by @{item.by})", "dim")
+
+
 def _put(commit: Commit, n: int, op: Put) -> Line:
     item = commit.content.get(put_item(n))
     if isinstance(item, Large):
@@ -445,4 +454,5 @@ _KINDS: dict[str, Callable[[Commit], Line]] = {
     "adopt": _adopt,
     "compaction": _compaction,
     "tools": _tools,
+    "file": _files,
 }

@@ -30,6 +30,9 @@ SessionArgument = Annotated[
     str | None,
     Parameter(name=["--session", "-s"], help="Name, id or end of one, or last."),
 ]
+AtOption = Annotated[
+    str | None, Parameter(name="--at", help="A position: t3, @42, a tag, SESSION:t3.")
+]
 LimitOption = Annotated[
     int | None,
     Parameter(name=["--limit", "-n"], converter=_whole, help="At most so many, the newest."),

@@ -92,6 +92,10 @@ class Screen:
         self.out.buffer.write(data)
         self.out.buffer.flush()
 
+    def verbatim(self, text: str) -> None:
+        """Pass text on exactly as it is, for the program at the other end of a pipe."""
+        self.raw(text.encode("utf-8", "surrogatepass"))
+
     def _rendered(self, line: Line) -> str:
         if not self.colour:
             return line.plain.rstrip()

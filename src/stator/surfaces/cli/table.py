@@ -48,6 +48,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Recover": {
         "settle": "Say what became of a call in doubt.",
+        "restore": "Show what it takes to have files as they were, or do it.",
         "verify": "Check every page, every index and every commit's hash.",
         "doctor": "Say what is wrong with the store, and what to do about it.",
     },

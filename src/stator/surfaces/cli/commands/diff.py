@@ -12,8 +12,8 @@ from stator.model.diff import CallItem, Diff, Item
 from stator.model.state import COLLECTIONS, DecisionRecord, FileRecord, Record
 from stator.runtime.comparing import are_siblings
 from stator.runtime.reading import SessionView
-from stator.surfaces.cli import comparing, gist, wire
-from stator.surfaces.cli.asking import asking, title
+from stator.surfaces.cli import comparing, gist, patches, wire
+from stator.surfaces.cli.asking import Asking, asking, title
 from stator.surfaces.cli.detail import call_line
 from stator.surfaces.cli.paint import Line
 from stator.surfaces.cli.screen import Screen
@@ -27,6 +27,7 @@ stator diff t5                     what turn 5 did
 stator diff t2..t3                 from the end of turn 2 to the end of turn 3
 stator diff t5 t5.2                two tries at a turn, aligned: answers, decisions, calls, why
 stator diff fix-login:t5 other:head    between two sessions
+stator diff t4..t5 --patch         what files hold now and held then, as git shows it
 stator diff --json | jq .decisions
 """
 SIGNS = {"added": "+", "changed": "~", "superseded": "≈", "removed": "-"}
@@ -45,6 +46,7 @@ def diff(
     *,
     session: SessionOption = None,
     all: bool = False,
+    patch: bool = False,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
@@ -61,6 +63,8 @@ def diff(
         The second position; either may be in another session: SESSION:t5.
     all
         Also bookkeeping: session, runs, tools, working set, spend.
+    patch
+        What changed in the files, line by line, where their contents were kept; git apply takes it.
     """
     with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
         view, span = ask.aim(session, start)
@@ -68,6 +72,8 @@ def diff(
             raise BadPosition(
                 "a diff is of one range, or of two positions", hint="stator diff t4 t5"
             )
+        if patch:
+            return _patch(screen, ask, view, span, end)
         found = view.diff(span, end) if end is not None else view.diff(span)
         siblings = span is not None and end is not None and are_siblings(view, span, end)
         tries = view.compare(span or "", end or "") if siblings else None
@@ -94,6 +100,23 @@ def _document(screen: Screen, view: SessionView, found: Diff, tries: Comparison 
         return
     document = {**comparing.plain(tries), "diff": plain(view, found)}
     screen.document("stator.compare/1", document)
+
+
+def _patch(
+    screen: Screen, ask: Asking, view: SessionView, start: str | None, end: str | None
+) -> int:
+    """The net change of files alone."""
+    found = view.patch(start, end)
+    if screen.json:
+        span = " ".join(part for part in (start or "t-1", end) if part)
+        of = {"session": view.id, "name": view.name}
+        files = [patches.plain(patch) for patch in found]
+        screen.document("stator.patch/1", {"of": of, "span": span, "files": files})
+        return 0
+    if not found:
+        return ask.nothing("no file was changed there")
+    patches.show(screen, found)
+    return 0
 
 
 def _place(text: str) -> str:

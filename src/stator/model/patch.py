@@ -1,0 +1,192 @@
+"""Patches: the change of a file's content as a unified diff that `git apply` takes.
+
+Pure text from two contents. Lines end at "\\n" and nowhere else, so that a form feed or a carriage
+return is content like any other. What cannot be shown line by line is said to be binary. A path is
+quoted as git quotes it: one with a line break in it cannot pretend to be another line of the patch.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+import msgspec
+
+CONTEXT = 3
+PAIRS_MAX = 1_000_000
+"""Equal lines of two contents that are paired to find a short patch; beyond it, one hunk replaces all."""
+SNIFFED = 8000
+"""Bytes in which a NUL says that a content is binary, as git has it."""
+_QUOTED = {"\a": "\\a", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\v": "\\v", "\f": "\\f"}
+_QUOTED |= {"\r": "\\r", '"': '\\"', "\\": "\\\\"}
+
+Change = Literal["added", "changed", "removed", "renamed"]
+
+
+class Side(msgspec.Struct, frozen=True):
+    """A file as it is on one side of a patch."""
+
+    path: str
+    data: bytes
+    mode: int = 0o644
+
+
+class FilePatch(msgspec.Struct, frozen=True, kw_only=True):
+    """The net change of one file: its patch, or the reason why there is none to show."""
+
+    path: str
+    change: Change
+    root: str = "."
+    from_path: str = ""
+    patch: str = ""
+    reason: str = ""
+    added: int = 0
+    """Lines."""
+    removed: int = 0
+
+
+def file_patch(path: str, root: str, before: Side | None, after: Side | None) -> FilePatch | None:
+    """What makes the one of the other; None where they are equal."""
+    if before == after or (before is None and after is None):
+        return None
+    change: Change = "added" if before is None else "removed" if after is None else "changed"
+    source = before.path if before is not None and before.path != path else ""
+    made = FilePatch(path=path, root=root, change="renamed" if source else change, from_path=source)
+    if (before and is_binary(before.data)) or (after and is_binary(after.data)):
+        return msgspec.structs.replace(made, reason=_binary(before, after))
+    lines = unified(before, after)
+    body = lines[next((n for n, line in enumerate(lines) if line[:2] == "@@"), len(lines)) :]
+    signs = Counter(line[:1] for line in body)
+    return msgspec.structs.replace(made, patch="".join(lines), added=signs["+"], removed=signs["-"])
+
+
+def is_binary(data: bytes) -> bool:
+    """Whether a content has no lines to show."""
+    if b"\0" in data[:SNIFFED]:
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
+def _binary(before: Side | None, after: Side | None) -> str:
+    sizes = [f"{len(side.data):,}" for side in (before, after) if side is not None]
+    return f"binary, {' → '.join(sizes)} bytes"
+
+
+def unified(before: Side | None, after: Side | None) -> list[str]:
+    """The lines of a patch between two text contents, in git's form."""
+    first, last = before or after, after or before
+    assert first is not None
+    assert last is not None
+    lines = [f"diff --git {quoted('a/' + first.path)} {quoted('b/' + last.path)}\n"]
+    if before is None:
+        lines.append(f"new file mode {_mode(last)}\n")
+    elif after is None:
+        lines.append(f"deleted file mode {_mode(first)}\n")
+    else:
+        if _mode(before) != _mode(after):
+            lines += [f"old mode {_mode(before)}\n", f"new mode {_mode(after)}\n"]
+        if before.path != after.path:
+            lines += ["similarity index 100%\n"] if before.data == after.data else []
+            lines += [f"rename from {quoted(before.path)}\n", f"rename to {quoted(after.path)}\n"]
+    hunks = list(_hunks(_lines(before), _lines(after)))
+    if hunks:
+        lines.append(f"--- {_named('a/' + first.path) if before else '/dev/null'}\n")
+        lines.append(f"+++ {_named('b/' + last.path) if after else '/dev/null'}\n")
+    return lines + hunks
+
+
+def text_of(patches: Iterable[FilePatch]) -> str:
+    """Patches as one text; what has none is a remark, which `git apply` passes over.
+
+    Files outside the session's root are remarks too: applied inside it, they would be other files.
+    """
+    parts: list[str] = []
+    for patch in patches:
+        if patch.root != ".":
+            parts.append(f"# {quoted(patch.path)}: outside the session's root\n")
+        elif patch.reason:
+            parts.append(f"# {quoted(patch.path)}: {patch.change}; {quoted(patch.reason)}\n")
+        else:
+            parts.append(patch.patch)
+    return "".join(parts)
+
+
+def quoted(path: str) -> str:
+    """A path as git writes it: as it is, or in quotes if it holds what would end a line."""
+    if not any(char < " " or char in '"\\\x7f' for char in path):
+        return path
+    inner = "".join(
+        _QUOTED.get(char) or (f"\\{ord(char):03o}" if char < " " or char == "\x7f" else char)
+        for char in path
+    )
+    return f'"{inner}"'
+
+
+def _named(path: str) -> str:
+    """The same after --- and +++, where a tab ends a name that has a space in it."""
+    shown = quoted(path)
+    return shown + "\t" if " " in shown and shown == path else shown
+
+
+def _mode(side: Side) -> str:
+    return "100755" if side.mode & 0o100 else "100644"
+
+
+def _lines(side: Side | None) -> list[str]:
+    """The lines with their ends; the last may have none."""
+    parts = side.data.decode().split("\n") if side is not None else [""]
+    return [part + "\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
+
+
+def _hunks(a: list[str], b: list[str]) -> Iterator[str]:
+    """What both begin and end with is left out before the rest is compared."""
+    low = _common(a, b)
+    high = _common(a[low:][::-1], b[low:][::-1])
+    low, high = max(0, low - CONTEXT), max(0, high - CONTEXT)
+    old, new = a[low : len(a) - high], b[low : len(b) - high]
+    for group in _groups(old, new):
+        first, last = group[0], group[-1]
+        spans = _span(first[1] + low, last[2] + low), _span(first[3] + low, last[4] + low)
+        yield f"@@ -{spans[0]} +{spans[1]} @@\n"
+        for tag, i1, i2, j1, j2 in group:
+            if tag == "equal":
+                yield from (_line(" ", line) for line in old[i1:i2])
+                continue
+            yield from (_line("-", line) for line in old[i1:i2])
+            yield from (_line("+", line) for line in new[j1:j2])
+
+
+def _groups(old: list[str], new: list[str]) -> Iterable[list[tuple[str, int, int, int, int]]]:
+    """Where two texts differ, hunk by hunk."""
+    from difflib import SequenceMatcher  # only patches need it
+
+    if old == new:
+        return []
+    counts = Counter(new)
+    if sum(counts[line] for line in old) <= PAIRS_MAX:
+        return SequenceMatcher(None, old, new).get_grouped_opcodes(CONTEXT)
+    return [[("replace", 0, len(old), 0, len(new))]]
+
+
+def _common(a: list[str], b: list[str]) -> int:
+    """How many lines two lists begin with alike."""
+    pairs = enumerate(zip(a, b, strict=False))
+    return next((n for n, (x, y) in pairs if x != y), min(len(a), len(b)))
+
+
+def _span(start: int, stop: int) -> str:
+    length = stop - start
+    if length == 1:
+        return str(start + 1)
+    return f"{start + 1 if length else start},{length}"
+
+
+def _line(sign: str, line: str) -> str:
+    return (
+        f"{sign}{line}" if line.endswith("\n") else f"{sign}{line}\n\\ No newline at end of file\n"
+    )

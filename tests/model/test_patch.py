@@ -1,0 +1,135 @@
+"""Patches: what git takes, whatever the contents hold."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stator.model.patch import FilePatch, Side, file_patch, is_binary, quoted, text_of
+
+LINES = st.lists(
+    st.sampled_from(["a\n", "b\n", "\n", "c\r\n", " x\n", "\x0cp\n", "é\n"]), max_size=30
+)
+CONTENTS = st.tuples(LINES, st.sampled_from(["", "end", "-- x", "\u2028"])).map(
+    lambda pair: ("".join(pair[0]) + pair[1]).encode()
+)
+
+
+def applied(tmp_path, before: Side | None, after: Side | None, patch: str):
+    """What `git apply` makes of one side in an empty folder."""
+    if before is not None:
+        target = tmp_path / before.path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(before.data)
+        target.chmod(before.mode)
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    done = subprocess.run(
+        ["git", "apply", "--whitespace=nowarn", "-"],
+        cwd=tmp_path, input=patch.encode(), capture_output=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, (patch, done.stderr)
+    made = tmp_path / path_of(before, after)
+    return (made.read_bytes(), made.stat().st_mode & 0o777) if made.exists() else None
+
+
+def path_of(before: Side | None, after: Side | None) -> str:
+    side = after or before
+    assert side is not None
+    return side.path
+
+
+def patch_of(before: Side | None, after: Side | None) -> FilePatch:
+    made = file_patch(path_of(before, after), ".", before, after)
+    assert made is not None
+    return made
+
+
+CASES = {
+    "changed": (Side("a.py", b"1\n2\n3\n"), Side("a.py", b"1\nx\n3\n")),
+    "created": (None, Side("new/a.py", b"1\n2\n")),
+    "created empty": (None, Side("a.py", b"")),
+    "deleted": (Side("a.py", b"1\n2\n"), None),
+    "deleted empty": (Side("a.py", b""), None),
+    "emptied": (Side("a.py", b"1\n"), Side("a.py", b"")),
+    "no newline before": (Side("a.py", b"1\n2"), Side("a.py", b"1\n2\n")),
+    "no newline after": (Side("a.py", b"1\n2\n"), Side("a.py", b"1\n2")),
+    "carriage returns": (Side("a.py", b"1\r\n2\r\n"), Side("a.py", b"1\r\n3\r\n")),
+    "executable": (None, Side("run.sh", b"echo\n", 0o755)),
+    "made executable": (Side("run.sh", b"echo\n", 0o644), Side("run.sh", b"echo\n", 0o755)),
+    "renamed": (Side("a.py", b"1\n2\n"), Side("b.py", b"1\n2\n")),
+    "renamed and changed": (Side("a.py", b"1\n2\n3\n"), Side("b.py", b"1\n2\n4\n")),
+    "a space in its name": (Side("a b.py", b"1\n"), Side("a b.py", b"2\n")),
+    "a quote in its name": (Side('a"b.py', b"1\n"), Side('a"b.py', b"2\n")),
+    "a line break in its name": (Side("a\nb.py", b"1\n"), Side("a\nb.py", b"2\n")),
+    "an umlaut in its name": (Side("ä.py", b"1\n"), Side("ä.py", b"2\n")),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_git_applies_a_patch(case, tmp_path):
+    before, after = CASES[case]
+    made = applied(tmp_path, before, after, patch_of(before, after).patch)
+    if after is None:
+        assert made is None
+    else:
+        assert made is not None
+        assert made[0] == after.data
+        assert bool(made[1] & 0o100) == bool(after.mode & 0o100)
+
+
+@given(before=CONTENTS, after=CONTENTS)
+def test_a_patch_leads_from_any_text_to_any_other(before, after, tmp_path_factory):
+    if before == after:
+        assert file_patch("x", ".", Side("x", before), Side("x", after)) is None
+        return
+    sides = Side("x", before), Side("x", after)
+    made = applied(tmp_path_factory.mktemp("p"), *sides, patch_of(*sides).patch)
+    assert made == (after, 0o644)
+
+
+def test_equal_contents_have_no_patch():
+    assert file_patch("a", ".", Side("a", b"1"), Side("a", b"1")) is None
+
+
+def test_far_edits_are_hunks_of_their_own_with_three_lines_around_them():
+    old = [f"{n}\n" for n in range(100)]
+    new = [*old[:10], "x\n", *old[11:80], "y\n", *old[81:]]
+    made = patch_of(Side("a", "".join(old).encode()), Side("a", "".join(new).encode()))
+    assert made.patch.count("@@ -") == 2
+    assert "@@ -8,7 +8,7 @@" in made.patch
+    assert (made.added, made.removed) == (2, 2)
+
+
+def test_hostile_repetition_costs_no_more_than_one_hunk():
+    old, new = b"x\n" * 40_000 + b"a\n", b"y\n" + b"x\n" * 40_000 + b"b\n"
+    assert patch_of(Side("a", old), Side("a", new)).patch.count("@@ -") == 1
+
+
+def test_binary_content_is_said_to_be_binary_and_not_shown():
+    made = patch_of(Side("a.png", b"\0\1\2"), Side("a.png", b"\0\1\2\3\4"))
+    assert (made.patch, made.reason) == ("", "binary, 3 → 5 bytes")
+
+
+@pytest.mark.parametrize("data", [b"a\0b", b"\xff\xfe", b"caf\xe9"])
+def test_what_is_not_text_is_binary(data):
+    assert is_binary(data)
+
+
+def test_remarks_between_patches_do_not_disturb_git(tmp_path):
+    (tmp_path / "a").write_text("1\n")
+    patches = [
+        FilePatch(path="big.bin", change="changed", reason="not kept: size"),
+        patch_of(Side("a", b"1\n"), Side("a", b"2\n")),
+        FilePatch(path="x\ndiff --git a/a b/a", change="changed", reason="not kept:\n--- a/a"),
+        patch_of(None, Side("b", b"new\n")),
+        FilePatch(path="/etc/x", root="/", change="changed", patch="--- a/a\n"),
+    ]
+    assert applied(tmp_path, None, Side("b", b""), text_of(patches)) == (b"new\n", 0o644)
+    assert (tmp_path / "a").read_text() == "2\n"
+
+
+def test_a_path_cannot_begin_a_line_of_its_own():
+    assert "\n" not in quoted("a\nb\r\x1b")

@@ -1,0 +1,389 @@
+"""Restoring: only what the session wrote, a plan first, a way back always."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+import stator
+from runtime.writing import SECRET, put, write
+from stator import aio
+from stator.errors import Conflict, InvalidInput, WrongState
+from stator.model.commit import Upsert
+from stator.model.state import FileRecord
+from stator.runtime import plainfiles
+
+
+def read(path):
+    return Path(path).read_text()
+
+
+@pytest.fixture
+def done(store, tmp_path):
+    """A session of two turns: one changes a.py, the next changes it again and creates b.py."""
+    put("a.py", "1\n")
+    put("bystander.txt", "never touched\n")
+    with store.open("work") as s:
+        s.track(contents=True)
+        with s.turn("one") as t:
+            t.call(write, path="a.py", text="two\n")
+        with s.turn("two") as t:
+            t.call(write, path="a.py", text="three\n")
+            t.call(write, path="b.py", text="new\n")
+    return store.contribute("work")
+
+
+def actions(found):
+    return {file.path: file.action for file in found.files}
+
+
+# -- planning -------------------------------------------------------------------------------------
+
+
+def test_without_apply_nothing_changes_on_disk_or_in_the_log(done, store):
+    head = store.read("work").head
+    found = done.restore(everything=True, at="t1")
+    assert actions(found) == {"a.py": "write", "b.py": "delete"}
+    assert found.files[0].change.patch.endswith("@@ -1 +1 @@\n-three\n+two\n")
+    assert (read("a.py"), read("b.py")) == ("three\n", "new\n")
+    assert store.read("work").head == head
+
+
+def test_a_file_that_is_as_it_was_is_left_alone(done):
+    assert actions(done.restore("a.py", at="t2")) == {"a.py": "unchanged"}
+
+
+def test_before_its_first_write_a_file_is_as_that_write_found_it(done):
+    done.restore("a.py", at="t0", apply=True)
+    assert read("a.py") == "1\n"
+
+
+def test_what_was_not_kept_cannot_be_restored_and_says_why(store):
+    with store.open("s") as s:
+        s.track(contents=True, max_bytes=5)
+        for text in ("much too long", "also too long"):
+            with s.turn(text) as t:
+                t.call(write, path="a.py", text=text)
+    (found,) = store.contribute("s").restore("a.py", at="t1", apply=True).files
+    assert (found.action, found.reason) == ("not kept", "not kept: size")
+    assert read("a.py") == "also too long"
+
+
+def test_erased_contents_cannot_be_restored_and_say_so(done, store):
+    view = store.read("work")
+    for commit in [c for c in view.log() if c.status == "kept"]:
+        done.erase(f"@{commit.seq}")
+    (found,) = done.restore("a.py", at="t1").files
+    assert found.action == "not kept"
+    assert "erased" in found.reason
+
+
+def test_files_must_be_named(done):
+    with pytest.raises(InvalidInput, match="which files"):
+        done.restore(at="t1")
+
+
+# -- applying -------------------------------------------------------------------------------------
+
+
+def test_applied_files_are_as_they_were(done):
+    found = done.restore(everything=True, at="t1", apply=True)
+    assert found.applied
+    assert read("a.py") == "two\n"
+    assert not Path("b.py").exists()
+
+
+def test_restore_can_be_undone_by_restoring_its_snapshot(done):
+    found = done.restore(everything=True, at="t0", apply=True)
+    done.restore(everything=True, at=f"@{found.snapshot}", apply=True)
+    assert (read("a.py"), read("b.py")) == ("three\n", "new\n")
+
+
+def test_the_log_says_what_was_restored_by_whom(done, store):
+    found = done.restore(everything=True, at="t1", apply=True)
+    commit = store.read("work").commit(f"@{found.seq}")
+    assert (commit.kind, commit.status, commit.value("why")) == (
+        "file",
+        "restored",
+        "restore to t1",
+    )
+    assert commit.value("principal") == store.context.principal
+    assert [op.record.op for op in commit.delta] == ["modified", "deleted"]
+
+
+def test_restored_files_count_as_the_session_left_them(done):
+    done.restore(everything=True, at="t1", apply=True)
+    assert not any(file.changed_since for file in done.restore(everything=True, at="t0").files)
+
+
+def test_a_mode_comes_back_with_the_content(store):
+    with store.open("s") as s:
+        s.track(contents=True)
+        with s.turn("one") as t:
+            put("run.sh", "echo\n")
+            os.chmod("run.sh", 0o755)
+            t.file("run.sh", "created")
+        with s.turn("two") as t:
+            os.remove("run.sh")
+            t.file("run.sh", "deleted")
+    store.contribute("s").restore("run.sh", at="t1", apply=True)
+    assert os.stat("run.sh").st_mode & 0o777 == 0o755
+
+
+def test_a_renamed_file_has_its_old_name_again(store):
+    put("old.py", "1\n")
+    with store.open("s") as s:
+        s.track(contents=True)
+        with s.turn("one") as t:
+            os.rename("old.py", "new.py")
+            t.file("new.py", "renamed", from_path="old.py")
+    assert store.read("s").contents("old.py", "t0").data == b"1\n"
+    store.contribute("s").restore(everything=True, at="t0", apply=True)
+    assert (read("old.py"), os.path.exists("new.py")) == ("1\n", False)
+
+
+def test_a_deleted_file_that_comes_back_is_added(store):
+    put("a.py", "1\n")
+    with store.open("s") as s:
+        s.track(contents=True)
+        with s.turn("one") as t:
+            os.remove("a.py")
+            t.file("a.py", "deleted")
+        left = s.head.seq
+    store.contribute("s").restore("a.py", at="t0", apply=True)
+    (found,) = store.read("s").patch(f"@{left}..head")
+    assert (found.change, found.added) == ("added", 1)
+
+
+def test_a_folder_that_is_gone_is_made_again(store):
+    with store.open("s") as s:
+        s.track(contents=True)
+        with s.turn("one") as t:
+            t.call(write, path="deep/er/a.py", text="1\n")
+    shutil.rmtree("deep")
+    store.contribute("s").restore("deep/er/a.py", at="t1", apply=True, force=True)
+    assert read("deep/er/a.py") == "1\n"
+
+
+def test_restoring_works_while_somebody_else_drives_the_session(done, store):
+    with store.open("work"):
+        done.restore("a.py", at="t1", apply=True)
+    assert read("a.py") == "two\n"
+
+
+def test_the_driver_can_restore_in_the_middle_of_a_turn(done, store):
+    with store.open("work") as s, s.turn("three") as t:
+        s.restore("a.py", at="t1", apply=True)
+        t.decide("go back")
+    assert read("a.py") == "two\n"
+
+
+def test_a_closed_session_is_refused_before_anything_is_touched(done, store):
+    done.close()
+    with pytest.raises(WrongState):
+        done.restore("a.py", at="t1", apply=True)
+    assert read("a.py") == "three\n"
+
+
+def test_the_asynchronous_twin_restores_too(done, tmp_path):
+    async def run():
+        async with aio.connect(tmp_path / "agent.db") as other:
+            act = await other.contribute(done._id)
+            return await act.restore("a.py", at="t1", apply=True)
+
+    assert asyncio.run(run()).applied
+    assert read("a.py") == "two\n"
+
+
+def test_a_session_that_moved_is_restored_where_it_is_now(done, tmp_path, monkeypatch):
+    other = tmp_path / "elsewhere"
+    other.mkdir()
+    (other / ".stator").mkdir()
+    (other / ".stator" / "project").write_text("shop\n")
+    shutil.copy("a.py", other)
+    monkeypatch.chdir(other)
+    with stator.connect(tmp_path / "agent.db") as store:
+        store.contribute(done._id).restore("a.py", at="t1", apply=True)
+    assert ((other / "a.py").read_text(), (tmp_path / "a.py").read_text()) == ("two\n", "three\n")
+
+
+# -- what is somebody else's ----------------------------------------------------------------------
+
+
+def test_restoring_never_deletes_a_gigabyte_the_agent_never_touched(done, tmp_path):
+    put("data/huge.bin", "untracked, ignored, and not the agent's")
+    done.restore(everything=True, at="t0", apply=True)
+    assert read("data/huge.bin")
+    assert read("bystander.txt") == "never touched\n"
+
+
+def test_a_file_the_session_did_not_write_is_refused_by_name(done):
+    (found,) = done.restore("bystander.txt", at="t1", force=True).files
+    assert (found.action, found.reason) == ("refused", "this session did not write it")
+
+
+def test_a_file_the_session_only_read_is_not_in_its_write_set(done, store):
+    with store.open("work") as s, s.turn("look") as t:
+        t.file("bystander.txt", "read")
+    assert "bystander.txt" not in actions(done.restore(everything=True, at="t0"))
+
+
+def test_one_refusal_stops_the_whole_restore(done):
+    with pytest.raises(Conflict, match=r"bystander\.txt"):
+        done.restore("a.py", "bystander.txt", at="t1", apply=True, force=True)
+    assert read("a.py") == "three\n"
+
+
+def test_what_somebody_else_edited_since_needs_force(done):
+    put("a.py", "precious\n")
+    (found,) = done.restore("a.py", at="t1").files
+    assert (found.action, found.changed_since, found.needs_force) == ("refused", True, True)
+    with pytest.raises(Conflict, match="changed since"):
+        done.restore("a.py", at="t1", apply=True)
+    assert read("a.py") == "precious\n"
+
+
+def test_forced_over_somebody_elses_edit_it_is_kept_all_the_same(done):
+    put("a.py", "precious\n")
+    found = done.restore("a.py", at="t1", apply=True, force=True)
+    assert read("a.py") == "two\n"
+    done.restore("a.py", at=f"@{found.snapshot}", apply=True)
+    assert read("a.py") == "precious\n"
+
+
+def test_somebody_elses_edit_is_not_shown_as_the_sessions_own(done, store):
+    put("a.py", "precious\n")
+    left = store.read("work").head.seq
+    found = done.restore("a.py", at="t1", apply=True, force=True)
+    assert store.read("work").patch(f"@{left}..@{found.snapshot}") == []
+
+
+def test_what_cannot_be_kept_needs_force(done):
+    put("a.py", SECRET)
+    (found,) = done.restore("a.py", at="t1").files
+    assert (found.action, found.reason) == (
+        "refused",
+        "what is there now cannot be kept: secret",
+    )
+    assert found.change is None
+    assert done.restore("a.py", at="t1", apply=True, force=True).applied
+    assert read("a.py") == "two\n"
+
+
+# -- paths that are not to be trusted -------------------------------------------------------------
+
+
+def recorded(store, *files, data="evil\n"):
+    """A session that came from elsewhere: these records, and contents that fit them."""
+    with store.open("import") as s, s.turn("x"):
+        digest = plainfiles.digest_of(data.encode())
+        held = s._draft("file", input={"contents": {digest: {"data": data, "mode": 0o6777}}})
+        puts = [
+            Upsert(
+                "files", FileRecord(root=r, path=p, op="created", after=digest, after_in=held.id)
+            )
+            for r, p in files
+        ]
+        s._append([held, s._draft("file", changes=tuple(puts))])
+    return store.contribute("import")
+
+
+@pytest.mark.parametrize(
+    ("root", "path"),
+    [
+        (".", "../../x"),
+        (".", "a/../../x"),
+        (".", "/etc/x"),
+        (".", "a//x"),
+        (".", "x\0y"),
+        (".", ""),
+        ("..", "../x"),
+        ("/", "/etc/stator-test"),
+        ("/srv", "x"),
+        (".", ".git/hooks/pre-commit"),
+        (".", "sub/.GIT/config"),
+        (".", ".stator/store.db"),
+    ],
+)
+def test_a_recorded_path_that_leads_elsewhere_is_refused(store, tmp_path, root, path):
+    act = recorded(store, (root, path))
+    before = sorted(str(p) for p in tmp_path.rglob("*"))
+    (found,) = act.restore(everything=True, at="head", apply=True, force=True).files
+    assert found.action == "refused"
+    assert sorted(str(p) for p in tmp_path.rglob("*")) == before
+
+
+def test_a_parent_that_is_a_link_is_not_followed(store, tmp_path):
+    outside = tmp_path.parent / f"{tmp_path.name}-outside"
+    outside.mkdir()
+    os.symlink(outside, "src")
+    act = recorded(store, (".", "src/x.py"))
+    (found,) = act.restore(everything=True, at="head", force=True).files
+    assert found.action == "refused"
+    assert list(outside.iterdir()) == []
+
+
+def test_a_link_in_place_of_the_file_is_not_written_through(store, tmp_path):
+    outside = tmp_path.parent / f"{tmp_path.name}-target"
+    outside.write_text("private\n")
+    os.symlink(outside, "x.py")
+    act = recorded(store, (".", "x.py"))
+    assert act.restore("x.py", at="head", force=True).files[0].action == "refused"
+    assert outside.read_text() == "private\n"
+
+
+def test_a_path_that_became_a_folder_is_refused(done):
+    os.remove("a.py")
+    os.mkdir("a.py")
+    assert done.restore("a.py", at="t1", force=True).files[0].action == "refused"
+
+
+def test_names_that_differ_only_in_case_are_left_apart(store):
+    put("README.md", "theirs\n")
+    with store.open("s") as s:
+        s.track(contents=True)
+        with s.turn("one") as t:
+            t.call(write, path="readme.md", text="mine\n")
+        with s.turn("two") as t:
+            t.call(write, path="readme.md", text="mine, changed\n")
+    store.contribute("s").restore(everything=True, at="t1", apply=True)
+    assert (read("README.md"), read("readme.md")) == ("theirs\n", "mine\n")
+
+
+def test_a_recorded_mode_cannot_make_a_file_run_as_somebody_else(store):
+    recorded(store, (".", "x")).restore("x", at="head", apply=True, force=True)
+    assert os.stat("x").st_mode & 0o7000 == 0
+
+
+def test_files_outside_the_root_need_the_folder_they_are_in(store, tmp_path):
+    outside = tmp_path.parent / f"{tmp_path.name}-other"
+    outside.mkdir()
+    target = outside / "x.py"
+    act = recorded(store, ("/", str(target)))
+    assert act.restore(str(target), at="head").files[0].action == "refused"
+    act.restore(str(target), at="head", root=str(outside), apply=True, force=True)
+    assert target.read_text() == "evil\n"
+
+
+def test_a_file_that_changes_while_it_is_restored_is_left_as_it_is(tmp_path):
+    put(tmp_path / "a", "1")
+    seen = plainfiles.look(str(tmp_path), "a")
+    put(tmp_path / "a", "somebody was quicker")
+    with pytest.raises(Conflict, match="changed while"):
+        plainfiles.write(str(tmp_path), "a", b"2", 0o644, seen, "tag")
+    assert read(tmp_path / "a") == "somebody was quicker"
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_what_a_killed_restore_left_is_removed_and_what_one_at_work_has_is_not(tmp_path):
+    put(tmp_path / f"{plainfiles.TEMPORARY}dead", "half")
+    put(tmp_path / f"{plainfiles.TEMPORARY}alive", "half")
+    with open(tmp_path / f"{plainfiles.TEMPORARY}alive") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        plainfiles.write(str(tmp_path), "a", b"1", 0o644, plainfiles.NOTHING, "mine")
+    assert sorted(os.listdir(tmp_path)) == [f"{plainfiles.TEMPORARY}alive", "a"]

@@ -1,0 +1,65 @@
+"""What the tests of files share: writing them, by hand and by a tool; what a folder holds; git."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import stator
+from stator.model.patch import FilePatch, text_of
+
+SECRET = "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY\n"
+
+
+def put(path: str | Path, text: str) -> str:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(text)
+    return str(path)
+
+
+@stator.tool(files="path")
+def write(path: str, text: str) -> None:
+    put(path, text)
+
+
+def turn(session: Any, *writes: tuple[str, str | None]) -> None:
+    """A turn with one call that writes (path, text) pairs; None as the text deletes."""
+
+    def work() -> None:
+        for path, text in writes:
+            if text is None:
+                os.remove(path)
+            else:
+                put(path, text)
+
+    with session.turn("x", new=True) as t:
+        t.call(work)
+
+
+def tree(folder: str | Path) -> dict[str, bytes]:
+    """What a folder holds, but for git and stores."""
+    return {
+        p.relative_to(folder).as_posix(): p.read_bytes()
+        for p in Path(folder).rglob("*")
+        if p.is_file() and ".git" not in p.parts and ".db" not in p.name
+    }
+
+
+def fill(folder: Path, contents: dict[str, bytes]) -> None:
+    """Let a folder hold exactly that."""
+    for name in tree(folder):
+        (folder / name).unlink()
+    for name, data in contents.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+
+
+def apply(folder: str | Path, patches: list[FilePatch]) -> None:
+    """Have git apply patches; it must take them."""
+    subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+    text = text_of(patches).encode()
+    command = ["git", "apply", "--allow-empty", "--whitespace=nowarn", "-"]
+    done = subprocess.run(command, cwd=folder, input=text, capture_output=True, check=False)
+    assert done.returncode == 0, (text, done.stderr)
