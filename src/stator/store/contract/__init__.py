@@ -9,7 +9,9 @@ module needs, the first of which is
 
 import pytest
 
-SUBJECTS = "append calls erasure fork idempotency ingest lease paging sessions state turns verify"
+SUBJECTS = (
+    "append calls erasure fork idempotency ingest lease paging purge sessions state turns verify"
+)
 pytest.register_assert_rewrite(*(f"stator.store.contract.{name}" for name in SUBJECTS.split()))
 
 from stator.store.contract.append import TestAppend, TestDurability, TestRedaction  # noqa: E402
@@ -21,6 +23,7 @@ from stator.store.contract.idempotency import TestIdempotency  # noqa: E402
 from stator.store.contract.ingest import TestIngest, elsewhere  # noqa: E402
 from stator.store.contract.lease import TestLease, TestLifecycle  # noqa: E402
 from stator.store.contract.paging import TestPaging  # noqa: E402
+from stator.store.contract.purge import TestPurge, TestUsage, project  # noqa: E402
 from stator.store.contract.sessions import TestSessions  # noqa: E402
 from stator.store.contract.state import TestState  # noqa: E402
 from stator.store.contract.turns import TestTurns  # noqa: E402
@@ -39,12 +42,15 @@ __all__ = [
     "TestLease",
     "TestLifecycle",
     "TestPaging",
+    "TestPurge",
     "TestRedaction",
     "TestSessions",
     "TestState",
     "TestTurns",
+    "TestUsage",
     "TestVerify",
     "elsewhere",
+    "project",
     "store",
     "story",
 ]
