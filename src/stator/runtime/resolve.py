@@ -12,6 +12,7 @@ from stator.model.commit import Commit
 from stator.model.ids import is_id, short, suffix_of
 from stator.model.position import AtHead, AtName, AtSeq, AtTurn, Position
 from stator.model.query import SessionQuery, SessionRow
+from stator.runtime import keeping
 from stator.store.port import Store
 
 CANDIDATES = 8
@@ -36,14 +37,20 @@ def find_session(store: Store, text: str, *, project: str | None = None) -> Sess
             )
         return newest
     if is_id(text, "session"):
-        return store.session(text)
+        return _by_id(store, text)
     rows = store.sessions(SessionQuery(name=text, project=project), limit=CANDIDATES).rows
     if not rows and project is not None:
         rows = store.sessions(SessionQuery(name=text), limit=CANDIDATES).rows
+    if rows and not (rows := _not_trashed(store, rows)):
+        raise NotFound(
+            f"session {text!r:.80} is in the trash",
+            hint="stator ls --trash shows it; stator gc --restore takes it out",
+            session=text,
+        )
     if not rows and (suffix := suffix_of(text, "session")):
         rows = store.sessions(SessionQuery(suffix=suffix), limit=CANDIDATES).rows
     if not rows:
-        raise NotFound(
+        raise keeping.purged(store, text) or NotFound(
             f"no session {text!r:.80}", hint="stator ls shows what there is", session=text
         )
     if len(rows) > 1:
@@ -55,10 +62,23 @@ def find_session(store: Store, text: str, *, project: str | None = None) -> Sess
     return rows[0]
 
 
+def _by_id(store: Store, session: str) -> SessionRow:
+    try:
+        return store.session(session)
+    except NotFound as error:
+        raise keeping.purged(store, session) or error from None
+
+
+def _not_trashed(store: Store, rows: list[SessionRow]) -> list[SessionRow]:
+    trash = keeping.in_trash(store)
+    return [row for row in rows if row.id not in trash]
+
+
 def last_used(store: Store, project: str | None = None) -> SessionRow | None:
-    """The session used last; a project's own session is not one that anybody means."""
+    """The session used last; a project's own session, or one in the trash, is none that anybody means."""
+    trash = keeping.in_trash(store)
     rows = rows_of(store, project=project)
-    return next((row for row in rows if row.record.mode != "project"), None)
+    return next((r for r in rows if r.record.mode != "project" and r.id not in trash), None)
 
 
 def rows_of(
