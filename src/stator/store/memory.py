@@ -57,6 +57,7 @@ from stator.model.query import (
     StoreInfo,
     Touch,
     TurnRow,
+    UsageBy,
     check_limit,
 )
 from stator.model.redact import Redactor
@@ -64,7 +65,6 @@ from stator.model.retention import tier_of
 from stator.model.seal import Place, Salts, same_part, scrub, seal
 from stator.model.session import check_lease, check_purge, check_transition
 from stator.model.state import COLLECTIONS, Entry, ErasedRecord, SessionRecord
-from stator.store.port import UsageBy
 
 LOCATED_MAX = 10
 

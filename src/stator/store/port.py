@@ -30,11 +30,11 @@ from stator.model.query import (
     StoreInfo,
     Touch,
     TurnRow,
+    UsageBy,
 )
 from stator.model.state import Entry
 
 Durability = Literal["full", "barrier", "relaxed"]
-UsageBy = Literal["content", "session", "tier", "kind"]
 
 
 class Store(Protocol):

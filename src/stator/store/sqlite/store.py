@@ -38,10 +38,11 @@ from stator.model.query import (
     StoreInfo,
     Touch,
     TurnRow,
+    UsageBy,
     check_limit,
 )
 from stator.model.state import Entry
-from stator.store.port import Durability, UsageBy
+from stator.store.port import Durability
 from stator.store.sqlite import (
     audit,
     calls,

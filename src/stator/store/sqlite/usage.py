@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import apsw
 
 from stator.model.ids import from_bytes
+from stator.model.query import UsageBy
 from stator.model.retention import tier_of
-from stator.store.port import UsageBy
 from stator.store.rows import envelope_of
 from stator.store.sqlite import reader
 from stator.store.sqlite.connection import many, one

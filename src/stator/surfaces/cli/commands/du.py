@@ -14,7 +14,7 @@ from stator.surfaces.cli.paint import Line, widest
 from stator.surfaces.cli.screen import Screen
 
 if TYPE_CHECKING:
-    from stator.store.port import UsageBy
+    from stator.model.query import UsageBy
     from stator.surfaces.cli.options import (
         JsonFlag,
         LimitOption,

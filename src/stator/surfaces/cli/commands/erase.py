@@ -128,10 +128,8 @@ def _lines(made: Erasing, result: ErasureResult | None, ask: Asking) -> Iterator
     for item in made.items[:LISTED]:
         line = Line().add(f"@{item.seq}", "id", width=8).add(item.kind, width=12)
         line.add(size(item.bytes), width=11, right=True).add("  ")
-        line.add(", ".join("record" if f.startswith("put") else f for f in item.fields)).add(
-            f"  {names[item.session]}", "dim"
-        )
-        yield line
+        fields = ("record" if name.startswith("put") else name for name in item.fields)
+        yield line.add(", ".join(fields)).add(f"  {names[item.session]}", "dim")
     if len(made.items) > LISTED:
         yield Line(f"… and {len(made.items) - LISTED} more", "dim")
     for text in made.left:
