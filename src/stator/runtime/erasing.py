@@ -285,6 +285,7 @@ def erase(
             commits.append(store.append(session, [draft], barrier=True)[0].id)
     if made.session:
         _forget_output(store, made.session)
+    store.sync()  # a write: it finishes what an earlier erasure that was killed left in the WAL
     detail = store.info().detail
     return ErasureResult(
         commits=commits,

@@ -245,6 +245,7 @@ def apply(
         except StatorError as error:
             yield Done(action=action, failed=error.what)
     sweep(store)
+    store.sync()  # a write: it finishes what an earlier run that was killed left in the WAL
 
 
 def _archive(store: Store, context: Context, action: Action, by: str) -> None:

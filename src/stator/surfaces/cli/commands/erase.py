@@ -86,7 +86,7 @@ def erase(
         port, context = ask.store.port, ask.store.context
         made = _plan(ask, session, ref, tuple(field or ()), record, call, path)
         result = None
-        if yes and made.items:
+        if yes:
             result = erasing.erase(port, context, made, by=context.principal, why=why)
         if json:
             screen.document("stator.erase/1", _plain(made, result))
