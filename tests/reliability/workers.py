@@ -35,7 +35,7 @@ def read_until_told(talk: Any, path: str) -> None:
     """Look at the store as it is now, and go on looking."""
     db = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
     db.execute("BEGIN")
-    talk.say(db.execute("SELECT count(*) FROM log").fetchone()[0])
+    talk.say(db.execute("SELECT count(*) FROM log").get)
     talk.hear()
     db.close()
 

@@ -98,6 +98,20 @@ def in_trash(store: Store) -> dict[str, Mark]:
     }
 
 
+def find_in_trash(store: Store, text: str) -> str | None:
+    """The session in the trash that is called so, or has that id; no other answers to a name there."""
+    trash = marked(store, TRASH)
+    named = [session for session in trash if _name(store, session) == text]
+    return text if text in trash else named[0] if len(named) == 1 else None
+
+
+def _name(store: Store, session: str) -> str:
+    try:
+        return store.session(session).record.name
+    except NotFound:  # a mark from elsewhere
+        return ""
+
+
 def _head(store: Store, session: str) -> int:
     try:
         return store.session(session).head

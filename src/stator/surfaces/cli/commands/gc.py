@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from stator.errors import InvalidInput
+from stator.errors import NotFound
 from stator.model.ids import short
 from stator.model.retention import Action, Plan, parse_size
 from stator.runtime import keeping, retention
-from stator.runtime.resolve import find_session
 from stator.runtime.retention import Done
 from stator.surfaces.cli.asking import Asking, asking, telling
 from stator.surfaces.cli.exits import FINDING, OK
@@ -91,25 +90,16 @@ def gc(
 def _restore(text: str, store: str | None, *, json: bool) -> int:
     with telling(store) as ask, Screen(json=json, pager=False) as screen:
         port, context = ask.store.port, ask.store.context
-        row = _trashed(ask, text)
-        retention.restore(port, context, row, by=context.principal)
-        name = port.session(row).record.name
+        session = keeping.find_in_trash(port, text) or ask.session(text).id
+        if not retention.restore(port, context, session, by=context.principal):
+            raise NotFound(f"session {text!r:.80} is not in the trash", hint="stator ls --trash")
+        name = port.session(session).record.name
         if json:
-            screen.document("stator.restored/1", {"session": row, "name": name})
+            screen.document("stator.restored/1", {"session": session, "name": name})
         else:
-            screen.line(Line(name, "bold").add(" ").add(short(row), "id").add(": out of the trash"))
+            line = Line(name, "bold").add(" ").add(short(session), "id")
+            screen.line(line.add(": out of the trash"))
     return OK
-
-
-def _trashed(ask: Asking, text: str) -> str:
-    """The session in the trash that a person means: those have no name but there."""
-    port = ask.store.port
-    trash = keeping.marked(port, keeping.TRASH)
-    found = [session for session in trash if port.session(session).record.name == text]
-    session = found[0] if len(found) == 1 else find_session(port, text).id
-    if session not in trash:
-        raise InvalidInput("this session is not in the trash", hint="stator ls --trash")
-    return session
 
 
 def _lines(
