@@ -9,7 +9,7 @@ import pytest
 
 from runtime.waiting import ask_for
 from stator.connect import mint
-from stator.errors import Erased, NotFound, WrongState
+from stator.errors import Erased, NotFound, Removed, WrongState
 from stator.model.query import SessionQuery
 from stator.model.retention import UNITS, parse
 from stator.model.state import COLLECTIONS
@@ -270,7 +270,7 @@ def test_what_is_in_the_trash_is_found_by_id_only(store, clock):
     clock.pass_days(31)
     assert run(store) == [("trash", "s")]
     assert find_session(store.port, session).id == session
-    with pytest.raises(NotFound, match="in the trash"):
+    with pytest.raises(Removed, match="in the trash"):
         find_session(store.port, "s")
     newest = last_used(store.port)
     assert newest is not None
@@ -332,7 +332,7 @@ def test_a_purged_session_leaves_a_tombstone_that_answers(store, clock):
     assert (tomb.name, tomb.policy, tomb.by) == ("s", "purge=30d", ANN)
     assert tomb.about["turns"] == 1
     for asked in (tomb.session, tomb.session[-8:], "s"):
-        with pytest.raises(NotFound, match="purged by local:ann"):
+        with pytest.raises(Removed, match="by local:ann"):
             find_session(store.port, asked)
 
 

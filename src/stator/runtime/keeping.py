@@ -7,11 +7,12 @@ session is its tombstone: the input of the commit that purged it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from stator.errors import NotFound
+from stator.errors import NotFound, Removed
 from stator.model.commit import Commit, Draft, Remove, Upsert
 from stator.model.ids import short
 from stator.model.query import SessionQuery, SessionRow
@@ -22,6 +23,7 @@ from stator.store.port import Store
 
 HOLD, TRASH, PURGED = "hold", "trash", "purged"
 PAGE = 100
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,12 +140,14 @@ def tombstones(store: Store) -> list[Tombstone]:
     return sorted(found, key=lambda one: -one.at)
 
 
-def purged(store: Store, text: str) -> NotFound | None:
+def purged(store: Store, text: str) -> Removed | None:
     """What to say of a session that is asked for and was purged, by its id, the end of one, or its name."""
     for one in tombstones(store):
         if text in (one.session, one.name) or (len(text) >= 8 and one.session.endswith(text)):
-            return NotFound(
-                f"session {one.name!r:.80} ({short(one.session)}) was purged by {one.by} ({one.policy})",
+            day = (EPOCH + timedelta(microseconds=one.at)).date()
+            return Removed(
+                f"session {one.name!r:.80} ({short(one.session)}) was purged on {day} by {one.by} "
+                f"({one.policy})",
                 hint="stator ls --trash shows what is left of it",
                 session=one.session,
                 purged=one.at,

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from stator.errors import Ambiguous, BadPosition, NotFound
+from stator.errors import Ambiguous, BadPosition, NotFound, Removed
 from stator.model.commit import Commit
 from stator.model.ids import is_id, short, suffix_of
 from stator.model.position import AtHead, AtName, AtSeq, AtTurn, Position
@@ -42,7 +42,7 @@ def find_session(store: Store, text: str, *, project: str | None = None) -> Sess
     if not rows and project is not None:
         rows = store.sessions(SessionQuery(name=text), limit=CANDIDATES).rows
     if rows and not (rows := _not_trashed(store, rows)):
-        raise NotFound(
+        raise Removed(
             f"session {text!r:.80} is in the trash",
             hint="stator ls --trash shows it; stator gc --restore takes it out",
             session=text,
