@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from stator.errors import InvalidInput, NotFound
-from stator.model.chain import put_item
-from stator.model.commit import CONTENT, Commit, Draft, Erase, Gone, size_of
+from stator.model.chain import put_item, to_erase
+from stator.model.commit import Commit, Draft, Erase, Gone, size_of
 from stator.model.delta import Put
 from stator.model.ids import short
 from stator.model.query import SessionRow
@@ -76,14 +76,10 @@ def of_commit(store: Store, point: Point, fields: Sequence[str] = ()) -> Erasing
     if not found:
         raise NotFound(f"no commit {point.shown} in session {point.session}", session=point.session)
     (commit,) = found
-    unknown = set(fields) - set(CONTENT) - set(commit.content)
-    if unknown:
-        raise InvalidInput(
-            f"@{commit.seq} has no content called {', '.join(sorted(unknown))}",
-            hint="it has: " + ", ".join(commit.content),
-        )
-    item = _item(commit, fields or tuple(commit.content))
-    return _made([item], _names(store, [item]))
+    left = []
+    if not fields and any(op.collection == "session" for op in commit.delta):
+        left.append("the session's own record, by which it is found: purge it to be rid of that")
+    return _made([_item(commit, to_erase(commit, fields))], left)
 
 
 def of_call(store: Store, text: str, *, session: str | None = None) -> Erasing:
@@ -106,16 +102,15 @@ def of_call(store: Store, text: str, *, session: str | None = None) -> Erasing:
 
 def of_record(store: Store, session: str, collection: str, key: str) -> Erasing:
     """Every put of whatever stood under a key, or under a record's own id, also in forks."""
-    if collection not in COLLECTIONS:
-        raise InvalidInput(
-            f"no collection {collection!r:.40}", hint=", ".join(COLLECTIONS), path="$.collection"
-        )
+    if collection not in COLLECTIONS or collection == "session":
+        names = ", ".join(name for name in COLLECTIONS if name != "session")
+        raise InvalidInput(f"nothing to erase in {collection!r:.40}", hint=names)
     touched = {t.id for t in store.touches(collection, key, session=session, limit=10_000)}
     ids = touched or {key}
     items = [item for row in _family(store, session) for item in _puts(store, row, collection, ids)]
     if not items:
         raise NotFound(f"no {collection} record {key!r:.80}", session=session)
-    return _made(items, _names(store, items))
+    return _made(items, ())
 
 
 def of_path(store: Store, session: str, path: str, *, root: str = ".") -> Erasing:
@@ -247,17 +242,6 @@ def _log(store: Store, session: str, *, after: int, upto: int | None = None) -> 
     while page := store.commits(session, after=after, upto=upto, limit=PAGE, load=False):
         yield from page
         after = page[-1].seq
-
-
-def _names(store: Store, items: Sequence[Item]) -> list[str]:
-    """What a plan that takes a session's own record away leaves."""
-    for item in items:
-        (commit,) = store.commits(item.session, after=item.seq - 1, upto=item.seq, load=False)
-        for name in item.fields:
-            ops = [op for n, op in enumerate(commit.delta) if put_item(n) == name]
-            if ops and ops[0].collection == "session":
-                return ["the session's name, by which it is found: purge it to be rid of that"]
-    return []
 
 
 # -- doing it -------------------------------------------------------------------------------------

@@ -38,9 +38,8 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def head(self) -> int:
-        """Where the session stood when it was put in the trash: a clock may be wrong, this is not."""
-        found = self.commit.known("input", {})
-        return int(found.get("head", 0)) if isinstance(found, dict) else 0
+        """Where the session stood then."""
+        return stood_at(self.commit)
 
 
 class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,6 +97,32 @@ def in_trash(store: Store) -> dict[str, Mark]:
         for session, mark in marked(store, TRASH).items()
         if _head(store, session) == mark.head
     }
+
+
+class Trash:
+    """Whether sessions are in the trash, one asked for at a time: nobody reads all of it for one."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._own: dict[tuple[str, str], str | None] = {}
+
+    def __contains__(self, row: SessionRow) -> bool:
+        scope = (row.record.tenant, row.record.project)
+        if scope not in self._own:
+            known = projects.known(self._store, row.record)
+            self._own[scope] = known.id if known is not None else None
+        own = self._own[scope]
+        entry = None if own is None else self._store.find(own, "flags", key(TRASH, row.id))
+        if own is None or entry is None:
+            return False
+        (commit,) = self._store.commits(own, after=entry.seq - 1, upto=entry.seq)
+        return stood_at(commit) == row.head
+
+
+def stood_at(commit: Commit) -> int:
+    """Where a session stood when a commit put it in the trash: a clock may be wrong, this is not."""
+    found = commit.known("input", {})
+    return int(found.get("head", 0)) if isinstance(found, dict) else 0
 
 
 def find_in_trash(store: Store, text: str) -> str | None:

@@ -41,7 +41,8 @@ def find_session(store: Store, text: str, *, project: str | None = None) -> Sess
     rows = store.sessions(SessionQuery(name=text, project=project), limit=CANDIDATES).rows
     if not rows and project is not None:
         rows = store.sessions(SessionQuery(name=text), limit=CANDIDATES).rows
-    if rows and not (rows := _not_trashed(store, rows)):
+    trash = keeping.Trash(store)
+    if rows and not (rows := [row for row in rows if row not in trash]):
         raise Removed(
             f"session {text!r:.80} is in the trash",
             hint="stator ls --trash shows it; stator gc --restore takes it out",
@@ -69,16 +70,11 @@ def _by_id(store: Store, session: str) -> SessionRow:
         raise keeping.purged(store, session) or error from None
 
 
-def _not_trashed(store: Store, rows: list[SessionRow]) -> list[SessionRow]:
-    trash = keeping.in_trash(store)
-    return [row for row in rows if row.id not in trash]
-
-
 def last_used(store: Store, project: str | None = None) -> SessionRow | None:
     """The session used last; a project's own session, or one in the trash, is none that anybody means."""
-    trash = keeping.in_trash(store)
+    trash = keeping.Trash(store)
     rows = rows_of(store, project=project)
-    return next((r for r in rows if r.record.mode != "project" and r.id not in trash), None)
+    return next((row for row in rows if row.record.mode != "project" and row not in trash), None)
 
 
 def rows_of(

@@ -29,7 +29,6 @@ from stator.errors import (
 )
 from stator.model import canon, chain
 from stator.model.commit import (
-    CONTENT,
     CONTINUED,
     Commit,
     Draft,
@@ -363,10 +362,9 @@ class MemoryStore:
             commit = next((commit for commit in log if commit.seq == change.seq), None)
             if commit is None:
                 raise NotFound(f"no commit @{change.seq}", session=kept.record.id)
-            names = set(change.fields) or set(commit.content)
-            if names - set(CONTENT) - set(commit.content):
-                raise BadDelta(f"@{change.seq} has no such content")
-            return {change.seq: names}
+            return {change.seq: chain.to_erase(commit, change.fields)}
+        if change.collection == "session":
+            raise InvalidInput("a session's own record stays", path="$.changes")
         targets: dict[int, set[str]] = {}
         for version in _versions(log):
             op = version.op

@@ -10,7 +10,7 @@ from stator.errors import BadQuery
 from stator.model.ids import short
 from stator.model.query import SessionRow, check_limit
 from stator.model.session import Status
-from stator.runtime.keeping import in_trash, tombstones
+from stator.runtime.keeping import Trash, in_trash, tombstones
 from stator.surfaces.cli.asking import Asking, asking
 from stator.surfaces.cli.gist import count
 from stator.surfaces.cli.paint import Line, widest
@@ -69,9 +69,9 @@ def ls(
         floor = parse_since(since, ask.now) if since is not None else 0
         if trash:
             return _trash(ask, screen, None if all else ask.project)
-        trashed = in_trash(ask.store.port)
+        trashed = Trash(ask.store.port)
         rows = _rows(ask, None if all else ask.project, agent, status)
-        rows = (row for row in rows if row.id not in trashed)
+        rows = (row for row in rows if row not in trashed)
         found = list(islice((row for row in rows if row.updated >= floor), wanted + 1))
         if json:
             for row in found[:wanted]:
