@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import os
 import secrets
+from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+import stator
 from runtime.waiting import ask_for
 from stator.connect import mint
 from stator.errors import Erased, NotFound, Removed, WrongState
 from stator.model.query import SessionQuery
 from stator.model.retention import UNITS, parse
+from stator.model.run import RunInfo
 from stator.model.state import COLLECTIONS
 from stator.runtime import keeping, retention
 from stator.runtime.context import Context
 from stator.runtime.resolve import find_session, last_used
+from stator.runtime.runfiles import RunFiles
 from stator.runtime.stores import Store
 from stator.runtime.verify import verify
 from stator.store.memory import MemoryStore
@@ -372,6 +378,111 @@ def test_a_child_outlives_its_parent(store, clock):
         assert again.id == child.id
 
 
+def test_the_folders_of_its_runs_go_with_it_and_no_others(tmp_path, clock):
+    """Hard unlinking left side folders behind; here the next run also finds what a kill left."""
+    path = str(tmp_path / "agent.db")
+    create(path)
+    context = Context(clock=clock, mint=mint, secret=secrets.token_bytes, project="shop")
+    with Store(SqliteStore(path, durability="relaxed", clock=clock), context) as store:
+        gone, kept = work(store, "gone"), work(store, "kept")
+        retention.hold(store.port, store.context, kept, by=ANN)
+        runs = {}
+        for session in (gone, kept):
+            files = RunFiles.create(f"{path}-runs", mint("run"))
+            files.write(
+                RunInfo(
+                    id=files.id, session=session, name="x", command=["true"], cwd="/", store=path
+                )
+            )
+            (Path(files.folder) / "output.0").write_text("printed")
+            runs[session] = files.folder
+        policy(store, "trash=30d")
+        for _ in range(2):
+            clock.pass_days(31)
+            run(store)
+    assert not os.path.exists(runs[gone])
+    assert sorted(os.listdir(runs[kept])) == ["control", "output.0", "run.json"]
+
+
+# -- what holds for any log -----------------------------------------------------------------------
+
+STEPS = st.lists(
+    st.sampled_from(["turn", "fact", "again", "decide", "file", "plan", "say", "call", "fork"]),
+    min_size=1,
+    max_size=12,
+)
+
+
+def act(turn, step, n):
+    if step == "call":
+        turn.call(lambda value: value, value=f"value {n}")
+    elif step == "fact":
+        turn.fact(f"fact {n}", n)
+    elif step == "again":
+        turn.fact("same", n)
+    elif step == "decide":
+        turn.decide(f"choice {n}", topic=f"{n % 2}")
+    elif step == "file":
+        turn.file(f"{n % 3}.py", "modified")
+    elif step == "plan":
+        turn.plan(f"step {n % 3}", detail="x")
+    else:
+        turn.say(f"words {n}")
+
+
+def lived(store, name, steps):
+    """A session that did these things."""
+    with store.open(name) as s:
+        turn = s.turn("begin")
+        for n, step in enumerate(steps):
+            if step == "turn":
+                turn.end()
+                turn = s.turn(f"turn {n}")
+            elif step == "fork":
+                store.fork(s.id, as_name=f"{name} fork {n}")
+            else:
+                act(turn, step, n)
+        turn.end()
+    return s.id
+
+
+@given(STEPS, STEPS)
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_state_is_what_it_was_after_whatever_keeping_did(tmp_path_factory, mine, others):
+    """Expired, archived, others purged, rebuilt: every record as before, and the chains verify."""
+    clock = Clock()
+    path = str(tmp_path_factory.mktemp("any") / "agent.db")
+    create(path)
+    context = Context(clock=clock, mint=mint, secret=secrets.token_bytes, project="shop")
+    with Store(SqliteStore(path, durability="relaxed", clock=clock), context) as store:
+        session = lived(store, "mine", mine)
+        lived(store, "other", others)
+        for row in store.sessions().rows:
+            if row.record.name.startswith("mine"):
+                retention.hold(store.port, store.context, row.id, by=ANN)
+        kept = {
+            row.id: state(store, row.id)
+            for row in store.sessions().rows
+            if row.record.name.startswith("mine")
+        }
+        policy(store, "trash=30d")
+        for _ in range(2):
+            clock.pass_days(31)
+            run(store)
+        for row in store.sessions().rows:
+            assert not row.record.name.startswith("other")
+            retention.release(store.port, store.context, row.id, by=ANN)
+        policy(store, "trash=off", "transcript=1d", "archive=1d")
+        run(store)
+        assert {row: state(store, row) for row in kept} == kept
+        store.port.rebuild()
+        assert {row: state(store, row) for row in kept} == kept
+        assert store.port.session(session).record.status == "archived"
+        assert list(verify(store.port)) == []
+
+
 # -- what is left alone ---------------------------------------------------------------------------
 
 
@@ -405,6 +516,15 @@ def test_a_session_with_a_call_that_waits_for_approval(store, clock):
     ask_for(s, "refund", amount=5)
     store.port.release(s._lease)
     assert left_alone(store, clock) == ["waits for approval"]
+
+
+def test_a_session_with_a_write_whose_outcome_nobody_knows(store, clock):
+    def pay():
+        raise stator.InDoubt("connection lost")
+
+    with store.open("s") as s, s.turn("pay") as t:
+        t.try_call(stator.tool(pay))
+    assert left_alone(store, clock) == ["a call in doubt"]
 
 
 def test_a_session_whose_log_a_fork_goes_on_from(store, clock):

@@ -206,13 +206,13 @@ def _busy(store: Store, row: SessionRow) -> str:
     if not store.counts(row.id).open:
         return ""
     calls = [
-        record.status
+        record
         for entry in store.entries(row.id, "calls")
         if isinstance(record := entry.record, CallRecord) and not record.elsewhere
     ]
-    if "awaiting approval" in calls:
+    if any(call.status == "awaiting approval" for call in calls):
         return "waits for approval"
-    return "a call in doubt" if calls else ""
+    return "a call in doubt" if any(map(lifecycle.unknown, calls)) else ""
 
 
 def _running(store: Store) -> Iterator[str]:

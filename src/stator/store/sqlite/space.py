@@ -40,9 +40,10 @@ def is_marked(db: apsw.Connection) -> bool:
 
 
 def finish(db: apsw.Connection, seconds: float) -> bool:
-    """Give free pages back, empty the WAL and take the mark off; False if a reader holds it back.
+    """Give free pages back, empty the WAL and take the mark off; False if that cannot be done now.
 
-    `seconds` is how long a reader is waited for.
+    `seconds` is how long a reader is waited for. Whatever is in the way, what was appended is
+    committed and is answered as such; a file that is broken will say so to the next transaction.
     """
     db.set_busy_handler(Patience(seconds))
     try:
@@ -50,7 +51,7 @@ def finish(db: apsw.Connection, seconds: float) -> bool:
             db.execute(f"PRAGMA incremental_vacuum({SLICE})").fetchall()
         db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         db.execute("DELETE FROM meta WHERE key = ?", (MARK,))
-    except apsw.BusyError:
+    except apsw.Error:  # a reader, most of the time; or a full disk
         return False
     finally:
         db.set_busy_handler(Patience())

@@ -80,11 +80,14 @@ def gc(
             by = context.principal
             done = list(retention.apply(port, context, made, by=by, yes=yes))
         failed = [one for one in done if one.failed]
+        unfinished = apply and bool(ask.store.info().detail.get("unfinished"))
         if json:
             screen.document("stator.gc/1", _plain(made, done, applied=apply and not stopped))
         else:
             screen.lines(_lines(made, done, ask, apply=apply, stopped=stopped), hang=2)
-    return FINDING if failed or (apply and stopped) else OK
+            if unfinished:
+                screen.line(Line("not finished: another program reads an older state", "doubt"))
+    return FINDING if failed or unfinished or (apply and stopped) else OK
 
 
 def _restore(text: str, store: str | None, *, json: bool) -> int:
