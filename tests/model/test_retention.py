@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -110,10 +111,19 @@ def test_a_session_is_left_alone_while_a_fork_that_stays_stands_on_it():
 
 def test_it_goes_with_its_forks_which_go_first():
     parent = subject("parent", 400, heirs=("child", "grandchild"), trashed=NOW - 40 * DAY)
-    child = subject("child", 400, heirs=("grandchild",), trashed=NOW - 40 * DAY)
-    grandchild = subject("grandchild", 400, trashed=NOW - 40 * DAY)
+    child = subject("child", 400, heirs=("grandchild",), trashed=NOW - 40 * DAY, depth=1)
+    grandchild = subject("grandchild", 400, trashed=NOW - 40 * DAY, depth=2)
     found = planned([parent, child, grandchild])
     assert [action.session for action in found.actions] == ["grandchild", "child", "parent"]
+
+
+def test_a_session_and_the_one_that_goes_on_for_it_go_together():
+    original = subject("original", 400, heirs=("retry",), trashed=NOW - 40 * DAY)
+    retry = subject("retry", 400, heirs=("original",), trashed=NOW - 40 * DAY, depth=1)
+    found = planned([original, retry])
+    assert [action.session for action in found.actions] == ["retry", "original"]
+    kept = msgspec.structs.replace(original, held=True)
+    assert what(planned([kept, retry])) == set()
 
 
 def test_what_keeps_a_fork_keeps_all_it_stands_on():

@@ -13,8 +13,10 @@ from reliability.support import all_sessions, copy_store, findings, incompressib
 from stator.connect import connect
 from stator.model.commit import Upsert
 from stator.model.ids import to_bytes
+from stator.model.run import RunInfo
 from stator.model.state import FileRecord, PlanRecord
 from stator.runtime import erasing
+from stator.runtime.runfiles import RunFiles
 from stator.store.sqlite import space
 
 BY = "local:ann"
@@ -193,6 +195,21 @@ def test_erasing_says_what_it_does_not_reach(store, session):
         pass
     made = erasing.of_session(store.port, session.id)
     assert any("its name" in text for text in made.left)
+
+
+@pytest.mark.usefixtures("uncompressed")
+def test_erasing_says_that_what_runs_printed_is_not_in_the_record(store, path):
+    with store.open("main") as s, s.turn(MARK):
+        pass
+    files = RunFiles.create(f"{path}-runs", store.context.mint("run"))
+    files.write(
+        RunInfo(id=files.id, session=s.id, name="x", command=["true"], cwd="/", store=str(path))
+    )
+    Path(files.folder, "output.0").write_text(MARK)
+    made = erasing.of_commit(store.port, s.at("@3"))
+    assert any("1 runs printed" in text for text in made.left)
+    erase(store, erasing.of_session(store.port, s.id))
+    assert is_gone(path)
 
 
 def test_a_session_is_driven_on_after_everything_in_it_was_erased(store):

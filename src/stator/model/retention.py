@@ -59,7 +59,9 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     busy: str = ""
     """What it is in the middle of, or waits for."""
     heirs: tuple[str, ...] = ()
-    """The sessions whose log goes on from its own."""
+    """The sessions that cannot do without it: their log goes on from its own, or it goes on for them."""
+    depth: int = 0
+    """How many logs its own goes on from."""
     expired: bool = False
     """Whether its transcript has expired already."""
 
@@ -194,8 +196,8 @@ def plan(
         found += _oversize(ordered, found, newest, max_bytes)
         going = {action.session for action in found if action.what == "trash"}
         found = [a for a in found if a.what in REMOVES or a.session not in going]
-    heirs = {one.session: len(one.heirs) for one in ordered}
-    found.sort(key=lambda action: (action.what == "purge") * (1 + heirs[action.session]))
+    depths = {one.session: one.depth for one in ordered}
+    found.sort(key=lambda one: (1, -depths[one.session]) if one.what == "purge" else (0, 0))
     made = Plan(actions=found, skipped=skipped, sessions=len(ordered))
     return msgspec.structs.replace(made, breaker=_breaker(made))
 

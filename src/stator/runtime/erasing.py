@@ -7,6 +7,7 @@ what a fork put of the same record is erased in the fork.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -79,7 +80,7 @@ def of_commit(store: Store, point: Point, fields: Sequence[str] = ()) -> Erasing
     left = []
     if not fields and any(op.collection == "session" for op in commit.delta):
         left.append("the session's own record, by which it is found: purge it to be rid of that")
-    return _made([_item(commit, to_erase(commit, fields))], left)
+    return _made(store, [_item(commit, to_erase(commit, fields))], left)
 
 
 def of_call(store: Store, text: str, *, session: str | None = None) -> Erasing:
@@ -97,7 +98,7 @@ def of_call(store: Store, text: str, *, session: str | None = None) -> Erasing:
             f"@{asked}, what the model said when it asked for it, holds its arguments too: "
             f"stator erase {short(intent.session)}:@{asked}"
         )
-    return _made(items, left)
+    return _made(store, items, left)
 
 
 def of_record(store: Store, session: str, collection: str, key: str) -> Erasing:
@@ -110,7 +111,7 @@ def of_record(store: Store, session: str, collection: str, key: str) -> Erasing:
     items = [item for row in _family(store, session) for item in _puts(store, row, collection, ids)]
     if not items:
         raise NotFound(f"no {collection} record {key!r:.80}", session=session)
-    return _made(items, ())
+    return _made(store, items)
 
 
 def of_path(store: Store, session: str, path: str, *, root: str = ".") -> Erasing:
@@ -137,7 +138,7 @@ def of_path(store: Store, session: str, path: str, *, root: str = ".") -> Erasin
     if not items:
         raise NotFound(f"no file {path!r:.80}", session=session)
     left.append("calls and words that mention the file are not found by its path")
-    return _made(items, left)
+    return _made(store, items, left)
 
 
 def of_session(store: Store, session: str) -> Erasing:
@@ -154,12 +155,11 @@ def of_session(store: Store, session: str) -> Erasing:
     left = ["its name, agent, labels and the names of tools: purge the session to be rid of them"]
     if row.record.lineage:
         left.append("what it inherited: that is erased in the session that wrote it")
-    made = _made(items, left)
-    return msgspec.structs.replace(made, session=session)
+    return Erasing(items=[item for item in items if item.fields], left=left, session=session)
 
 
-def _made(items: Iterable[Item], left: Sequence[str]) -> Erasing:
-    """A plan without what is gone already, each commit once and its owner's."""
+def _made(store: Store, items: Iterable[Item], left: Sequence[str] = ()) -> Erasing:
+    """A plan without what is gone already, each commit once."""
     found: dict[tuple[str, int], Item] = {}
     for item in items:
         if not item.fields:
@@ -170,7 +170,9 @@ def _made(items: Iterable[Item], left: Sequence[str]) -> Erasing:
             size = known.bytes + item.bytes
             item = msgspec.structs.replace(item, fields=fields, bytes=size)
         found[item.session, item.seq] = item
-    return Erasing(items=list(found.values()), left=list(left))
+    printed = sum(1 for session in {one for one, _ in found} for _ in _runs(store, session))
+    more = [f"what {printed} runs printed, which is not in the record: --all removes it"]
+    return Erasing(items=list(found.values()), left=[*left, *(more if printed else ())])
 
 
 def _item(commit: Commit, names: Iterable[str]) -> Item:
@@ -287,12 +289,16 @@ def _by_session(items: Sequence[Item]) -> dict[str, list[Item]]:
 
 def _forget_output(store: Store, session: str) -> None:
     """What the session's runs printed goes too; one that still runs goes on printing."""
+    for files in _runs(store, session):
+        if not files.is_live():
+            files.discard_output()
+
+
+def _runs(store: Store, session: str) -> Iterator[runfiles.RunFiles]:
+    """The folders of a session's detached runs."""
     if store.info().kind != "sqlite":
         return
     for files in runfiles.RunFiles.all(runfiles.folder_of(store)[1]):
-        try:
-            found = files.read().session == session
-        except NotFound:
-            continue
-        if found and not files.is_live():
-            files.discard_output()
+        with contextlib.suppress(NotFound):
+            if files.read().session == session:
+                yield files

@@ -131,6 +131,8 @@ def subjects(store: Store) -> list[Subject]:
     for row in rows:
         for part in row.record.lineage:
             heirs.setdefault(part.session, []).append(row.id)
+        if row.record.adopted:
+            heirs.setdefault(row.record.adopted, []).append(row.id)
     marks: dict[tuple[str, str], keeping.Mark] = {
         (mark.name, mark.session): mark
         for _, mark in keeping.marks(store, keeping.HOLD, keeping.TRASH)
@@ -165,6 +167,7 @@ def _subject(
         held=(keeping.HOLD, row.id) in marks,
         busy="being run" if row.id in running else _busy(store, row),
         heirs=heirs,
+        depth=len(row.record.lineage),
         expired=expired,
     )
 

@@ -106,7 +106,8 @@ def _plan(
 ) -> Erasing:
     port = ask.store.port
     if call is not None:
-        return erasing.of_call(port, call)
+        within = None if session is None else ask.session(session).id
+        return erasing.of_call(port, call, session=within)
     if ref is not None:
         view, position = ask.aim(session, ref)
         if position is None or ".." in position:
