@@ -555,6 +555,16 @@ def test_a_session_that_is_used_after_the_plan_was_made(store, clock):
     assert keeping.in_trash(store.port) == {}
 
 
+def test_a_session_that_is_held_after_the_plan_was_made(store, clock):
+    session = work(store, "s")
+    policy(store, "trash=30d")
+    clock.pass_days(31)
+    made = retention.plan(store.port, store.context)
+    retention.hold(store.port, store.context, session, by=ANN)
+    (done,) = retention.apply(store.port, store.context, made, by=ANN, yes=True)
+    assert "is held" in done.failed
+
+
 def test_a_run_that_removes_much_stops_unless_told_twice(store, clock):
     work(store, "s")
     policy(store, "trash=30d")

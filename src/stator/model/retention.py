@@ -163,10 +163,10 @@ def shown(name: str, value: int) -> str:
     """A policy as it is typed."""
     if name == "keep":
         return f"keep={value}"
-    for unit in ("w", "d", "h"):
-        if unit != "w" and value and value % UNITS[unit] == 0:
-            return f"{name}={value // UNITS[unit]}{unit}"
-    return f"{name}={value // UNITS['h']}h" if value else f"{name}=never"
+    if not value:
+        return f"{name}=never"
+    unit = "h" if value % UNITS["d"] else "d"
+    return f"{name}={value // UNITS[unit]}{unit}"
 
 
 # -- the plan -------------------------------------------------------------------------------------
@@ -254,21 +254,24 @@ def _without_heirs(
 ) -> tuple[list[Action], list[Skipped]]:
     """Leave alone what a fork that stays still stands on; whatever that keeps may keep more."""
     by_id = {one.session: one for one in subjects}
+    expiring = {
+        one.session
+        for one in subjects
+        if 0 < policy_of(one).get("transcript", 0) <= max(0, now - one.active)
+    }
     skipped: list[Skipped] = []
     while True:
-        going: dict[str, set[str]] = {what: set() for what in ("archive", "restore")}
-        going["purge"] = {a.session for a in actions if a.what == "purge"}
-        in_trash = {one.session for one in subjects if one.trashed}
-        going["trash"] = in_trash | {a.session for a in actions if a.what == "trash"}
-        going["expire"] = going["trash"] | {
-            one.session
-            for one in subjects
-            if 0 < policy_of(one).get("transcript", 0) <= max(0, now - one.active)
+        trash = {one.session for one in subjects if one.trashed}
+        trash |= {action.session for action in actions if action.what == "trash"}
+        going = {
+            "purge": {action.session for action in actions if action.what == "purge"},
+            "trash": trash,
+            "expire": trash | expiring,
         }
         needed = [
             action
             for action in actions
-            if action.what not in ("archive", "restore")
+            if action.what in going
             and not going[action.what].issuperset(by_id[action.session].heirs)
         ]
         if not needed:

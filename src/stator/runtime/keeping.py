@@ -190,11 +190,16 @@ def put(store: Store, context: Context, row: SessionRow, name: str, *, by: str, 
 
 def take_off(store: Store, context: Context, row: SessionRow, name: str, *, by: str) -> bool:
     """Take a mark off a session; False if there was none."""
-    known = projects.known(store, row.record)
-    if known is None or store.find(known.id, "flags", key(name, row.id)) is None:
+    if not has(store, row, name):
         return False
     _say(store, context, row, by, Remove("flags", key(name, row.id)))
     return True
+
+
+def has(store: Store, row: SessionRow, name: str) -> bool:
+    """Whether a session has a mark."""
+    known = projects.known(store, row.record)
+    return known is not None and store.find(known.id, "flags", key(name, row.id)) is not None
 
 
 def key(name: str, session: str) -> str:

@@ -8,13 +8,12 @@ nothing, so a run that was killed has done some of its actions whole, and the ne
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import msgspec
 
 from stator.errors import HeadMoved, InvalidInput, StatorError, WrongState
 from stator.model import retention as model
-from stator.model.commit import Commit, Draft, Erase, Gone, Purge, Remove, Upsert
+from stator.model.commit import Change, Commit, Draft, Erase, Gone, Purge, Remove, Upsert
 from stator.model.query import SessionRow
 from stator.model.retention import Action, Plan, Subject
 from stator.model.state import CallRecord, FlagRecord, SessionRecord
@@ -30,8 +29,6 @@ EXPIRED, DONE = "expired", "done"
 """Cause of an erasure that retention made, and its status where it was the last of them."""
 KEPT = frozenset({"close", "archive", "erasure"})
 """Kinds that keeping appends to a session: they are not something that happened in it."""
-
-Progress = Callable[[Action], None]
 
 
 class Policies(msgspec.Struct, frozen=True, kw_only=True):
@@ -326,10 +323,10 @@ def _purge(store: Store, context: Context, action: Action, by: str) -> None:
     record, counts = row.record, store.counts(row.id)
     own = projects.own(store, context, record)
     flag = FlagRecord(name=keeping.PURGED, on=row.id, why=action.why, by=by)
-    changes: list[Any] = [Purge(row.id), Upsert("flags", flag)]
-    for name in (keeping.TRASH,):
-        if store.find(own.id, "flags", keeping.key(name, row.id)) is not None:
-            changes.append(Remove("flags", keeping.key(name, row.id)))
+    changes: list[Change] = [Purge(row.id), Upsert("flags", flag)]
+    trash = keeping.key(keeping.TRASH, row.id)
+    if store.find(own.id, "flags", trash) is not None:
+        changes.append(Remove("flags", trash))
     tombstone = {
         "name": record.name,
         "agent": record.agent,
@@ -363,8 +360,10 @@ _ACTIONS: dict[str, Callable[[Store, Context, Action, str], None]] = {
 
 
 def _unmoved(store: Store, action: Action) -> SessionRow:
-    """The session, unless something happened in it since the plan was made."""
+    """The session, unless something happened in it, or it was held, since the plan was made."""
     row = store.session(action.session)
+    if keeping.has(store, row, keeping.HOLD):
+        raise WrongState(f"session {row.record.name!r:.80} is held", session=row.id)
     if _activity(store, row)[0] != action.active:
         raise WrongState(f"session {row.record.name!r:.80} is in use again", session=row.id)
     return row
