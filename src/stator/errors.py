@@ -16,7 +16,8 @@ next.
     │   ├── BadPosition       E_POSITION  a position or range that does not parse
     │   └── BadQuery          E_QUERY     a filter, limit or time that makes no sense
     ├── NotFound              E_NOT_FOUND
-    │   └── Erased            E_ERASED    it was there; its content has been erased
+    │   ├── Erased            E_ERASED    it was there; its content has been erased
+    │   └── Removed           E_REMOVED   it was there; it is in the trash, or was purged
     ├── Ambiguous             E_AMBIGUOUS several things answer to that name
     ├── Conflict              E_CONFLICT
     │   ├── HeadMoved         E_HEAD      compare-and-set failed; carries the head found
@@ -148,6 +149,12 @@ class NotFound(StatorError):
 
 class Erased(NotFound):
     code = "E_ERASED"
+
+
+class Removed(NotFound):
+    """A session that was there: it is in the trash, or was purged; `ids` say when, by which policy and by whom."""
+
+    code = "E_REMOVED"
 
 
 class Ambiguous(StatorError):

@@ -23,6 +23,7 @@ import apsw
 import stator
 import stator.model.redact  # what is loaded late is loaded before the fork
 import stator.store.sqlite
+from reliability import removals
 from reliability.crash import act_when_told as act_when_told
 from reliability.crash import calls_until_paused as calls_until_paused
 from reliability.crash import play as play
@@ -31,6 +32,35 @@ from stator.connect import connect
 from stator.errors import StatorError
 from stator.runtime.rendering import Rendering
 from stator.runtime.verify import verify
+
+
+def read_until_told(talk: Any, path: str) -> None:
+    """Look at the store as it is now, and go on looking."""
+    db = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
+    db.execute("BEGIN")
+    talk.say(db.execute("SELECT count(*) FROM log").get)
+    talk.hear()
+    db.close()
+
+
+def remove(talk: Any, path: str, what: str, point: int | None) -> int:
+    """Erase, expire or purge, and die before the statement of that number; how many there were."""
+    store = connect(path, project="test", durability="relaxed")
+    passed = 0
+
+    def count(cursor: Any, sql: str, bindings: Any) -> bool:
+        nonlocal passed
+        if passed == point:
+            os.kill(os.getpid(), signal.SIGKILL)
+        passed += 1
+        return True
+
+    port = store.port
+    port._writer.open().exec_trace = count  # type: ignore[attr-defined]
+    removals.REMOVALS[what](store)
+    port._writer.open().exec_trace = None  # type: ignore[attr-defined]
+    store.close()
+    return passed
 
 
 def create(talk: Any, path: str) -> str:

@@ -19,8 +19,8 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from stator.errors import BrokenChain
-from stator.model.commit import Commit, Gone, Item, Large
+from stator.errors import BadDelta, BrokenChain
+from stator.model.commit import CONTENT, Commit, Gone, Item, Large
 from stator.model.delta import Put
 
 TAG = b"stator.commit/1\n"
@@ -97,6 +97,26 @@ def without(commit: Commit, names: set[str], by: int) -> Commit:
             content[name] = Gone(by, bytes.fromhex(commitment(salts[name], item)))
     left = {name: salts[name] for name, item in content.items() if not isinstance(item, Gone)}
     return structs.replace(commit, content=content, salt=b"", salts=left)
+
+
+def to_erase(commit: Commit, fields: Sequence[str] = ()) -> set[str]:
+    """The content items an erasure of those fields takes; none named: all that may go.
+
+    A session's own record stays, whoever asks: without it nobody could find the session, or end it.
+    """
+    own = {put_item(n) for n, op in enumerate(commit.delta) if op.collection == "session"}
+    unknown = set(fields) - set(CONTENT) - set(commit.content)
+    if unknown:
+        raise BadDelta(
+            f"@{commit.seq} has no content called {', '.join(sorted(unknown))}",
+            hint="it has: " + ", ".join(commit.content),
+        )
+    if own & set(fields):
+        raise BadDelta(
+            f"@{commit.seq} holds the session's own record, which stays",
+            hint="purge the session to be rid of its name",
+        )
+    return (set(fields) or set(commit.content) - own) & set(commit.content)
 
 
 def digest(preimage: Preimage) -> str:

@@ -76,6 +76,7 @@ KINDS = frozenset(
         "score",
         "flag",
         "budget",
+        "retention",
         "approval",
         "child",
         "compaction",

@@ -7,7 +7,7 @@ never an offset).
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
@@ -18,6 +18,8 @@ PAGE = 100
 PAGE_MAX = 10_000
 
 Row = TypeVar("Row")
+UsageBy = Literal["content", "session", "tier", "kind"]
+"""The ways in which what takes the space can be told."""
 
 
 class Page(msgspec.Struct, Generic[Row], frozen=True):

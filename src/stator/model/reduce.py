@@ -16,6 +16,7 @@ from stator.errors import BadDelta, InvalidInput
 from stator.model.commit import KINDS, Change, Draft, Erase, Purge, Remove, Reset, Upsert
 from stator.model.delta import Delta, Drop, Put
 from stator.model.ids import record_id, retype
+from stator.model.retention import check_retention
 from stator.model.session import TRANSITIONS, check_budget, check_transition
 from stator.model.state import (
     COLLECTIONS,
@@ -360,6 +361,13 @@ def _budget(draft: Draft, made: Made) -> None:
     made.put("session", msgspec.structs.replace(known, budget=limits), "")
 
 
+def _retention(draft: Draft, made: Made) -> None:
+    """Only the policies are taken."""
+    known, wanted = _session_wish(draft, made, "a retention brings a project's policies")
+    policies = check_retention(wanted.retention)
+    made.put("session", msgspec.structs.replace(known, retention=policies), "")
+
+
 def _lifecycle(draft: Draft, made: Made) -> None:
     standing = made.find("session", "")
     if standing is None:
@@ -441,6 +449,7 @@ _SPECIAL: dict[str, Callable[[Draft, Made], None]] = {
     "settlement": _settlement,
     "approval": _approval,
     "budget": _budget,
+    "retention": _retention,
     "fork": _fork,
     "erasure": _erasure,
     "rewind": _rewind,

@@ -6,11 +6,12 @@ status but how an active session without a live driver is shown.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
 
-from stator.errors import BadBudget, BadText, InvalidInput, LeaseLost, WrongState
+from stator.errors import BadBudget, BadText, Conflict, InvalidInput, LeaseLost, WrongState
 
 Mode = Literal["driven", "recorded", "project"]
 Status = Literal["open", "active", "paused", "closed", "archived"]
@@ -116,6 +117,29 @@ def check_lease(*, mode: Mode, kind: str, epoch: int, current: int, session: str
         hint="open the session to drive it",
         session=session,
     )
+
+
+def check_purge(record: Any, project: Any, heirs: Sequence[str]) -> None:
+    """Refuse a purge that is not the project's to make, or that would leave a fork without its log.
+
+    `record` is the session that is to go, `project` the project's own, `heirs` the sessions whose
+    log goes on from it.
+    """
+    if record.mode == "project" or (record.tenant, record.project) != (
+        project.tenant,
+        project.project,
+    ):
+        raise InvalidInput(
+            f"session {record.id} is not this project's to purge",
+            hint="a project's own session purges that project's sessions, and never itself",
+            session=record.id,
+        )
+    if heirs:
+        raise Conflict(
+            f"session {record.id} cannot go: {len(heirs)} forks go on from its log",
+            hint="purge them first: " + ", ".join(heirs[:3]),
+            session=record.id,
+        )
 
 
 def check_budget(budget: dict[Any, Any]) -> dict[str, int]:

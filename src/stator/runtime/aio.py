@@ -35,6 +35,7 @@ from stator.model.state import Entry, FileOp, Knowledge, SessionRecord, State, S
 from stator.model.tree import Tree
 from stator.runtime import retries
 from stator.runtime.aio_calls import AsyncStream, drive
+from stator.runtime.aio_keeper import AsyncKeeper
 from stator.runtime.aio_pool import Pool
 from stator.runtime.aio_runs import AsyncRunner
 from stator.runtime.approvals import Grant
@@ -686,7 +687,7 @@ class AsyncContributor(AsyncMarker):
         return await self._pool.run(self._contributor.budget, *amounts)
 
 
-class AsyncStore(AsyncRunner):
+class AsyncStore(AsyncRunner, AsyncKeeper):
     """`Store`, awaited."""
 
     _sync: Store

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from stator.errors import BudgetSpent, HeadMoved
+from stator.errors import BudgetSpent, HeadMoved, NotFound
 from stator.model.budget import Amount, Breach, apply, breach, total
 from stator.model.commit import Draft, Provenance, Upsert
 from stator.model.ids import short
@@ -72,7 +72,10 @@ def limits(store: Store, session: str) -> list[Limit]:
     above: str | None = session
     while above is not None and above not in seen:
         seen.add(above)
-        record = store.session(above).record
+        try:
+            record = store.session(above).record
+        except NotFound:  # purged: it limits nothing any more
+            break
         if record.budget:
             found.append(Limit(session=above, name=record.name, budget=record.budget))
         parent = record.parent

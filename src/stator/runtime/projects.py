@@ -42,5 +42,7 @@ def own(store: Store, context: Context, record: SessionRecord) -> SessionRow:
 
 def known(store: Store, record: SessionRecord) -> SessionRow | None:
     """The same, if it is there."""
-    query = SessionQuery(mode="project", project=record.project, tenant=record.tenant)
+    query = SessionQuery(
+        mode="project", project=record.project, tenant=record.tenant, name=PROJECT_SESSION
+    )
     return next(iter(store.sessions(query, limit=1).rows), None)

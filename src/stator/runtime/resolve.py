@@ -7,12 +7,13 @@ from typing import Any
 
 import msgspec
 
-from stator.errors import Ambiguous, BadPosition, NotFound
+from stator.errors import Ambiguous, BadPosition, NotFound, Removed
 from stator.model.commit import Commit
 from stator.model.ids import is_id, short, suffix_of
 from stator.model.position import AtHead, AtName, AtSeq, AtTurn, Position
 from stator.model.query import SessionQuery, SessionRow
 from stator.model.session import Parent
+from stator.runtime import projectmarks
 from stator.runtime.reflog import end_of_turn, turn_at
 from stator.store.port import Store
 
@@ -41,15 +42,22 @@ def find_session(store: Store, text: str, *, project: str | None = None) -> Sess
             )
         return newest
     if is_id(text, "session"):
-        return store.session(text)
+        return _by_id(store, text)
     rows = store.sessions(SessionQuery(name=text, project=project), limit=CANDIDATES).rows
     if not rows and project is not None:
         rows = store.sessions(SessionQuery(name=text), limit=CANDIDATES).rows
+    trash = projectmarks.Trash(store)
+    if rows and not (rows := [row for row in rows if row not in trash]):
+        raise Removed(
+            f"session {text!r:.80} is in the trash",
+            hint="stator ls --trash shows it; stator gc --restore takes it out",
+            session=text,
+        )
     named = bool(rows)
     if not rows and (suffix := suffix_of(text, "session")):
         rows = store.sessions(SessionQuery(suffix=suffix), limit=CANDIDATES).rows
     if not rows:
-        raise NotFound(
+        raise projectmarks.purged(store, text) or NotFound(
             f"no session {text!r:.80}", hint="stator ls shows what there is", session=text
         )
     if len(rows) > 1:
@@ -73,10 +81,19 @@ def followed(store: Store, row: SessionRow) -> SessionRow:
     return row
 
 
+def _by_id(store: Store, session: str) -> SessionRow:
+    try:
+        return store.session(session)
+    except NotFound as error:
+        raise projectmarks.purged(store, session) or error from None
+
+
 def last_used(store: Store, project: str | None = None) -> SessionRow | None:
-    """The session used last; a project's own session is not one that anybody means."""
+    """The session used last; a project's own session, or one in the trash, is none that anybody means."""
+    trash = projectmarks.Trash(store)
     rows = rows_of(store, project=project)
-    newest = next((row for row in rows if row.record.mode != "project"), None)
+    rows = (row for row in rows if row.record.mode != "project" and row not in trash)
+    newest = next(rows, None)
     return None if newest is None else followed(store, newest)
 
 

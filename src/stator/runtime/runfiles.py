@@ -221,8 +221,13 @@ class RunFiles:
         except FileNotFoundError:
             return None
 
+    def discard_output(self) -> None:
+        """Forget what the program printed."""
+        for start in self._starts():
+            os.unlink(self._segment(start))
+
     def discard(self) -> None:
-        """Forget a run that never began."""
+        """Forget the run: one that never began, or whose session is gone."""
         for name in os.listdir(self.folder):
             os.unlink(self.path(name))
         os.rmdir(self.folder)

@@ -15,6 +15,7 @@ from stator.model.state import SessionRecord, file_key
 from stator.runtime import forks
 from stator.runtime.arguments import mapping, pairs
 from stator.runtime.context import Context, warn_on_loop
+from stator.runtime.keeper import Keeper
 from stator.runtime.reading import (
     DecisionLine,
     FileChange,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:  # what driving needs is loaded when somebody drives
 BUSY = ("fail", "wait", "read", "fork", "take")
 
 
-class Store(Runner):
+class Store(Runner, Keeper):
     """A store of sessions, as `stator.connect` gives it."""
 
     def __init__(self, store: port.Store, context: Context) -> None:

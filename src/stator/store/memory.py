@@ -28,7 +28,16 @@ from stator.errors import (
     WrongProcess,
 )
 from stator.model import canon, chain
-from stator.model.commit import CONTENT, CONTINUED, Commit, Draft, Erase, Gone, Upsert, size_of
+from stator.model.commit import (
+    CONTINUED,
+    Commit,
+    Draft,
+    Erase,
+    Gone,
+    Purge,
+    Upsert,
+    size_of,
+)
 from stator.model.delta import Delta, Drop, Op, Put, Version, from_plain
 from stator.model.diff import versions_of
 from stator.model.fold import fold
@@ -47,11 +56,13 @@ from stator.model.query import (
     StoreInfo,
     Touch,
     TurnRow,
+    UsageBy,
     check_limit,
 )
 from stator.model.redact import Redactor
+from stator.model.retention import tier_of
 from stator.model.seal import Place, Salts, same_part, scrub, seal
-from stator.model.session import check_lease, check_transition
+from stator.model.session import check_lease, check_purge, check_transition
 from stator.model.state import COLLECTIONS, Entry, ErasedRecord, SessionRecord
 
 LOCATED_MAX = 10
@@ -92,6 +103,7 @@ class MemoryStore:
         self._closed = False
         self._id = secrets.token_hex(16)
         self._sessions: dict[str, _Kept] = {}
+        self._begun = 0
         self._last_epoch = 0
 
     # -- life -------------------------------------------------------------------------------------
@@ -158,7 +170,8 @@ class MemoryStore:
         check_id(record.id, "session")
         if record.lineage:
             self._check_lineage(record)
-        kept = _Kept(len(self._sessions) + 1, record)
+        self._begun += 1
+        kept = _Kept(self._begun, record)
         self._sessions[record.id] = kept
         return kept
 
@@ -247,11 +260,12 @@ class MemoryStore:
             landed = any(commit.id == drafts[0].id for commit in kept.commits)
             if if_head is not None and if_head != head and not landed:
                 raise HeadMoved(f"session {session} is at {head[:12]}", head=head, session=session)
-            before = kept.record, list(kept.commits)
+            before, sessions = (kept.record, list(kept.commits)), dict(self._sessions)
             try:
                 return [self._append_one(kept, draft) for draft in drafts]
             except BaseException:
                 kept.record, kept.commits = before
+                self._sessions = sessions
                 raise
 
     def _append_one(self, kept: _Kept, draft: Draft) -> Commit:
@@ -281,7 +295,22 @@ class MemoryStore:
         for change in draft.changes if draft.kind == "erasure" else ():
             if isinstance(change, Erase):
                 self._erase(kept, change, commit.seq)
+        for change in draft.changes if draft.kind == "purge" else ():
+            if isinstance(change, Purge):
+                self._purge(kept, change.session)
         return commit
+
+    def _purge(self, project: _Kept, session: str) -> None:
+        kept = self._find(session)
+        heirs = [
+            other.record.id
+            for other in self._sessions.values()
+            if any(part.session == session for part in other.record.lineage)
+        ]
+        check_purge(kept.record, project.record, heirs)
+        if kept.holder is not None:
+            raise Busy(f"session {session} is driven", holder=kept.holder, session=session)
+        del self._sessions[session]
 
     def _take(self, kept: _Kept, commit: Commit) -> None:
         kept.commits.append(commit)
@@ -333,10 +362,9 @@ class MemoryStore:
             commit = next((commit for commit in log if commit.seq == change.seq), None)
             if commit is None:
                 raise NotFound(f"no commit @{change.seq}", session=kept.record.id)
-            names = set(change.fields) or set(commit.content)
-            if names - set(CONTENT) - set(commit.content):
-                raise BadDelta(f"@{change.seq} has no such content")
-            return {change.seq: names}
+            return {change.seq: chain.to_erase(commit, change.fields)}
+        if change.collection == "session":
+            raise InvalidInput("a session's own record stays", path="$.changes")
         targets: dict[int, set[str]] = {}
         for version in _versions(log):
             op = version.op
@@ -571,10 +599,17 @@ class MemoryStore:
     def rebuild(self) -> None:
         self._check()
 
-    def usage(self) -> dict[str, int]:
+    def usage(self, *, by: UsageBy = "content", session: str | None = None) -> dict[str, int]:
         with self._lock:
             self._check()
-            return {"log": sum(self.counts(session).content_bytes for session in self._sessions)}
+            found: dict[str, int] = {} if by != "content" else {"log": 0}
+            for kept in [self._find(session)] if session else self._sessions.values():
+                for commit in kept.commits:
+                    named = {"content": "log", "session": kept.record.id, "kind": commit.kind}
+                    name = named.get(by) or tier_of(commit.kind)
+                    size = sum(size_of(item) for item in commit.content.values())
+                    found[name] = found.get(name, 0) + size
+            return found
 
     def sql(
         self, query: str, *, row_limit: int = 1000, seconds: float = 5.0

@@ -30,6 +30,7 @@ from stator.model.query import (
     StoreInfo,
     Touch,
     TurnRow,
+    UsageBy,
 )
 from stator.model.state import Entry
 
@@ -207,8 +208,14 @@ class Store(Protocol):
         """Throw every projection away and make it again from the log."""
         ...
 
-    def usage(self) -> dict[str, int]:
-        """Bytes by kind of content, for `du`."""
+    def usage(self, *, by: UsageBy = "content", session: str | None = None) -> dict[str, int]:
+        """Bytes, for `du`: of the store by what they are for, by session (its id), by tier or by kind
+        of commit.
+
+        Each adds up to what the store takes: what belongs to no session or commit is under a name in
+        brackets. A payload that several commits need counts with the first of them. Of one
+        `session`, only what its own commits hold.
+        """
         ...
 
     def sql(

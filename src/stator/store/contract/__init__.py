@@ -10,7 +10,8 @@ module needs, the first of which is
 import pytest
 
 SUBJECTS = (
-    "append calls erasure fork idempotency ingest lease paging rewind sessions state turns verify"
+    "append calls erasure fork idempotency ingest lease paging purge rewind sessions state turns"
+    " verify"
 )
 pytest.register_assert_rewrite(*(f"stator.store.contract.{name}" for name in SUBJECTS.split()))
 
@@ -23,6 +24,7 @@ from stator.store.contract.idempotency import TestIdempotency  # noqa: E402
 from stator.store.contract.ingest import TestIngest, elsewhere  # noqa: E402
 from stator.store.contract.lease import TestLease, TestLifecycle  # noqa: E402
 from stator.store.contract.paging import TestPaging  # noqa: E402
+from stator.store.contract.purge import TestPurge, TestUsage, project  # noqa: E402
 from stator.store.contract.rewind import TestRewind  # noqa: E402
 from stator.store.contract.sessions import TestSessions  # noqa: E402
 from stator.store.contract.state import TestState  # noqa: E402
@@ -42,13 +44,16 @@ __all__ = [
     "TestLease",
     "TestLifecycle",
     "TestPaging",
+    "TestPurge",
     "TestRedaction",
     "TestRewind",
     "TestSessions",
     "TestState",
     "TestTurns",
+    "TestUsage",
     "TestVerify",
     "elsewhere",
+    "project",
     "store",
     "story",
 ]

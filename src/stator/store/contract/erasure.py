@@ -191,6 +191,18 @@ class TestErasure:
         assert story.row.head == len(story.log)
         must_verify(story.log)
 
+    def test_a_session_keeps_its_own_record_whatever_is_erased(self, story: Story) -> None:
+        """It is found, driven and ended by it."""
+        story.erase(1)
+        for wish in (Erase(seq=1, fields=("put0",)), Erase(collection="session", id="x")):
+            with pytest.raises(StatorError):
+                story.add(story.drafts.make("erasure", wish))
+        head = story.add(story.drafts.make("pause"))
+        story.erase(head.seq)
+        assert story.row.record.status == "paused"
+        assert story.add(story.drafts.make("resume")).seq == head.seq + 2
+        must_verify(story.log)
+
     def test_the_store_is_sound_after_an_erasure(self, story: Story) -> None:
         """Its projections are what the log makes."""
         target = story.fact("x", 1)

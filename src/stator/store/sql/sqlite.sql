@@ -252,3 +252,13 @@ SELECT coalesce(sum(length(body) + length(salts) + 56), 0) FROM log;
 
 -- name: bytes_blob
 SELECT coalesce(sum(length(data) + 24), 0) FROM blob;
+
+-- name: bytes_log_by_key
+SELECT k, length(body) + length(salts) + 56 FROM log WHERE k > ? AND k <= ?;
+
+-- name: bytes_log_with_body
+SELECT k, length(body) + length(salts) + 56, body FROM log WHERE k > ? AND k <= ?;
+
+-- name: bytes_blob_by_log
+-- Each blob with the first commit that needs it.
+SELECT min(log), length(data) + 24 FROM blob JOIN blob_use ON blob = blob.k GROUP BY blob.k;

@@ -24,12 +24,12 @@ from stator.model.session import check_lease, check_transition
 from stator.model.state import Entry, SessionRecord
 from stator.store.port import Durability
 from stator.store.rows import to_row
-from stator.store.sqlite import erasure, listing, projection, reader
+from stator.store.sqlite import erasure, listing, projection, purge, reader, space
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.live import Live
 from stator.store.sqlite.projection import SEQ_BITS, SEQ_MASK, SQL, Ledger
 from stator.store.sqlite.reader import Place
-from stator.store.sqlite.writer import Request, Writer
+from stator.store.sqlite.writer import REMOVALS, Request, Writer
 
 if TYPE_CHECKING:  # loaded by whoever writes first: reading does without its patterns
     from stator.model.redact import Redactor
@@ -158,7 +158,7 @@ class Appender:
         commits = []
         for draft in request.drafts:
             commits.append(self._append_one(db, live, draft, request.fresh))
-            if draft.kind == "erasure":  # it dropped what was believed
+            if draft.kind in REMOVALS:  # it dropped what was believed
                 live = self.session_live(db, request.session)
         if len(live.place.tail) >= projection.TAIL_MAX:
             self.flush(db, live)
@@ -196,11 +196,20 @@ class Appender:
         spot = Spot(live.seq + 1, next_turn(draft, live), self._clock(), live.hash)
         sealed = seal(draft, spot, live, live.redactor, self._salts)
         self._insert(db, live, sealed.commit, sealed.keys)
-        if draft.kind == "erasure":
-            self.flush(db, live)
-            erasure.erase(db, live.place, draft, sealed.commit.seq, live.digest)
-            self.forget_all()
+        if draft.kind in REMOVALS:
+            self._remove(db, live, draft, sealed.commit.seq)
         return sealed.commit
+
+    def _remove(self, db: apsw.Connection, live: Live, draft: Draft, by: int) -> None:
+        """Take away what an erasure or a purge says is to go."""
+        self.flush(db, live)
+        if draft.kind == "erasure":
+            erasure.erase(db, live.place, draft, by, live.digest)
+        else:
+            purge.purge(db, self.path, live.place, draft)
+        space.mark(db)
+        self.writer.unfinished = True
+        self.forget_all()
 
     def _insert(self, db: apsw.Connection, live: Live, commit: Commit, keys: Sequence[str]) -> None:
         place = live.place

@@ -237,16 +237,3 @@ def _snapshots(db: apsw.Connection, s: int, place: Place) -> Iterator[Finding]:
                 hint=REBUILD,
             )
             return
-
-
-def usage(db: apsw.Connection) -> dict[str, int]:
-    """Bytes by what they are for."""
-    page = int(db.pragma("page_size"))
-    found = {
-        "file": page * int(db.pragma("page_count")),
-        "free": page * int(db.pragma("freelist_count")),
-        "log": int(one(db, SQL["bytes_log"])[0]),
-        "blobs": int(one(db, SQL["bytes_blob"])[0]),
-    }
-    found["indexes"] = max(0, found["file"] - found["free"] - found["log"] - found["blobs"])
-    return found

@@ -240,14 +240,15 @@ def _configure(connection: apsw.Connection, access: Access, synchronous: str) ->
 class Patience:
     """SQLite's busy handler: short, jittered waits, so that many writers take turns instead of in steps."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = BUSY_SECONDS) -> None:
         self._since = 0.0
+        self._seconds = seconds
 
     def __call__(self, tries: int) -> bool:
         now = time.monotonic()
         if tries == 0:
             self._since = now
-        if now - self._since > BUSY_SECONDS:
+        if now - self._since >= self._seconds:
             return False
         time.sleep(random.uniform(0.0002, 0.002 * min(tries + 1, 5)))
         return True

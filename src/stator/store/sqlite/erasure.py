@@ -14,7 +14,7 @@ import msgspec
 
 from stator.errors import BadDelta, InvalidInput, NotFound
 from stator.model import chain
-from stator.model.commit import CONTENT, Commit, Draft, Erase, Gone, Item, Large, size_of
+from stator.model.commit import Commit, Draft, Erase, Gone, Item, Large, size_of
 from stator.model.delta import Put
 from stator.model.state import COLLECTIONS, ErasedRecord
 from stator.store.rows import to_row
@@ -39,8 +39,8 @@ def erase(
 def _targets(db: apsw.Connection, place: Place, change: Erase) -> dict[int, set[str]]:
     """Which items of which commits go: the fields named, or every put of a record."""
     if change.seq:
-        return {change.seq: _fields(db, place, change)}
-    if change.collection not in COLLECTIONS:
+        return {change.seq: chain.to_erase(_own(db, place, change.seq), change.fields)}
+    if change.collection not in COLLECTIONS or change.collection == "session":
         raise InvalidInput(
             f"nothing to erase: no seq, and no collection {change.collection!r:.40}",
             path="$.changes",
@@ -67,15 +67,6 @@ def _puts(db: apsw.Connection, place: Place, change: Erase) -> Iterator[tuple[in
         for seq, n in many(db, SQL["rec_of"], (stretch.s, number, pack_id(change.id))):
             if stretch.after < seq <= stretch.upto:
                 yield seq, n
-
-
-def _fields(db: apsw.Connection, place: Place, change: Erase) -> set[str]:
-    commit = _own(db, place, change.seq)
-    names = set(change.fields) or set(commit.content)
-    unknown = names - set(CONTENT) - set(commit.content)
-    if unknown:
-        raise BadDelta(f"@{change.seq} has no content called {', '.join(sorted(unknown))}")
-    return names & set(commit.content)
 
 
 def _own(db: apsw.Connection, place: Place, seq: int) -> Commit:

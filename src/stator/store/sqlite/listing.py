@@ -44,6 +44,15 @@ def page(
     limit: int,
 ) -> Page[SessionRow]:
     """Sessions that match, from a cursor on."""
+    if None not in (query.tenant, query.project, query.name):
+        # At most one has that name, and an index of its own finds it: without it, there is no match.
+        named = one(db, SQL["session_by_name"], (query.tenant, query.project, query.name))
+        if named is None:
+            return Page([], None)
+        if query == SessionQuery(
+            tenant=query.tenant, project=query.project, name=query.name, mode=query.mode
+        ):
+            return _one(db, path, named[1], query.mode, cursor)
     updated, s = cursor if cursor is not None else FIRST
     pages, tails = (SQL["session_page"], DIRTY) if query.parent is None else (BELOW, DIRTY_BELOW)
     clean = many(db, pages, _filters(query, updated, s, limit + 1))
@@ -56,6 +65,18 @@ def page(
     rows = [row_of(path, reader.place_of(db, row)) for _, _, row in found[:limit]]
     more = len(found) > limit
     return Page(rows, found[limit - 1][:2] if more else None)
+
+
+def _one(
+    db: apsw.Connection,
+    path: str,
+    identifier: bytes,
+    mode: str | None,
+    cursor: tuple[int, ...] | None,
+) -> Page[SessionRow]:
+    row = row_of(path, reader.place_of(db, one(db, SQL["session_by_id"], (identifier,))))
+    wanted = cursor is None and mode in (None, row.record.mode)
+    return Page([row] if wanted else [], None)
 
 
 def _filters(query: SessionQuery, updated: int, s: int, limit: int) -> dict[str, Any]:

@@ -38,6 +38,7 @@ from stator.model.query import (
     StoreInfo,
     Touch,
     TurnRow,
+    UsageBy,
     check_limit,
 )
 from stator.model.state import Entry
@@ -50,15 +51,17 @@ from stator.store.sqlite import (
     projection,
     reader,
     sandbox,
+    space,
     touches,
     turns,
+    usage,
 )
 from stator.store.sqlite.appending import Appender, opening_record
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.leases import Leases
 from stator.store.sqlite.projection import SEQ_MASK, SQL
 from stator.store.sqlite.reader import Place
-from stator.store.sqlite.writer import Request
+from stator.store.sqlite.writer import PATIENCE_S, REMOVALS, Request
 
 T = TypeVar("T")
 
@@ -109,6 +112,7 @@ class SqliteStore:
             version = db.pragma("user_version")
             pages = db.pragma("page_count")
             (tails,) = one(db, SQL["session_tails"])
+            unfinished = space.is_marked(db)
         return StoreInfo(
             id=self._store_id,
             url=f"sqlite:///{self.path}",
@@ -121,6 +125,8 @@ class SqliteStore:
                 "bytes": int(pages) * 4096,
                 "sqlite": apsw.sqlite_lib_version(),
                 "tails": tails,
+                "unfinished": unfinished,
+                "readers": space.readers(self.path) if unfinished else [],
             },
         )
 
@@ -239,8 +245,8 @@ class SqliteStore:
         if not drafts:
             return []
         commits = self._writer.append(Request(session, drafts, if_head, barrier, fresh))
-        if "erasure" in [draft.kind for draft in drafts]:
-            self._writer.truncate()
+        if any(draft.kind in REMOVALS for draft in drafts):
+            self._writer.finish(PATIENCE_S)
         return commits
 
     # -- reading ----------------------------------------------------------------------------------
@@ -386,9 +392,9 @@ class SqliteStore:
         with self._reading() as db:
             yield from audit.audit(db, self.path)
 
-    def usage(self) -> dict[str, int]:
+    def usage(self, *, by: UsageBy = "content", session: str | None = None) -> dict[str, int]:
         with self._reading() as db:
-            return audit.usage(db)
+            return usage.usage(db, by, session)
 
     def sql(
         self, query: str, *, row_limit: int = 1000, seconds: float = 5.0

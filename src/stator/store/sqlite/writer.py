@@ -18,7 +18,7 @@ import apsw
 from stator.errors import HeadMoved, StatorError, StoreFailed
 from stator.model.commit import Commit, Draft
 from stator.store.port import Durability
-from stator.store.sqlite import connection
+from stator.store.sqlite import connection, space
 from stator.store.sqlite.connection import Guard
 
 T = TypeVar("T")
@@ -41,10 +41,16 @@ BARRIERS = frozenset(
         "approval",
         "budget",
         "erasure",
+        "purge",
+        "retention",
         "tag",
     }
 )
 """Kinds that `barrier` durability syncs for, besides the intent of a write."""
+REMOVALS = frozenset({"erasure", "purge"})
+"""Kinds whose transaction takes content away."""
+PATIENCE_S = 1.0
+"""How long a removal waits for readers that are about to be done."""
 
 
 class Request:
@@ -128,6 +134,8 @@ class Writer:
         """Whether the transaction that runs, or ran last, has begun."""
         self._settled = True
         """Whether the last transaction was committed, or undone to the end."""
+        self.unfinished = False
+        """Whether content was removed that may still be in the WAL."""
 
     def open(self) -> apsw.Connection:
         if self._db is None:
@@ -165,6 +173,8 @@ class Writer:
                 guard.check_store()
                 if not guard.wal_lost():
                     self._data_version = db.data_version()
+                    if self.unfinished:
+                        self.finish()
                     return result
                 self.close()
                 self._owner.drop_readers()
@@ -186,6 +196,7 @@ class Writer:
             self._began = True
             if db.data_version() != self._data_version:
                 self.generation += 1
+                self.unfinished = space.is_marked(db)
             result = work(db)
             db.execute("COMMIT")
             self._settled = True
@@ -210,13 +221,15 @@ class Writer:
         self._owner.forget_all()
         self._settled = True
 
-    def truncate(self) -> None:
-        """Empty the WAL, so that what was erased from the file is not in it either.
+    def finish(self, seconds: float = 0.0) -> None:
+        """Have what was removed gone from the WAL and the free pages too.
 
-        A reader in another process may hold it back; then the next checkpoint does it.
+        A reader in another process may hold that back; then whoever writes next tries again.
         """
-        with self.lock, connection.translated(self.path), contextlib.suppress(apsw.BusyError):
-            self.open().wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        with self.lock:
+            if self.unfinished:
+                with connection.translated(self.path):
+                    self.unfinished = not space.finish(self.open(), seconds)
 
     # -- appends ----------------------------------------------------------------------------------
 

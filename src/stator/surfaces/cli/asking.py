@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from stator.connect import Place, connect, known_stores, locate
-from stator.errors import BadPosition, NotFound
+from stator.errors import BadPosition, NotFound, Removed
 from stator.model.ids import short
 from stator.model.position import AtName, Range, parse_range
 from stator.model.query import SessionRow
@@ -93,6 +93,8 @@ class Asking:
     def _maybe(self, text: str) -> SessionView | None:
         try:
             return self.session(text)
+        except Removed:
+            raise
         except NotFound:
             return None
 

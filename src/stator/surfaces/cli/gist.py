@@ -349,6 +349,20 @@ def _budget(commit: Commit) -> Line:
     return Line(", ".join(shown(unit, limits[unit]) for unit in sorted(limits)) or "no limits")
 
 
+def _retention(commit: Commit) -> Line:
+    from stator.model.retention import shown
+
+    record = _record(commit, "session")
+    kept = record.retention if isinstance(record, SessionRecord) else {}
+    return Line(", ".join(shown(name, kept[name]) for name in sorted(kept)) or "everything is kept")
+
+
+def _purge(commit: Commit) -> Line:
+    found = value_of(commit, "input")
+    name = found.get("name", "") if isinstance(found, Mapping) else found
+    return _because(Line(f"{name}"), brief(value_of(commit, "why")))
+
+
 def _approving(commit: Commit) -> Line:
     """What was said of a call, by whom; or that it was taken back, or used."""
     if _record(commit, "approvals") is not None:
@@ -371,6 +385,10 @@ def _erasure(commit: Commit) -> Line:
     found = value_of(commit, "input")
     if not isinstance(found, Mapping):
         return Line(brief(found))
+    if "commits" in found:
+        many = found["commits"] if isinstance(found["commits"], int) else len(found["commits"])
+        line = Line(count(many, "commit"))
+        return line.add(f", {commit.cause}" if commit.cause else "", "dim")
     if found.get("seq"):
         fields = ", ".join(map(str, found.get("fields") or [])) or "everything"
         return Line(f"{fields} of @{found['seq']}")
@@ -448,6 +466,8 @@ _KINDS: dict[str, Callable[[Commit], Line]] = {
     "archive": _lifecycle,
     "pause_request": _lifecycle,
     "budget": _budget,
+    "retention": _retention,
+    "purge": _purge,
     "approval": _approving,
     "erasure": _erasure,
     "rewind": _rewind,

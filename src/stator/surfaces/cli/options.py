@@ -146,6 +146,21 @@ StrategyOption = Annotated[
 EveryCompactionFlag = Annotated[
     bool, Parameter(name="--all", help="By every compaction, not only the one that stands.")
 ]
+WholeFlag = Annotated[
+    bool, Parameter(name="--whole", help="For every project of the store, not this one.")
+]
+YesFlag = Annotated[bool, Parameter(name="--yes", help="I have seen what would go.")]
+MaxSizeOption = Annotated[
+    str | None, Parameter(name="--max-size", help="Trash the oldest until so much is left: 2GB.")
+]
+FieldOption = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--field",
+        consume_multiple=False,
+        help="Only this field of the commit; may be given several times.",
+    ),
+]
 Command = Annotated[str, Parameter(help="The program and its arguments, after --.")]
 Text = str | None
 """An argument that may be left out."""

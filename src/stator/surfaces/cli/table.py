@@ -56,6 +56,10 @@ GROUPS: dict[str, dict[str, str]] = {
         "compact": "Shorten what an agent is shown, and say what left.",
         "recall": "Show the content behind a key, with where it came from.",
         "archive": "Archive a closed session: it can be read and forked, never driven.",
+        "retention": "Show how long sessions are kept, or change it.",
+        "hold": "Keep a session whatever the policies say, or show what is held.",
+        "gc": "Show what the policies would archive, expire, trash or purge now, or do it.",
+        "erase": "Take content out of the record for good, or show what would go.",
     },
     "Connect": {
         "init": "Make this folder a project with a store of its own.",

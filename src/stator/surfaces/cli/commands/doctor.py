@@ -73,6 +73,7 @@ def doctor(
             about |= {"store_schema": info.schema, "sqlite": info.detail.get("sqlite", "")}
             about |= {"bytes": info.detail.get("bytes", 0), "id": info.id}
             findings += _tails(info)
+            findings += _unfinished(info)
             findings += _sessions(opened)
             findings += _calls(opened)
             findings += _policy(opened)
@@ -254,6 +255,19 @@ def _calls(store: Store) -> Iterator[Finding]:
             "open the session again: it will be said to be in doubt, or cancelled if it only read; "
             f"or, if it wrote, say what became of it: stator settle {short(row.call)}",
             row.session,
+        )
+
+
+def _unfinished(info: StoreInfo) -> Iterator[Finding]:
+    """Content that was erased or purged and is still in the write-ahead log."""
+    if info.detail.get("unfinished"):
+        who = ", ".join(f"{one.program} (pid {one.pid})" for one in info.detail["readers"])
+        yield _finding(
+            "warning",
+            "an erasure is not finished: the bytes are still in the write-ahead log"
+            + (f", held by {who}" if who else ""),
+            "erasure",
+            "once no program reads an older state, whoever writes next finishes it",
         )
 
 

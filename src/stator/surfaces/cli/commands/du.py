@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from stator.model.ids import short
+from stator.errors import BadQuery
+from stator.model.ids import is_id, short
 from stator.model.query import check_limit
 from stator.surfaces.cli.asking import Asking, asking
 from stator.surfaces.cli.gist import size
@@ -13,14 +14,24 @@ from stator.surfaces.cli.paint import Line, widest
 from stator.surfaces.cli.screen import Screen
 
 if TYPE_CHECKING:
-    from stator.surfaces.cli.options import JsonFlag, LimitOption, NoPagerFlag, StoreOption
+    from stator.model.query import UsageBy
+    from stator.surfaces.cli.options import (
+        JsonFlag,
+        LimitOption,
+        NoPagerFlag,
+        SessionOption,
+        StoreOption,
+    )
 
 EXAMPLES = """
 stator du                          the store, and its largest sessions
 stator du -n 3
+stator du --by tier                transcript, state, contents of files, artifacts
+stator du --by kind -s fix-login   of one session
 stator du --json | jq .usage
 """
 LIMIT = 10
+WAYS = ("session", "tier", "kind")
 MEANING = {
     "file": "the store's file",
     "log": "commits",
@@ -33,14 +44,26 @@ MEANING = {
 
 def du(
     *,
+    by: str | None = None,
+    session: SessionOption = None,
     limit: LimitOption = None,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show what takes the space in the store."""
+    """Show what takes the space in the store.
+
+    Parameters
+    ----------
+    by
+        session, tier (transcript, state, contents of files, artifacts) or kind (of commit).
+    """
     count = check_limit(LIMIT if limit is None else limit)
+    if by is not None and by not in WAYS:
+        raise BadQuery(f"no such way: {by!r:.40}", hint=", ".join(WAYS))
     with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+        if by is not None or session is not None:
+            return _split(ask, screen, "tier" if by is None else by, session)
         usage = dict(ask.store.port.usage())
         usage["wal"] = _wal(ask)
         sessions = _sessions(ask)[:count]
@@ -62,6 +85,28 @@ def du(
             line = Line().add(size(row["bytes"]), "bold", width=12, right=True).add("  ")
             line.add(short(row["session"]), "id").add(" ").add(row["name"], width=names)
             screen.line(line.add(f"  {row['commits']:,} commits", "dim"))
+    return 0
+
+
+def _split(ask: Asking, screen: Screen, by: str, session: str | None) -> int:
+    """What the file, or one session of it, holds, in parts that add up."""
+    view = None if session is None else ask.session(session)
+    usage = ask.store.port.usage(by=cast("UsageBy", by), session=view.id if view else None)
+    whole = sum(usage.values())
+    if screen.json:
+        found = {"store": ask.place.url, "session": view.id if view else None, "by": by}
+        screen.document("stator.du_by/1", {**found, "usage": usage, "total": whole})
+        return 0
+    names = ask.names()
+    screen.line(Line(view.name if view else ask.place.url, "title").add(f" by {by}", "dim"))
+    for name, amount in usage.items():
+        line = Line().add(size(amount), "bold", width=12, right=True).add("  ")
+        if is_id(name, "session"):
+            line.add(short(name), "id").add(" ").add(names[name])
+        else:
+            line.add(name, "dim" if name.startswith("(") else "")
+        screen.line(line)
+    screen.line(Line().add(size(whole), "bold", width=12, right=True).add("  in all", "dim"))
     return 0
 
 

@@ -10,6 +10,7 @@ from stator.errors import BadQuery
 from stator.model.ids import short
 from stator.model.query import SessionRow, check_limit
 from stator.model.session import Status
+from stator.runtime.projectmarks import Trash, in_trash, tombstones
 from stator.surfaces.cli.asking import Asking, asking
 from stator.surfaces.cli.gist import count
 from stator.surfaces.cli.paint import Line, widest
@@ -31,6 +32,7 @@ EXAMPLES = """
 stator ls                          sessions of this project
 stator ls --all                    of every project in the store, also those others go on for
 stator ls --status interrupted     whose driver is gone
+stator ls --trash                  in the trash, and what is left of those purged
 stator ls --since 2d --json | jq -r .name
 """
 LIMIT = 50
@@ -43,6 +45,7 @@ def ls(
     agent: str | None = None,
     status: str | None = None,
     since: SinceOption = None,
+    trash: bool = False,
     limit: LimitOption = None,
     store: StoreOption = None,
     json: JsonFlag = False,
@@ -56,13 +59,19 @@ def ls(
         Only sessions of this agent.
     status
         Only sessions that are open, active, interrupted, paused, closed or archived.
+    trash
+        Sessions in the trash, and what is left of those that were purged.
     """
     wanted = check_limit(LIMIT if limit is None else limit)
     if status is not None and status not in STATUSES:
         raise BadQuery(f"no status {status!r:.40}", hint=", ".join(STATUSES))
     with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
         floor = parse_since(since, ask.now) if since is not None else 0
+        if trash:
+            return _trash(ask, screen, None if all else ask.project)
+        trashed = Trash(ask.store.port)
         rows = _rows(ask, None if all else ask.project, agent, status)
+        rows = (row for row in rows if row not in trashed)
         kept = (row for row in rows if row.updated >= floor and (all or not row.record.adopted))
         found = list(islice(kept, wanted + 1))
         if json:
@@ -75,6 +84,32 @@ def ls(
         if not found:
             return ask.nothing("no sessions" if all else _none(ask))
     return 0
+
+
+def _trash(ask: Asking, screen: Screen, project: str | None) -> int:
+    """Sessions in the trash, then what is left of those purged."""
+    port = ask.store.port
+    found: list[tuple[str, dict[str, Any]]] = []
+    for session, mark in in_trash(port).items():
+        row = port.session(session)
+        about: dict[str, Any] = {"trashed": mark.at, "purged": None, "by": mark.by}
+        found.append((row.record.project, {**plain(row), **about, "policy": mark.why}))
+    for one in tombstones(port):
+        about = {"id": one.session, "name": one.name, "project": one.project, "trashed": None}
+        about |= {"purged": one.at, "by": one.by, "policy": one.policy, "about": one.about}
+        found.append((one.project, about))
+    shown = [about for of, about in found if project is None or of == project]
+    names = widest((about["name"] for about in shown), 32)
+    for about in shown:
+        if screen.json:
+            screen.item(about)
+            continue
+        at = about["purged"] or about["trashed"]
+        line = Line().add(short(about["id"]), "id", width=11)
+        line.add(about["name"], "bold", width=names).add("  ")
+        line.add("purged" if about["purged"] else "in trash", "dim", width=12)
+        screen.line(line.add(ago(at, ask.now), width=14).add(f"{about['policy']} {about['by']}"))
+    return 0 if shown else ask.nothing("the trash is empty")
 
 
 def _none(ask: Asking) -> str:

@@ -1,0 +1,194 @@
+"""Purging: a whole session goes, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stator.errors import Busy, Conflict, InvalidInput, NotFound
+from stator.model.commit import Change, Draft, Erase, Purge, Upsert
+from stator.model.query import Lease, SessionQuery
+from stator.model.state import COLLECTIONS, FlagRecord
+from stator.store.contract.drive import Drafts, Ids, Story, begin, large_text
+from stator.store.contract.erasure import must_verify
+from stator.store.port import Store
+
+PROJECT = "shop"
+
+
+@pytest.fixture
+def project(store: Store) -> Story:
+    """The project's own session."""
+    return told(store, "(project)", mode="project")
+
+
+def told(store: Store, name: str, **fields: Any) -> Story:
+    """A session of the project that nobody drives."""
+    fields = {"mode": "recorded", "project": PROJECT} | fields
+    return begin(store, name, **fields)
+
+
+def purging(project: Story, *sessions: str) -> Draft:
+    changes: list[Change] = [Purge(session) for session in sessions]
+    changes += [Upsert("flags", FlagRecord(name="purged", on=session)) for session in sessions]
+    return project.drafts.make("purge", *changes, input={"name": "gone"})
+
+
+def everything(story: Story) -> list[Any]:
+    """What a store says of a session."""
+    store, session = story.store, story.session
+    state = [store.entries(session, name) for name in COLLECTIONS]
+    return [story.row, story.log, state, store.counts(session), store.turns(session)]
+
+
+class TestPurge:
+    def test_a_purged_session_is_gone(self, store: Store, project: Story) -> None:
+        """By id, from the list, from what it touched, from its commits' ids."""
+        gone = told(store, "gone")
+        fact = gone.fact("x", 1)
+        project.add(purging(project, gone.session))
+        with pytest.raises(NotFound):
+            store.session(gone.session)
+        assert [row.id for row in store.sessions(SessionQuery()).rows] == [project.session]
+        assert store.touches("facts", "x") == []
+        assert store.locate(fact.id) == []
+
+    def test_its_name_is_free_again(self, store: Store, project: Story) -> None:
+        """For a session of another id, which begins with nothing."""
+        gone = told(store, "again")
+        gone.fact("x", 1)
+        project.add(purging(project, gone.session))
+        drafts = Drafts(Ids("second"), Ids("second")("session"))
+        row, created = store.create([drafts.open("again", mode="recorded", project=PROJECT)])
+        assert (created, row.id, row.head) == (True, drafts.session, 1)
+        assert store.entries(row.id, "facts") == []
+
+    def test_every_other_session_is_as_it_was(self, store: Store, project: Story) -> None:
+        """Written before, between and after it, with some payloads the same."""
+        stories = [told(store, name) for name in ("one", "gone", "two")]
+        for n in range(3):
+            for story in stories:
+                story.turn(f"prompt {n}")
+                story.fact("x", n)
+                story.entry(large_text())
+                story.turn_end()
+        others = [everything(story) for story in (stories[0], stories[2])]
+        project.add(purging(project, stories[1].session))
+        assert [everything(story) for story in (stories[0], stories[2])] == others
+        assert list(store.audit()) == []
+        must_verify(stories[0].log)
+
+    def test_every_commit_that_is_left_is_found_by_its_id(
+        self, store: Store, project: Story
+    ) -> None:
+        """Also one whose id begins as one that is gone did."""
+        gone, kept = told(store, "gone"), told(store, "kept")
+        digits = "0190aaaabbbb7ccc"  # the part that is made from the time is the same in all
+        places = []
+        for n in range(12):
+            story = (gone, kept)[n % 2]
+            story.add(story.drafts.make("fact", id=f"k_{digits}{n:016x}"))
+            places.append(f"k_{digits}{n:016x}")
+        store.rebuild()
+        project.add(purging(project, gone.session))
+        assert [bool(store.locate(place)) for place in places] == [False, True] * 6
+        assert list(store.audit()) == []
+
+    def test_a_commit_of_a_purged_session_may_be_appended_elsewhere(
+        self, store: Store, project: Story
+    ) -> None:
+        """Its id is nobody's any more."""
+        gone, kept = told(store, "gone"), told(store, "kept")
+        fact = gone.fact("x", 1)
+        project.add(purging(project, gone.session))
+        assert kept.add(kept.drafts.make("fact", id=fact.id)).id == fact.id
+
+    def test_a_session_whose_log_a_fork_goes_on_from_is_refused(
+        self, store: Store, project: Story
+    ) -> None:
+        """And nothing is written; once the fork is gone it may go too."""
+        parent = told(store, "parent")
+        parent.fact("x", 1)
+        fork = parent.fork("fork")
+        before = project.log
+        with pytest.raises(Conflict):
+            project.add(purging(project, parent.session))
+        assert project.log == before
+        assert store.find(fork.session, "facts", "x") is not None
+        project.add(purging(project, fork.session), purging(project, parent.session))
+        assert [row.id for row in store.sessions(SessionQuery()).rows] == [project.session]
+
+    def test_all_of_an_append_or_none_of_it_is_purged(self, store: Store, project: Story) -> None:
+        """One that is not there keeps the other."""
+        kept = told(store, "kept")
+        before = everything(kept)
+        with pytest.raises(NotFound):
+            project.add(purging(project, kept.session), purging(project, Ids("no")("session")))
+        assert everything(kept) == before
+
+    def test_a_driven_session_is_refused(self, store: Store, project: Story) -> None:
+        """Until its driver leaves."""
+        driven = begin(store, project=PROJECT).drive()
+        with pytest.raises(Busy):
+            project.add(purging(project, driven.session))
+        store.release(Lease(driven.session, driven.drafts.epoch))
+        project.add(purging(project, driven.session))
+        with pytest.raises(NotFound):
+            store.session(driven.session)
+
+    def test_only_a_projects_own_session_purges_and_only_its_own_sessions(
+        self, store: Store, project: Story
+    ) -> None:
+        """Not another's, and never a project's own."""
+        kept, other = told(store, "kept"), told(store, "other", project="elsewhere")
+        with pytest.raises(InvalidInput):
+            kept.add(kept.drafts.make("purge", Purge(kept.session)))
+        for session in (other.session, project.session):
+            with pytest.raises(InvalidInput):
+                project.add(purging(project, session))
+
+    def test_asking_again_for_a_purge_that_landed_is_answered(
+        self, store: Store, project: Story
+    ) -> None:
+        """With the commit that did it."""
+        gone = told(store, "gone")
+        draft = purging(project, gone.session)
+        first = project.add(draft)
+        assert project.add(draft) == first
+
+    def test_what_was_erased_in_it_is_no_trouble(self, store: Store, project: Story) -> None:
+        """Nor are payloads that another session has too."""
+        gone, kept = told(store, "gone"), told(store, "kept")
+        seq = gone.entry(large_text()).seq
+        gone.entry(large_text())
+        held = kept.entry(large_text())
+        gone.add(gone.drafts.make("erasure", Erase(seq=seq)))
+        project.add(purging(project, gone.session))
+        assert kept.log[held.seq - 1].value("output") == large_text()
+        assert list(store.audit()) == []
+
+
+class TestUsage:
+    def test_it_adds_up_however_it_is_asked_for(self, store: Store) -> None:
+        """By session, by tier and by kind; with indexes and free pages."""
+        for name in ("one", "two"):
+            story = told(store, name)
+            story.turn("prompt")
+            story.entry(large_text())
+            story.fact("x", 1)
+        sums = {sum(store.usage(by=by).values()) for by in ("session", "tier", "kind")}
+        assert len(sums) == 1
+        whole = store.usage()
+        assert sums == {whole.get("file", whole["log"])}
+
+    def test_of_one_session_it_is_what_that_session_holds(self, store: Store) -> None:
+        """Transcript apart from state."""
+        one, two = told(store, "one"), told(store, "two")
+        one.entry("x" * 1000)
+        two.fact("x", 1)
+        by_session = store.usage(by="session")
+        for story in (one, two):
+            tiers = store.usage(by="tier", session=story.session)
+            assert sum(tiers.values()) == by_session[story.session]
+        assert "transcript" not in store.usage(by="tier", session=two.session)

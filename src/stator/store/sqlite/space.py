@@ -1,0 +1,91 @@
+"""After content has gone: its pages are given back and the WAL is emptied, so that no byte of it is left.
+
+Neither can be part of the transaction that removed it, so that one leaves a mark in `meta`. Whoever
+writes next, in whatever process, finishes and takes the mark off. A reader that still looks at an
+older state of the file holds this back; who it is, the locks on the `-shm` file tell.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+import apsw
+import msgspec
+
+from stator.store.sqlite.connection import Patience, one
+
+MARK = "unfinished"
+SLICE = 2000
+"""Pages given back in one transaction: 8 MB, so that other writers get their turn."""
+READ_MARKS = range(123, 128)
+"""The bytes of the `-shm` file on which SQLite's readers hold their locks."""
+COMMAND_MAX = 200
+
+
+class Reader(msgspec.Struct, frozen=True):
+    """A process that reads an older state of the file."""
+
+    pid: int
+    program: str
+
+
+def mark(db: apsw.Connection) -> None:
+    """Say, inside the transaction that removes content, that there is more to do."""
+    db.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?, 1)", (MARK,))
+
+
+def is_marked(db: apsw.Connection) -> bool:
+    return one(db, "SELECT 1 FROM meta WHERE key = ?", (MARK,)) is not None
+
+
+def finish(db: apsw.Connection, seconds: float) -> bool:
+    """Give free pages back, empty the WAL and take the mark off; False if that cannot be done now.
+
+    `seconds` is how long a reader is waited for. Whatever is in the way, what was appended is
+    committed and is answered as such; a file that is broken will say so to the next transaction.
+    """
+    db.set_busy_handler(Patience(seconds))
+    try:
+        while db.pragma("freelist_count"):
+            db.execute(f"PRAGMA incremental_vacuum({SLICE})").fetchall()
+        db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        db.execute("DELETE FROM meta WHERE key = ?", (MARK,))
+    except apsw.Error:  # a reader, most of the time; or a full disk
+        return False
+    finally:
+        db.set_busy_handler(Patience())
+    return True
+
+
+def readers(path: str) -> list[Reader]:
+    """Who reads, as the kernel's list of locks tells; nobody where there is no such list.
+
+    The files themselves are only ever `stat`ed: closing a descriptor of one would drop the locks
+    this process holds on it.
+    """
+    try:
+        inode = os.stat(f"{path}-shm").st_ino
+        with open("/proc/locks", encoding="ascii", errors="replace") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return []
+    pids = {pid for line in lines if (pid := _reader(line, inode)) > 0}
+    return [Reader(pid, _program(pid)) for pid in sorted(pids)]
+
+
+def _reader(line: str, inode: int) -> int:
+    """The pid in a line of /proc/locks that is a lock of a reader of that file, else 0."""
+    # 1: POSIX  ADVISORY  READ 1234 fe:00:2647291 124 124
+    words = line.split()
+    if len(words) != 8 or words[1] != "POSIX" or not words[6].isdecimal():
+        return 0
+    wanted = words[5].endswith(f":{inode}") and int(words[6]) in READ_MARKS
+    return int(words[4]) if wanted and words[4].isdecimal() else 0
+
+
+def _program(pid: int) -> str:
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
+        words = file.read(COMMAND_MAX).split(b"\0")
+        return b" ".join(words).decode("utf-8", "replace").strip()
+    return ""

@@ -1,0 +1,161 @@
+"""`stator gc`: carry the policies out; first, show what that would be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from stator.errors import NotFound
+from stator.model.ids import short
+from stator.model.retention import Action, Plan, parse_size
+from stator.runtime import projectmarks, retention
+from stator.runtime.retention import Done
+from stator.surfaces.cli.asking import Asking, asking, telling
+from stator.surfaces.cli.exits import FINDING, OK
+from stator.surfaces.cli.gist import count, size
+from stator.surfaces.cli.paint import Line, widest
+from stator.surfaces.cli.screen import Screen
+from stator.surfaces.cli.times import ago
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import (
+        JsonFlag,
+        MaxSizeOption,
+        NoPagerFlag,
+        StoreOption,
+        YesFlag,
+    )
+
+EXAMPLES = """
+stator gc                                what the policies would do now
+stator gc --apply                        do it
+stator gc --max-size 2GB                 the oldest sessions, down to that size
+stator gc --apply --yes                  also when it removes much
+stator gc --restore fix-login            out of the trash
+"""
+STYLES = {"archive": "dim", "expire": "changed", "trash": "doubt", "purge": "bad", "restore": "ok"}
+
+
+def gc(
+    *,
+    apply: bool = False,
+    yes: YesFlag = False,
+    project: bool = False,
+    max_size: MaxSizeOption = None,
+    restore: str | None = None,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Show what the policies would archive, expire, trash or purge now, or do it.
+
+    Without --apply nothing changes. A run that would remove more than a tenth of the sessions, or more
+    than 1 GB, stops with exit code 1 unless it is told --yes.
+
+    Parameters
+    ----------
+    apply
+        Do it.
+    project
+        Only the sessions of this project.
+    restore
+        Take this session out of the trash, and do nothing else.
+    """
+    if restore is not None:
+        return _restore(restore, store, json=json)
+    most = None if max_size is None else parse_size(max_size)
+    with (
+        (telling if apply else asking)(store) as ask,
+        Screen(json=json, pager=not no_pager) as screen,
+    ):
+        port, context = ask.store.port, ask.store.context
+        scope = ask.project if project else None
+        made = retention.plan(port, context, project=scope, max_bytes=most)
+        stopped = bool(made.breaker) and not yes
+        done: list[Done] = []
+        if apply and not stopped:
+            by = context.principal
+            done = list(retention.apply(port, context, made, by=by, yes=yes))
+        failed = [one for one in done if one.failed]
+        unfinished = apply and bool(ask.store.info().detail.get("unfinished"))
+        if json:
+            screen.document("stator.gc/1", _plain(made, done, applied=apply and not stopped))
+        else:
+            screen.lines(_lines(made, done, ask, apply=apply, stopped=stopped), hang=2)
+            if unfinished:
+                screen.line(Line("not finished: another program reads an older state", "doubt"))
+    return FINDING if failed or unfinished or (apply and stopped) else OK
+
+
+def _restore(text: str, store: str | None, *, json: bool) -> int:
+    with telling(store) as ask, Screen(json=json, pager=False) as screen:
+        port, context = ask.store.port, ask.store.context
+        session = projectmarks.find_in_trash(port, text) or ask.session(text).id
+        if not retention.restore(port, context, session, by=context.principal):
+            raise NotFound(f"session {text!r:.80} is not in the trash", hint="stator ls --trash")
+        name = port.session(session).record.name
+        if json:
+            screen.document("stator.restored/1", {"session": session, "name": name})
+        else:
+            line = Line(name, "bold").add(" ").add(short(session), "id")
+            screen.line(line.add(": out of the trash"))
+    return OK
+
+
+def _lines(
+    made: Plan, done: list[Done], ask: Asking, *, apply: bool, stopped: bool
+) -> Iterator[Line]:
+    failed = {(one.action.what, one.action.session): one.failed for one in done if one.failed}
+    names = widest((action.name for action in made.actions), 32)
+    for action in made.actions:
+        yield _line(action, names, ask.now, failed.get((action.what, action.session), ""))
+    if made.actions:
+        yield Line()
+    yield Line(_sum(made, done, apply=apply and not stopped), "title")
+    for why, many in Counter(one.why for one in made.skipped).most_common():
+        yield Line(f"  {many} {why}: left alone", "dim")
+    if made.breaker:
+        again = "--apply --yes does it"
+        said = f"stopped: {made.breaker}" if stopped and apply else made.breaker
+        yield Line(said, "doubt").add(f"; {again}" if stopped else "", "dim")
+    elif made.actions and not apply:
+        yield Line("nothing was changed; stator gc --apply does it", "dim")
+
+
+def _line(action: Action, names: int, now: int, failed: str) -> Line:
+    line = Line().add(action.what, STYLES[action.what], width=9)
+    line.add(short(action.session), "id", width=11).add(action.name, "bold", width=names)
+    line.add(size(action.bytes), width=11, right=True).add("  ")
+    line.add(ago(action.active, now), "dim", width=14).add(action.why, "dim")
+    return line.add(f"  not done: {failed}", "bad") if failed else line
+
+
+def _sum(made: Plan, done: list[Done], *, apply: bool) -> str:
+    actions: Iterable[Action] = made.actions
+    if apply:
+        actions = [one.action for one in done if not one.failed]
+    said = Counter(action.what for action in actions)
+    parts = ", ".join(f"{what} {many}" for what, many in said.items())
+    freed = sum(action.bytes for action in actions if action.what == "purge")
+    whole = f"{parts} of {count(made.sessions, 'session')}" if parts else "nothing to do"
+    return whole + (f", {size(freed)} free again" if freed else "")
+
+
+def _plain(made: Plan, done: list[Done], *, applied: bool) -> dict[str, Any]:
+    failed = {(one.action.what, one.action.session): one.failed for one in done if one.failed}
+    return {
+        "applied": applied,
+        "breaker": made.breaker,
+        "sessions": made.sessions,
+        "actions": [
+            {
+                **msgspec.to_builtins(action),
+                "failed": failed.get((action.what, action.session), ""),
+            }
+            for action in made.actions
+        ],
+        "skipped": [msgspec.to_builtins(one) for one in made.skipped],
+    }

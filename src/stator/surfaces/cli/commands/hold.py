@@ -1,0 +1,80 @@
+"""`stator hold`: keep a session whatever the policies say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stator.model.ids import short
+from stator.runtime import projectmarks, retention
+from stator.surfaces.cli.asking import Asking, asking, telling
+from stator.surfaces.cli.exits import FINDING
+from stator.surfaces.cli.paint import Line, widest
+from stator.surfaces.cli.screen import Screen
+from stator.surfaces.cli.times import ago
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption
+
+EXAMPLES = """
+stator hold                              what is held, by whom and why
+stator hold fix-login --why "case 4711"
+stator hold fix-login --release
+"""
+
+
+def hold(
+    session: str | None = None,
+    /,
+    *,
+    why: str = "",
+    release: bool = False,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Keep a session whatever the policies say, or show what is held.
+
+    Parameters
+    ----------
+    session
+        Name, id or end of one, or last.
+    why
+        The reason, as it will stand in the log.
+    release
+        Let the policies apply to it again.
+    """
+    if session is None:
+        with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+            return _list(ask, screen)
+    with telling(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+        view, context = ask.session(session), ask.store.context
+        was = True
+        if release:
+            was = retention.release(ask.store.port, context, view.id, by=context.principal)
+        else:
+            retention.hold(ask.store.port, context, view.id, by=context.principal, why=why)
+        if json:
+            found = {"session": view.id, "name": view.name, "held": not release, "was": was}
+            screen.document("stator.hold/1", found)
+        else:
+            line = Line(view.name, "bold").add(" ").add(short(view.id), "id").add(": ")
+            said = "held until it is released" if not release else "not held any more"
+            screen.line(line.add(said if was else "was not held"))
+    return 0 if was else FINDING
+
+
+def _list(ask: Asking, screen: Screen) -> int:
+    marks = sorted(
+        projectmarks.marked(ask.store.port, projectmarks.HOLD).values(), key=lambda one: one.at
+    )
+    names = ask.names()
+    width = widest((names[mark.session] for mark in marks), 32)
+    for mark in marks:
+        if screen.json:
+            plain = {"session": mark.session, "name": names[mark.session], "by": mark.by}
+            screen.item({**plain, "why": mark.why, "at": mark.at})
+            continue
+        line = Line().add(short(mark.session), "id", width=11)
+        line.add(names[mark.session], "bold", width=width).add("  ").add(mark.by, width=16)
+        screen.line(line.add(ago(mark.at, ask.now), "dim", width=14).add(mark.why))
+    return 0 if marks else ask.nothing("no session is held")

@@ -1,0 +1,575 @@
+"""Retention carried out: what is archived, expires, is trashed, purged or left alone, and what stays."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import stator
+from runtime.waiting import ask_for
+from stator.connect import mint
+from stator.errors import Erased, NotFound, Removed, WrongState
+from stator.model.query import SessionQuery
+from stator.model.retention import UNITS, parse
+from stator.model.run import RunInfo
+from stator.model.state import COLLECTIONS
+from stator.runtime import projectmarks, retention
+from stator.runtime.context import Context
+from stator.runtime.resolve import find_session, last_used
+from stator.runtime.runfiles import RunFiles
+from stator.runtime.stores import Store
+from stator.runtime.verify import verify
+from stator.store.memory import MemoryStore
+from stator.store.sqlite import SqliteStore, create
+
+ANN = "local:ann"
+DAY = UNITS["d"]
+
+
+class Clock:
+    """A clock that moves by a millisecond at each look, and by days when it is told to."""
+
+    def __init__(self):
+        self.now = 1_750_000_000_000_000
+
+    def __call__(self):
+        self.now += 1000
+        return self.now
+
+    def pass_days(self, days):
+        self.now += int(days * DAY)
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture(params=["file", "memory"])
+def store(request, tmp_path, clock):
+    """A store of each kind, under a clock of ours."""
+    path = str(tmp_path / "agent.db")
+    if request.param == "file":
+        create(path)
+    made = (
+        SqliteStore(path, durability="relaxed", clock=clock)
+        if request.param == "file"
+        else MemoryStore(clock=clock)
+    )
+    context = Context(
+        clock=clock, mint=mint, secret=secrets.token_bytes, principal=ANN, project="shop", pid=1
+    )
+    with Store(made, context) as opened:
+        yield opened
+
+
+def work(store, name, turns=1, **options):
+    """A session with prompts, calls, answers and state."""
+    with store.open(name, **options) as s:
+        for n in range(turns):
+            with s.turn(f"prompt {n} of {name}") as t:
+                t.call(lambda text: f"output for {text}", text=f"input {n}")
+                t.decide(f"choice {n}", topic="auth", why="because")
+                t.fact("n", n)
+                t.say(f"answer {n}")
+    return s.id
+
+
+def policy(store, *words, project="shop"):
+    return retention.set_policies(store.port, store.context, parse(words), project=project, by=ANN)
+
+
+def run(store, **options):
+    """Plan and do it: what was done."""
+    made = retention.plan(store.port, store.context, **options)
+    done = list(retention.apply(store.port, store.context, made, by=ANN, yes=True))
+    assert [one.failed for one in done if one.failed] == []
+    return [(one.action.what, one.action.name) for one in done]
+
+
+def state(store, session):
+    return {
+        name: [(e.id, e.key, e.seq, e.record) for e in store.port.entries(session, name)]
+        for name in COLLECTIONS
+        if name != "session"
+    }
+
+
+# -- policies -------------------------------------------------------------------------------------
+
+
+def test_the_log_says_who_set_a_policy(store):
+    policy(store, "trash=90d")
+    (row,) = store.port.sessions(SessionQuery(mode="project")).rows
+    last = store.port.commits(row.id)[-1]
+    assert (last.kind, last.value("principal")) == ("retention", ANN)
+    assert row.record.retention == {"trash": 90 * DAY}
+
+
+def test_setting_what_is_set_writes_nothing(store):
+    policy(store, "trash=90d")
+    (row,) = store.port.sessions(SessionQuery(mode="project")).rows
+    policy(store, "trash=90d")
+    assert store.port.session(row.id).head == row.head
+
+
+def test_a_projects_policy_goes_before_the_stores(store):
+    policy(store, "trash=90d", "keep=5", project="")
+    policy(store, "trash=never")
+    found = retention.policies(store.port, "shop")
+    assert found.holding == {"trash": 0, "keep": 5}
+    policy(store, "trash=off")
+    assert retention.policies(store.port, "shop").holding == {"trash": 90 * DAY, "keep": 5}
+
+
+def test_the_stores_policy_holds_for_every_project(store, clock):
+    work(store, "here")
+    work(store, "there", project="elsewhere")
+    policy(store, "archive=30d", project="")
+    clock.pass_days(31)
+    assert set(run(store)) == {("archive", "here"), ("archive", "there")}
+
+
+# -- ages -----------------------------------------------------------------------------------------
+
+
+def test_everything_is_kept_unless_somebody_says_otherwise(store, clock):
+    work(store, "old")
+    clock.pass_days(10_000)
+    assert run(store) == []
+
+
+def test_the_age_of_files_is_not_the_age_of_sessions(store, clock, tmp_path):
+    """What cleanup by file time got wrong: a copy, a sync or a touch makes nothing older or younger."""
+    work(store, "young")
+    policy(store, "trash=30d")
+    for file in tmp_path.iterdir():
+        os.utime(file, (0, 0))
+    assert run(store) == []
+    clock.pass_days(31)
+    for file in tmp_path.iterdir():
+        os.utime(file)
+    assert run(store) == [("trash", "young")]
+
+
+def test_a_commit_made_while_the_clock_was_behind_does_not_make_its_session_older(store, clock):
+    session = work(store, "s")
+    policy(store, "trash=30d")
+    clock.pass_days(-300)
+    store.contribute(session).tag("now")
+    clock.pass_days(301)
+    assert run(store) == []
+
+
+def test_what_keeping_does_to_a_session_makes_it_no_younger(store, clock):
+    work(store, "s")
+    policy(store, "archive=10d", "transcript=20d", "trash=30d")
+    for expected in (("archive", "s"), ("expire", "s"), ("trash", "s")):
+        clock.pass_days(10.1)
+        assert run(store) == [expected]
+        assert run(store) == []
+
+
+# -- archive --------------------------------------------------------------------------------------
+
+
+def test_an_unused_session_is_closed_and_archived(store, clock):
+    session = work(store, "s")
+    policy(store, "archive=30d")
+    before = state(store, session)
+    clock.pass_days(31)
+    run(store)
+    assert store.port.session(session).record.status == "archived"
+    assert state(store, session) == before
+
+
+def test_what_a_dead_driver_left_is_said_first(store, clock):
+    s = store.open("s")
+    s.turn("go")
+    store.port.release(s._lease)
+    policy(store, "archive=30d")
+    clock.pass_days(31)
+    assert run(store) == [("archive", "s")]
+    assert store.read("s").turns()[-1].status == "interrupted"
+
+
+# -- expiry ---------------------------------------------------------------------------------------
+
+
+def test_of_an_expired_transcript_nothing_that_was_said_is_left_and_all_that_was_decided(
+    store, clock
+):
+    session = work(store, "s", turns=3)
+    policy(store, "transcript=180d")
+    before = state(store, session)
+    clock.pass_days(181)
+    assert run(store) == [("expire", "s")]
+    shown = repr(store.port.commits(session))
+    for words in ("prompt", "answer", "input 1", "output for"):
+        assert words not in shown
+    assert state(store, session) == before
+    assert store.read("s").facts() == {"n": 2}
+    assert list(verify(store.port)) == []
+
+
+def test_what_expired_says_so(store, clock):
+    work(store, "s")
+    policy(store, "transcript=180d")
+    clock.pass_days(181)
+    run(store)
+    view = store.read("s")
+    first = view.commit(f"@{view.turns()[0].first}")
+    with pytest.raises(Erased):
+        first.value("input")
+    erasure = view.commit(f"@{first.content['input'].by}")
+    assert (erasure.kind, erasure.cause, erasure.value("why")) == (
+        "erasure",
+        "expired",
+        "transcript=180d",
+    )
+
+
+def test_state_is_the_same_after_expiry_and_a_rebuild(store, clock):
+    session = work(store, "s", turns=5)
+    policy(store, "transcript=1d")
+    before = state(store, session)
+    clock.pass_days(2)
+    run(store)
+    store.port.rebuild()
+    assert state(store, session) == before
+    assert list(store.port.audit()) == []
+
+
+def test_a_long_transcript_expires_page_by_page(store, clock, monkeypatch):
+    monkeypatch.setattr(retention, "PAGE", 7)
+    work(store, "s", turns=4)
+    policy(store, "transcript=1d")
+    clock.pass_days(2)
+    run(store)
+    erasures = [c for c in store.read("s").log() if c.kind == "erasure"]
+    assert len(erasures) > 2
+    assert [c.status for c in erasures[:-1]] == [""] * (len(erasures) - 1)
+    assert run(store) == []
+
+
+def test_a_transcript_that_a_living_fork_goes_on_from_does_not_expire(store, clock):
+    work(store, "s")
+    policy(store, "transcript=30d")
+    clock.pass_days(31)
+    fork = store.fork("s", as_name="fork").id
+    assert run(store) == []
+    assert "answer 0" in repr(store.port.commits(fork))
+
+
+# -- trash ----------------------------------------------------------------------------------------
+
+
+def test_what_is_in_the_trash_is_found_by_id_only(store, clock):
+    session = work(store, "s")
+    work(store, "t")
+    policy(store, "trash=30d", "keep=1")
+    clock.pass_days(31)
+    assert run(store) == [("trash", "s")]
+    assert find_session(store.port, session).id == session
+    with pytest.raises(Removed, match="in the trash"):
+        find_session(store.port, "s")
+    newest = last_used(store.port)
+    assert newest is not None
+    assert newest.record.name == "t"
+
+
+def test_it_can_be_taken_out_again(store, clock):
+    session = work(store, "s")
+    policy(store, "trash=30d")
+    clock.pass_days(31)
+    run(store)
+    assert retention.restore(store.port, store.context, session, by=ANN)
+    assert find_session(store.port, "s").id == session
+    assert not retention.restore(store.port, store.context, session, by=ANN)
+
+
+def test_a_session_that_is_used_in_the_trash_is_not_purged(store, clock):
+    work(store, "s")
+    policy(store, "trash=30d")
+    clock.pass_days(31)
+    run(store)
+    with store.open("s") as s, s.turn("again"):
+        pass
+    assert find_session(store.port, "s").id == s.id
+    clock.pass_days(29)
+    assert run(store) == [("restore", "s")]
+    assert projectmarks.marked(store.port, projectmarks.TRASH) == {}
+
+
+def test_it_is_purged_when_its_window_is_over(store, clock):
+    session = work(store, "s")
+    policy(store, "trash=30d")
+    clock.pass_days(31)
+    run(store)
+    clock.pass_days(29)
+    assert run(store) == []
+    clock.pass_days(2)
+    assert run(store) == [("purge", "s")]
+    with pytest.raises(NotFound):
+        store.port.session(session)
+
+
+# -- purge ----------------------------------------------------------------------------------------
+
+
+def purge(store, clock, *names):
+    for name in names:
+        work(store, name)
+    policy(store, "trash=30d")
+    for _ in range(2):
+        clock.pass_days(31)
+        run(store)
+
+
+def test_a_purged_session_leaves_a_tombstone_that_answers(store, clock):
+    """Not a silent not-found: when it went, by which policy, and who had it done."""
+    purge(store, clock, "s")
+    (tomb,) = projectmarks.tombstones(store.port)
+    assert (tomb.name, tomb.policy, tomb.by) == ("s", "purge=30d", ANN)
+    assert tomb.about["turns"] == 1
+    for asked in (tomb.session, tomb.session[-8:], "s"):
+        with pytest.raises(Removed, match="by local:ann"):
+            find_session(store.port, asked)
+
+
+def test_its_name_is_free_for_another(store, clock):
+    purge(store, clock, "s")
+    (tomb,) = projectmarks.tombstones(store.port)
+    session = work(store, "s")
+    assert session != tomb.session
+    assert find_session(store.port, "s").id == session
+
+
+def test_others_are_as_they_were(store, clock):
+    other = work(store, "other")
+    retention.hold(store.port, store.context, other, by=ANN)
+    before = state(store, other), store.port.commits(other)
+    purge(store, clock, "s")
+    assert (state(store, other), store.port.commits(other)) == before
+    assert list(verify(store.port)) == []
+
+
+def test_a_child_outlives_its_parent(store, clock):
+    """Whose budget limits it no more."""
+    with (
+        store.open("parent", budget={"turns": 5}) as parent,
+        parent.turn("go"),
+        parent.child("research") as child,
+    ):
+        pass
+    retention.hold(store.port, store.context, child.id, by=ANN)
+    policy(store, "trash=30d")
+    for _ in range(2):
+        clock.pass_days(31)
+        run(store)
+    with pytest.raises(NotFound):
+        store.port.session(parent.id)
+    with store.open(child.name, project=child.record.project) as again, again.turn("go"):
+        assert again.id == child.id
+
+
+def test_the_folders_of_its_runs_go_with_it_and_no_others(tmp_path, clock):
+    """Hard unlinking left side folders behind; here the next run also finds what a kill left."""
+    path = str(tmp_path / "agent.db")
+    create(path)
+    context = Context(clock=clock, mint=mint, secret=secrets.token_bytes, project="shop")
+    with Store(SqliteStore(path, durability="relaxed", clock=clock), context) as store:
+        gone, kept = work(store, "gone"), work(store, "kept")
+        retention.hold(store.port, store.context, kept, by=ANN)
+        runs = {}
+        for session in (gone, kept):
+            files = RunFiles.create(f"{path}-runs", mint("run"))
+            files.write(
+                RunInfo(
+                    id=files.id, session=session, name="x", command=["true"], cwd="/", store=path
+                )
+            )
+            (Path(files.folder) / "output.0").write_text("printed")
+            runs[session] = files.folder
+        policy(store, "trash=30d")
+        for _ in range(2):
+            clock.pass_days(31)
+            run(store)
+    assert not os.path.exists(runs[gone])
+    assert sorted(os.listdir(runs[kept])) == ["control", "output.0", "run.json"]
+
+
+# -- what holds for any log -----------------------------------------------------------------------
+
+STEPS = st.lists(
+    st.sampled_from(["turn", "fact", "again", "decide", "file", "plan", "say", "call", "fork"]),
+    min_size=1,
+    max_size=12,
+)
+
+
+def act(turn, step, n):
+    if step == "call":
+        turn.call(lambda value: value, value=f"value {n}")
+    elif step == "fact":
+        turn.fact(f"fact {n}", n)
+    elif step == "again":
+        turn.fact("same", n)
+    elif step == "decide":
+        turn.decide(f"choice {n}", topic=f"{n % 2}")
+    elif step == "file":
+        turn.file(f"{n % 3}.py", "modified")
+    elif step == "plan":
+        turn.plan(f"step {n % 3}", detail="x")
+    else:
+        turn.say(f"words {n}")
+
+
+def lived(store, name, steps):
+    """A session that did these things."""
+    with store.open(name) as s:
+        turn = s.turn("begin")
+        for n, step in enumerate(steps):
+            if step == "turn":
+                turn.end()
+                turn = s.turn(f"turn {n}")
+            elif step == "fork":
+                store.fork(s.id, as_name=f"{name} fork {n}")
+            else:
+                act(turn, step, n)
+        turn.end()
+    return s.id
+
+
+@given(STEPS, STEPS)
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_state_is_what_it_was_after_whatever_keeping_did(tmp_path_factory, mine, others):
+    """Expired, archived, others purged, rebuilt: every record as before, and the chains verify."""
+    clock = Clock()
+    path = str(tmp_path_factory.mktemp("any") / "agent.db")
+    create(path)
+    context = Context(clock=clock, mint=mint, secret=secrets.token_bytes, project="shop")
+    with Store(SqliteStore(path, durability="relaxed", clock=clock), context) as store:
+        session = lived(store, "mine", mine)
+        lived(store, "other", others)
+        for row in store.sessions().rows:
+            if row.record.name.startswith("mine"):
+                retention.hold(store.port, store.context, row.id, by=ANN)
+        kept = {
+            row.id: state(store, row.id)
+            for row in store.sessions().rows
+            if row.record.name.startswith("mine")
+        }
+        policy(store, "trash=30d")
+        for _ in range(2):
+            clock.pass_days(31)
+            run(store)
+        for row in store.sessions().rows:
+            assert not row.record.name.startswith("other")
+            retention.release(store.port, store.context, row.id, by=ANN)
+        policy(store, "trash=off", "transcript=1d", "archive=1d")
+        run(store)
+        assert {row: state(store, row) for row in kept} == kept
+        store.port.rebuild()
+        assert {row: state(store, row) for row in kept} == kept
+        assert store.port.session(session).record.status == "archived"
+        assert list(verify(store.port)) == []
+
+
+# -- what is left alone ---------------------------------------------------------------------------
+
+
+def left_alone(store, clock, *words):
+    policy(store, *(words or ("trash=30d",)))
+    clock.pass_days(31)
+    made = retention.plan(store.port, store.context)
+    assert made.actions == []
+    return [one.why for one in made.skipped]
+
+
+def test_a_held_session(store, clock):
+    session = work(store, "s")
+    retention.hold(store.port, store.context, session, by=ANN, why="case 4711")
+    assert left_alone(store, clock) == ["held"]
+    assert retention.release(store.port, store.context, session, by="local:bob")
+    assert run(store) == [("trash", "s")]
+    (own,) = store.port.sessions(SessionQuery(mode="project")).rows
+    said = [c.value("principal") for c in store.port.commits(own.id) if c.kind == "flag"]
+    assert said == [ANN, "local:bob", ANN]
+
+
+def test_a_driven_session(store, clock):
+    with store.open("s") as s, s.turn("go"):
+        assert left_alone(store, clock) == ["driven"]
+
+
+def test_a_session_with_a_call_that_waits_for_approval(store, clock):
+    s = store.open("s")
+    s.turn("pay")
+    ask_for(s, "refund", amount=5)
+    store.port.release(s._lease)
+    assert left_alone(store, clock) == ["waits for approval"]
+
+
+def test_a_session_with_a_write_whose_outcome_nobody_knows(store, clock):
+    def pay():
+        raise stator.InDoubt("connection lost")
+
+    with store.open("s") as s, s.turn("pay") as t:
+        t.try_call(stator.tool(pay))
+    assert left_alone(store, clock) == ["a call in doubt"]
+
+
+def test_a_session_whose_log_a_fork_goes_on_from(store, clock):
+    work(store, "s")
+    work(store, "kept")
+    clock.pass_days(31)
+    store.fork("s", as_name="fork")
+    policy(store, "trash=30d")
+    made = retention.plan(store.port, store.context)
+    assert [(one.name, one.why) for one in made.skipped] == [("s", "needed by a fork")]
+
+
+def test_a_projects_own_session(store, clock):
+    policy(store, "trash=1d", "archive=1d", "transcript=1d")
+    clock.pass_days(1000)
+    assert run(store) == []
+
+
+def test_a_session_that_is_used_after_the_plan_was_made(store, clock):
+    work(store, "s")
+    policy(store, "trash=30d")
+    clock.pass_days(31)
+    made = retention.plan(store.port, store.context)
+    with store.open("s"):
+        pass
+    (done,) = retention.apply(store.port, store.context, made, by=ANN, yes=True)
+    assert "in use again" in done.failed
+    assert projectmarks.in_trash(store.port) == {}
+
+
+def test_a_session_that_is_held_after_the_plan_was_made(store, clock):
+    session = work(store, "s")
+    policy(store, "trash=30d")
+    clock.pass_days(31)
+    made = retention.plan(store.port, store.context)
+    retention.hold(store.port, store.context, session, by=ANN)
+    (done,) = retention.apply(store.port, store.context, made, by=ANN, yes=True)
+    assert "is held" in done.failed
+
+
+def test_a_run_that_removes_much_stops_unless_told_twice(store, clock):
+    work(store, "s")
+    policy(store, "trash=30d")
+    clock.pass_days(31)
+    made = retention.plan(store.port, store.context)
+    with pytest.raises(WrongState, match="1 of 1 sessions"):
+        list(retention.apply(store.port, store.context, made, by=ANN))
+    assert projectmarks.in_trash(store.port) == {}
