@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Literal, Self, TypeVar
 
 from msgspec import UNSET
@@ -627,8 +627,10 @@ class AsyncStore(AsyncRunner):
         view = await self._pool.run(self._sync.fork, name, at, as_name=as_name, kind=kind)
         return AsyncView(view, self._pool)
 
-    async def ingest(self, commits: Sequence[Commit]) -> int:
-        return await self._pool.run(self._sync.ingest, commits)
+    async def ingest(
+        self, commits: Iterable[Commit], *, projects: Mapping[str, str] | None = None
+    ) -> int:
+        return await self._pool.run(self._sync.ingest, commits, projects=projects)
 
     async def sessions(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from stator.errors import Busy, InvalidInput
@@ -146,9 +146,11 @@ class Store(Runner):
         row = forks.fork(self.port, self.context, point, name=as_name, kind=kind)
         return SessionView(self.port, row.id)
 
-    def ingest(self, commits: Sequence[Commit]) -> int:
-        """Take in sealed commits of one session, as they are; how many were new."""
-        return self.port.ingest(commits)
+    def ingest(
+        self, commits: Iterable[Commit], *, projects: Mapping[str, str] | None = None
+    ) -> int:
+        """Take in sealed commits, as they are; how many were new. `projects`: where new sessions are found."""
+        return self.port.ingest(commits, projects=projects)
 
     # -- asking -----------------------------------------------------------------------------------
 
