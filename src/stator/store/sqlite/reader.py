@@ -17,7 +17,7 @@ import msgspec
 from stator.errors import BadQuery, NotFound, StoreCorrupt
 from stator.model.chain import GENESIS, put_item
 from stator.model.commit import Commit, Large
-from stator.model.delta import Drop, Op, Put
+from stator.model.delta import Drop, Op, Put, decode_record
 from stator.model.delta import Version as LogVersion
 from stator.model.ids import from_bytes, is_id, to_bytes
 from stator.model.state import (
@@ -29,7 +29,7 @@ from stator.model.state import (
     key_of,
 )
 from stator.store.compress import decompress
-from stator.store.rows import decode_record, envelope_of, from_row
+from stator.store.rows import envelope_of, from_row
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import (
     READ_FROM_LOG,
