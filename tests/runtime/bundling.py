@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
 import stator
+from stator.model.state import FactRecord
 from stator.runtime.stores import Store
 from stator.runtime.verify import verify
 
@@ -30,6 +32,21 @@ def work(store: Store, name: str = "fix-login", turns: int = 3) -> Any:
     return store.read(name)
 
 
+def bulky(store: Store, name: str = "bulky") -> Any:
+    """A session of several frames: some megabytes, in few commits."""
+    words = random.Random(7)
+    with store.open(name) as s, s.turn("much") as t:
+        for n in range(6):
+            t.fact(f"fact {n}", " ".join(str(words.randrange(10**6)) for _ in range(120_000)))
+    return store.read(name)
+
+
+def facts(store: Store, session: str) -> list[Any]:
+    """What is known in a session, but for what was erased."""
+    records = store.read(session).state()["facts"].values()
+    return sorted((r.name, r.value) for r in records if isinstance(r, FactRecord))
+
+
 @stator.tool(effect="read")
 def read_file(path: str) -> str:
     return f"content of {path}\n" * 40
@@ -39,7 +56,7 @@ def whole(store: Store, session: str) -> dict[str, Any]:
     """All that can be asked of a session, to be compared between stores."""
     view = store.read(session)
     return {
-        "log": view.log(limit=10_000),
+        "log": list(view.log()),
         "state": view.state(),
         "head": view.head,
         "turns": view.turns(),

@@ -240,11 +240,10 @@ def _open(path: str) -> BinaryIO:
         raise NotFound(f"no file {path}") from None
     except OSError as error:
         raise InvalidInput(f"{path}: {error.strerror}") from None
-    file = os.fdopen(found, "rb")
-    if not stat.S_ISREG(os.fstat(found).st_mode):
-        file.close()
-        raise BadBundle(f"{path} is not a file")
-    return file
+    if not stat.S_ISREG(os.fstat(found).st_mode) or not os.fstat(found).st_size:
+        os.close(found)
+        raise BadBundle(f"{path} is not a bundle", hint="stator export makes one")
+    return os.fdopen(found, "rb")
 
 
 def _cipher(
