@@ -23,6 +23,7 @@ from stator.model import bundle, canon, chain
 from stator.model.bundle import Batch, End, Header, Limits, Lock, Manifest
 from stator.model.commit import Commit, Draft
 from stator.model.delta import Put
+from stator.model.state import SessionRecord
 from stator.runtime.bundlefile import BundleReader, BundleWriter
 from stator.runtime.bundles import read_commits
 
@@ -75,7 +76,8 @@ def made(
     **told: Any,
 ) -> Path:
     """A bundle of one session's commits, with whatever the manifest is told of it."""
-    record = next(op.record for op in commits[0].delta if isinstance(op, Put))
+    puts = (op.record for op in commits[0].delta if isinstance(op, Put))
+    record = next(found for found in puts if isinstance(found, SessionRecord))
     one = bundle.Bundled(
         **{
             "id": commits[0].session,
@@ -299,7 +301,7 @@ def test_a_log_made_anew_does_not_have_the_head_that_was_promised(file, there):
 @pytest.mark.parametrize("wrong", ["gap", "doubled", "reversed", "short", "none"])
 def test_commits_that_are_missing_doubled_or_moved_are_refused(file, there, wrong):
     commits = log(file)
-    told = {"seq": commits[-1].seq, "hash": commits[-1].hash}
+    told: dict[str, Any] = {"seq": commits[-1].seq, "hash": commits[-1].hash}
     given = {
         "gap": [*commits[:4], *commits[5:]],
         "doubled": [*commits[:4], commits[3], *commits[4:]],

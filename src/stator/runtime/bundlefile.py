@@ -107,7 +107,8 @@ def _check_target(path: str, replace: bool) -> None:
         raise InvalidInput(f"{path}: {error.strerror}", path="$.path") from None
     if not replace or not stat.S_ISREG(found.st_mode):
         raise Conflict(
-            f"{path} is there already", hint="give another name, or say that it may be replaced"
+            f"{path} is there already",
+            hint="give another name, or replace it with --force (replace=True)",
         )
 
 

@@ -9,6 +9,7 @@ comes in as a fork. Nothing is ever overwritten.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import version
 from itertools import groupby
 
 import msgspec
@@ -93,7 +94,6 @@ def export(
     sessions: Sequence[str],
     path: str,
     *,
-    exporter: str = "",
     tree: bool = False,
     redact: Sequence[str] = (),
     transcript: bool = True,
@@ -114,7 +114,8 @@ def export(
     total = sum(one.seq - one.after for one in chosen)
     commits = logical = withheld = secrets = 0
     with BundleWriter(path, header, passphrase or "", replace=replace) as file:
-        manifest = Manifest(sessions=chosen, exporter=exporter, made=context.clock())
+        by = f"stator {version('stator')}"
+        manifest = Manifest(sessions=chosen, exporter=by, made=context.clock())
         file.add(bundle.MANIFEST, bundle.encode(manifest))
         for n, one in enumerate(chosen):
             redactor = Redactor(one.id.encode())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from stator.model.commit import Commit, Provenance
 from stator.model.state import FlagRecord, SessionRecord
 from stator.runtime.projects import known
 from stator.store.port import Store
@@ -19,6 +20,13 @@ _UPTO = re.compile(r"head [0-9a-f]{0,64} upto (\d{1,16})\Z")
 def mark(session: str, head: str, seq: int, by: str) -> FlagRecord:
     """The flag for a session that came from a bundle, up to a seq."""
     return FlagRecord(name=IMPORTED, on=session, why=f"head {head} upto {seq}", by=by)
+
+
+def provenance(store: Store, commit: Commit) -> Provenance:
+    """Where a commit's content came from as far as this store knows, whatever the commit says."""
+    if commit.seq <= imported_upto(store, store.session(commit.session).record):
+        return Provenance("import", "unverified")
+    return commit.provenance
 
 
 def imported_upto(store: Store, record: SessionRecord) -> int:

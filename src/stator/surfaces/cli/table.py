@@ -41,6 +41,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "doctor": "Say what is wrong with the store, and what to do about it.",
     },
     "Keep": {
+        "export": "Write sessions to one file that another store takes up.",
+        "import": "Take up the sessions of a bundle: same ids, same heads.",
         "archive": "Archive a closed session: it can be read and forked, never driven.",
     },
     "Connect": {
