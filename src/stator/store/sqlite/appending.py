@@ -400,8 +400,9 @@ class Appender:
             else:
                 live = self.session_live(db, session)
             targets: erasure.Targets = {}
+            known: dict[tuple[str, str], str] = {}
             for commit in chained([first], own):
-                new += self._ingest_one(db, live, commit, targets)
+                new += self._ingest_one(db, live, commit, targets, known)
             self.flush(db, live)
             erased |= erasure.carry_out(db, live.place, targets, live.digest)
             self.forget(session)
@@ -410,7 +411,12 @@ class Appender:
         return new, erased
 
     def _ingest_one(
-        self, db: apsw.Connection, live: Live, commit: Commit, targets: erasure.Targets
+        self,
+        db: apsw.Connection,
+        live: Live,
+        commit: Commit,
+        targets: erasure.Targets,
+        known: dict[tuple[str, str], str],
     ) -> bool:
         place = live.place
         if commit.seq <= live.seq:
@@ -425,7 +431,7 @@ class Appender:
         identifier = to_bytes(commit.id)
         if identifier in self._recent or projection.find_commit(db, identifier) is not None:
             raise IdReused(f"commit {commit.id} is here already", commit=commit.id)
-        self._insert(db, live, commit, reader.resolve_keys(db, place, commit))
+        self._insert(db, live, commit, reader.resolve_keys(db, place, commit, known))
         if len(place.tail) >= projection.TAIL_MAX:
             self.flush(db, live)
         return True
