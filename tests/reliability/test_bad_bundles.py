@@ -11,6 +11,8 @@ import os
 import pickle
 import random
 import struct
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -472,3 +474,45 @@ def test_frames_of_a_locked_bundle_cannot_be_left_out_or_moved(locked, there, wr
     with pytest.raises(BadBundle, match="passphrase"):
         there.import_bundle(path, passphrase="open sesame")
     assert there.sessions().rows == []
+
+
+# -- nothing runs ---------------------------------------------------------------------------------
+
+WATCHED = """
+import sys
+import stator
+
+path, folder = sys.argv[1:]
+with stator.connect(f"{folder}/first.db") as warm:
+    warm.import_bundle(path)
+with stator.connect(f"{folder}/second.db") as store:
+    heard = []
+    sys.addaudithook(lambda name, given: heard.append((name, given)))
+    store.import_bundle(path)
+    list(store.read("fix-login").log())
+    found = list(heard)
+for name, given in found:
+    if name in ("exec", "compile", "import", "pickle.find_class", "marshal.loads"):
+        print(name, given)
+    elif name.startswith(("subprocess", "os.system", "os.exec", "os.posix_spawn", "socket")):
+        print(name, given)
+    elif name in ("open", "os.mkdir", "os.remove", "os.rename", "os.link", "os.symlink"):
+        if isinstance(given[0], str) and not given[0].startswith((folder, path)):
+            print(name, given)
+"""
+
+
+def test_importing_and_reading_executes_nothing_and_opens_no_other_file(file, tmp_path):
+    """Whatever is in it: no code, no import of a recorded name, no program, no connection."""
+    commits = log(file)
+    n = next(n for n, c in enumerate(commits) if c.kind == "turn")
+    hostile = canon.dumps({"__class__": "os.system", "py/object": "os.mkdir", "b": pickle.dumps(1)})
+    path = made(file, rechained(commits, n, content={"input": hostile}))
+    (tmp_path / "stores").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", WATCHED, str(path), str(tmp_path / "stores")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == ""

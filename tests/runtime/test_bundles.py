@@ -419,6 +419,30 @@ def test_what_was_erased_here_is_not_brought_back_by_an_older_bundle(here, there
     assert there.read("fix-login").state()["facts"] != here.read("fix-login").state()["facts"]
 
 
+def test_an_erasure_of_what_both_share_is_carried_out_where_they_parted(
+    here, there, file, tmp_path
+):
+    with here.open("fix-login") as s, s.turn("one") as t:
+        kept = t.fact("name", "marker-91c2-marker")
+    carry(here, there, file)
+    with here.open("fix-login") as s, s.turn("here"):
+        pass
+    there.contribute("fix-login").erase(kept)
+    carry(there, here, file)
+    assert findings(here) == []
+    assert fates(here.import_bundle(file)) == ["same"]
+    here.close()
+    for path in (tmp_path / "here").iterdir():
+        assert b"marker-91c2-marker" not in path.read_bytes()
+
+
+def test_a_session_whose_beginning_was_erased_says_that_it_cannot_travel(here, file):
+    work(here)
+    here.contribute("fix-login").erase("@1")
+    with pytest.raises(InvalidInput, match="cannot travel"):
+        here.export("fix-login", file)
+
+
 # -- what stays at home ---------------------------------------------------------------------------
 
 

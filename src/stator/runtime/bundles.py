@@ -17,7 +17,7 @@ import msgspec
 from stator.errors import BrokenChain, InvalidInput, NotFound
 from stator.model import bundle, chain
 from stator.model.bundle import Bundled, End, Header, Manifest, Packed
-from stator.model.commit import Commit, Upsert
+from stator.model.commit import Commit, Draft, Erase, Gone, Provenance, Upsert
 from stator.model.query import SessionQuery
 from stator.model.state import SessionRecord
 from stator.model.withhold import Sieve
@@ -170,6 +170,12 @@ def _chosen(store: Store, sessions: Sequence[str]) -> list[Bundled]:
 def _bundled(store: Store, session: str, seq: int, *, whole: bool) -> Bundled:
     record = store.session(session).record
     last = store.commits(session, after=seq - 1, upto=seq, limit=1, load=False)[0]
+    first = store.commits(session, after=_low(record), upto=_low(record) + 1, limit=1)[0]
+    if not any(isinstance(getattr(op, "record", None), SessionRecord) for op in first.delta):
+        raise InvalidInput(
+            f"what session {record.name!r:.80} is was erased from its log, so it cannot travel",
+            session=session,
+        )
     # Where it stands here may be another project than its log says.
     told = store.find(session, "session", "")
     return Bundled(
@@ -182,6 +188,10 @@ def _bundled(store: Store, session: str, seq: int, *, whole: bool) -> Bundled:
         hash=last.hash,
         whole=whole,
     )
+
+
+def _low(record: SessionRecord) -> int:
+    return record.lineage[-1].upto if record.lineage else 0
 
 
 def _batches(store: Store, one: Bundled, sieve: Sieve) -> Iterator[tuple[list[Packed], int]]:
@@ -286,7 +296,8 @@ def import_bundle(
             for _ in _Stream(reader, plans, checks=True):
                 pass
         else:
-            _ingest(store, context, reader, plans)
+            stream = _ingest(store, context, reader, plans)
+            _erase_shared(store, context, stream.erased)
         assert reader.end is not None
         return Imported(
             path=path,
@@ -299,18 +310,47 @@ def import_bundle(
         )
 
 
-def _ingest(store: Store, context: Context, reader: BundleReader, plans: list[Plan]) -> None:
+def _ingest(store: Store, context: Context, reader: BundleReader, plans: list[Plan]) -> _Stream:
     """All of it in one transaction, with the marks that say where it came from."""
     placed = {one.into: one.project for one in plans}
     for left in reversed(range(TRIES)):
         marks = _marks(store, context, plans)
+        stream = _Stream(reader, plans, marks)
         try:
-            store.ingest(_Stream(reader, plans, marks), projects=placed)
-            return
+            store.ingest(stream, projects=placed)
+            return stream
         except BrokenChain as error:
             moved = any(error.ids.get("session") == mark.session for mark in marks)
             if not moved or not left:  # somebody else marked something meanwhile
                 raise
+    raise AssertionError("the last try returns or raises")
+
+
+def _erase_shared(
+    store: Store, context: Context, erased: Sequence[tuple[str, int, set[str]]]
+) -> None:
+    """Erase here what both logs share and what was erased there after they parted.
+
+    The fork that came holds those erasures, but a session erases only what is its own. Whoever is
+    killed before this is done imports again, and it is.
+    """
+    for into, seq, names in erased:
+        mine = store.commits(into, after=seq - 1, upto=seq, limit=1)[0]
+        left = sorted(name for name in names if isinstance(mine.content.get(name), bytes))
+        if left:
+            change = Erase(seq=seq, fields=tuple(left))
+            draft = Draft(
+                id=context.mint("commit"),
+                session=mine.session,
+                kind="erasure",
+                actor="user",
+                principal=context.principal,
+                changes=(change,),
+                input=msgspec.to_builtins(change),
+                provenance=Provenance("import", "unverified"),
+                why="it was erased where the bundle came from",
+            )
+            store.append(mine.session, [draft])
 
 
 class _Stream:
@@ -329,16 +369,29 @@ class _Stream:
         self._plans = plans
         self._marks = marks
         self._checks = checks
+        self.erased: list[tuple[str, int, set[str]]] = []
+        """Of logs that parted: where what they share was erased there, and which content."""
 
     def __iter__(self) -> Iterator[Commit]:
+        self.erased = []
         for one, (_, commits) in zip(self._plans, _sessions(self._reader), strict=True):
             taken = one.fate in ("new", "fast-forward") and one.graft is None
             found = commits if taken and not self._checks else _verified(commits)
+            if one.cuts:
+                found = self._watched(one, found)
             if one.graft is not None:
                 yield from one.graft(found)
             else:
                 yield from (commit for commit in found if taken)
         yield from self._marks
+
+    def _watched(self, one: Plan, commits: Iterator[Commit]) -> Iterator[Commit]:
+        for commit in commits:
+            if commit.seq <= one.cuts[-1]:
+                gone = {n for n, i in commit.content.items() if isinstance(i, Gone) and i.by}
+                seq = commit.seq + sum(cut < commit.seq for cut in one.cuts)
+                self.erased += [(one.into, seq, gone)] if gone else []
+            yield commit
 
 
 def _brought(store: Store, one: Plan, dry_run: bool) -> Brought:
