@@ -51,6 +51,8 @@ DIGEST_BYTES: Final = 32
 NESTING_MAX: Final = 3 * canon.DEPTH_MAX
 TEXT_MAX: Final = 64 * 1024
 """Characters of a structural field."""
+PROJECT_MAX: Final = 8192
+"""Characters of a project and a tenant: no path is longer."""
 _NESTING = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{\]}]', re.S)
 
 
@@ -247,6 +249,8 @@ def read_manifest(data: bytes, limits: Limits = LIMITS) -> Manifest:
         if not is_id(one.id, "session") or one.id in seen or not 0 <= one.after < one.seq:
             raise refuse(f"its manifest names session {one.id!r:.60} as it cannot be")
         check_name(one.name)
+        if len(one.project) + len(one.tenant) > PROJECT_MAX:
+            raise refuse(f"a project of more than {PROJECT_MAX:,} characters", session=one.id)
         seen.add(one.id)
     if sum(one.seq - one.after for one in manifest.sessions) > limits.commits:
         raise refuse(f"more than {limits.commits:,} commits")

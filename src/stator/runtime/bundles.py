@@ -29,10 +29,12 @@ from stator.runtime.imported import mark
 from stator.runtime.meeting import Fate, Plan, plan
 from stator.store.port import Store
 
-PAGE = 500
+PAGE = 64
+"""Commits read at a time: each may hold megabytes."""
 DIGEST = bundle.DIGEST_BYTES
 FRAME_BYTES = 1 << 20
 """Content after which a frame is full."""
+FRAME_COMMITS = 5000
 MANY = 1000
 TRIES = 3
 
@@ -168,22 +170,23 @@ def _chosen(store: Store, sessions: Sequence[str]) -> list[Bundled]:
 
 
 def _bundled(store: Store, session: str, seq: int, *, whole: bool) -> Bundled:
-    record = store.session(session).record
-    last = store.commits(session, after=seq - 1, upto=seq, limit=1, load=False)[0]
-    first = store.commits(session, after=_low(record), upto=_low(record) + 1, limit=1)[0]
-    if not any(isinstance(getattr(op, "record", None), SessionRecord) for op in first.delta):
+    """A session as its own log says it is; where it stands here may be another project."""
+    low = _low(store.session(session).record)
+    first = store.commits(session, after=low, upto=low + 1, limit=1)[0]
+    puts = (getattr(op, "record", None) for op in first.delta)
+    opened = next((record for record in puts if isinstance(record, SessionRecord)), None)
+    if opened is None:
         raise InvalidInput(
-            f"what session {record.name!r:.80} is was erased from its log, so it cannot travel",
+            f"what session {session} is was erased from its log, so it cannot travel",
             session=session,
         )
-    # Where it stands here may be another project than its log says.
-    told = store.find(session, "session", "")
+    last = store.commits(session, after=seq - 1, upto=seq, limit=1, load=False)[0]
     return Bundled(
         id=session,
-        name=record.name,
-        project=getattr(told and told.record, "project", record.project),
-        tenant=record.tenant,
-        lineage=record.lineage,
+        name=opened.name,
+        project=opened.project,
+        tenant=opened.tenant,
+        lineage=opened.lineage,
         seq=seq,
         hash=last.hash,
         whole=whole,
@@ -204,7 +207,8 @@ def _batches(store: Store, one: Bundled, sieve: Sieve) -> Iterator[tuple[list[Pa
             raise NotFound(f"@{seq + 1} of session {one.id} is gone", session=one.id)
         for commit in page:
             length = sum(len(i) for i in commit.content.values() if isinstance(i, bytes))
-            if batch and size + length > FRAME_BYTES:
+            full = size + length > FRAME_BYTES or len(batch) >= FRAME_COMMITS
+            if batch and full:
                 yield batch, size
                 batch, size = [], 0
             batch.append(bundle.pack(sieve.take(commit)))

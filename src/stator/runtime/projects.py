@@ -12,7 +12,6 @@ from stator.errors import Conflict
 from stator.model.chain import GENESIS
 from stator.model.commit import Change, Commit, Draft
 from stator.model.query import Head, SessionQuery, SessionRow
-from stator.model.seal import Place, seal
 from stator.model.state import Entry, SessionRecord
 from stator.runtime.context import Context
 from stator.runtime.opening import opening
@@ -55,6 +54,8 @@ def sealed(
 
     Sealed and not appended: for `Store.ingest`, in one transaction with what they are about.
     """
+    from stator.model.seal import Place, seal  # reading a project does without it
+
     found = known(store, record)
     session = _new(context, record) if found is None else found.record
     head = store.head(session.id) if found is not None else Head(0, GENESIS, 0)
