@@ -108,8 +108,9 @@ def main() -> None:
         ]
     print("\n".join(table))
     if given.write:
-        head = RESULTS.read_text().split("\n\n")[0] if RESULTS.exists() else "# Bundles"
-        RESULTS.write_text("\n".join([head, "", *table, ""]))
+        before, mark, after = RESULTS.read_text().partition("\n## Last run\n")
+        note = after.partition("\n## ")[2]
+        RESULTS.write_text(before + mark + "\n" + "\n".join(table) + "\n\n## " + note)
 
 
 if __name__ == "__main__":
