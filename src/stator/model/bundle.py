@@ -53,7 +53,7 @@ TEXT_MAX: Final = 64 * 1024
 """Characters of a structural field."""
 PROJECT_MAX: Final = 8192
 """Characters of a project and a tenant: no path is longer."""
-_NESTING = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{\]}]', re.S)
+_STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.S)
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -404,13 +404,12 @@ def _check_item(name: str, data: bytes, packed: Packed, session: str) -> None:
 
 
 def _shallow(data: bytes) -> bool:
-    """Whether JSON nests no deeper than what is recorded can."""
+    """Whether JSON nests no deeper than what is recorded can. It must be JSON: its strings must end."""
     if data.count(b"[") + data.count(b"{") <= NESTING_MAX:
         return True
     depth = 0
-    for match in _NESTING.finditer(data):
-        sign = match[0]
-        depth += (sign in (b"[", b"{")) - (sign in (b"]", b"}"))
+    for sign in _STRINGS.sub(b"", data):
+        depth += (sign in b"[{") - (sign in b"]}")
         if depth > NESTING_MAX:
             return False
     return True
@@ -445,12 +444,14 @@ def _put(
     item = content.get(chain.put_item(n))
     if isinstance(item, Gone):
         return Put(collection, identifier, ErasedRecord(erased=item.by), was)
-    if not isinstance(item, bytes) or not _shallow(item):
+    if not isinstance(item, bytes):
         raise _bad(packed, session, f"the record of op {n} is not there")
     try:
         record = decode_record(collection, item)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise _bad(packed, session, f"not a {collection} record: {error}") from None
+    if not _shallow(item):
+        raise _bad(packed, session, f"the record of op {n} nests deeper than any")
     return Put(collection, identifier, record, was)
 
 
