@@ -59,6 +59,11 @@ RUNTIME_EXCEPTIONS = {
     "stator.runtime.processes": {"os", "subprocess", "sys"},
     # a run's folder is not the store's: it is this machine's, and so is the lock that says it lives
     "stator.runtime.runfiles": {"os"},
+    # a bundle is a file that a person names; which zstd there is depends on the interpreter
+    "stator.runtime.bundlefile": {"os", "sys"},
+    # the type of a path that callers hand in
+    "stator.runtime.stores": {"os"},
+    "stator.runtime.aio": {"os"},
     # looks whether asyncio is loaded at all, so as not to load it
     "stator.runtime.context": {"sys"},
 }

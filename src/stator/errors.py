@@ -37,6 +37,8 @@ next.
     ├── Paused                E_PAUSED    the run stops here and can be taken up again
     ├── Diverged              E_DIVERGED  the program asks for what its recorded turn never did
     ├── BrokenChain           E_CHAIN     a commit does not match its hash
+    ├── BadBundle             E_BUNDLE    a bundle that is damaged, cut short or locked; nothing was taken
+    │   └── NewerBundle       E_BUNDLE_VERSION  written by a newer release
     └── StoreError            the store cannot be used as asked
         ├── NotAStore         E_NOT_A_STORE
         ├── SchemaChanged     E_SCHEMA    tables, triggers or views that are not ours
@@ -278,6 +280,16 @@ class Diverged(StatorError):
 
 class BrokenChain(StatorError):
     code = "E_CHAIN"
+
+
+class BadBundle(StatorError):
+    """A bundle that cannot be taken as what it says it is. Nothing of it was taken."""
+
+    code = "E_BUNDLE"
+
+
+class NewerBundle(BadBundle):
+    code = "E_BUNDLE_VERSION"
 
 
 class StoreError(StatorError):

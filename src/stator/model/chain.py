@@ -209,12 +209,24 @@ def must_follow(commit: Commit, prev: str, seq: int) -> None:
         )
 
 
-def must_match(mine: Commit, theirs: Commit) -> None:
-    """`BrokenChain` unless both are the same commit."""
-    if mine.hash != theirs.hash:
+def must_match(mine: str, theirs: Commit) -> None:
+    """`BrokenChain` unless the commit with that hash here and the one that came are the same."""
+    if mine != theirs.hash:
         raise BrokenChain(
-            f"@{mine.seq} of session {mine.session} is {mine.hash[:12]} here and "
+            f"@{theirs.seq} of session {theirs.session} is {mine[:12]} here and "
             f"{theirs.hash[:12]} there: the two have diverged",
             hint="nothing was written; bring the other one in as a fork",
-            session=mine.session,
+            session=theirs.session,
         )
+
+
+def erased_by(mine: Commit, theirs: Commit) -> dict[int, set[str]]:
+    """What of a commit is here and was erased where it came from, by the seq of the erasure.
+
+    Content that was only left out of a bundle was not erased.
+    """
+    found: dict[int, set[str]] = {}
+    for name, item in theirs.content.items():
+        if isinstance(item, Gone) and item.by and isinstance(mine.content.get(name), bytes):
+            found.setdefault(item.by, set()).add(name)
+    return found

@@ -168,7 +168,10 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Gone(msgspec.Struct, frozen=True):
-    """An erased content item: only the commitment and the seq of its erasure are left."""
+    """An erased content item: only the commitment and the seq of its erasure are left.
+
+    0 says that nobody erased it: it was left out of the bundle that the commit came with.
+    """
 
     by: int
     commitment: bytes
@@ -227,9 +230,8 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
         if isinstance(item, UnsetType):
             return default
         if isinstance(item, Gone):
-            raise ErasedError(
-                f"{name} of commit {self.id} was erased by @{item.by}", commit=self.id, field=name
-            )
+            what = f"was erased by @{item.by}" if item.by else "is not in the bundle it came with"
+            raise ErasedError(f"{name} of commit {self.id} {what}", commit=self.id, field=name)
         if isinstance(item, Large):
             raise BadType(
                 f"{name} of commit {self.id} was not loaded", hint="read it with load=True"
@@ -248,6 +250,11 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     def own(self, kind: Kind) -> str:
         """The id of the turn or call this commit began."""
         return retype(self.id, kind)
+
+
+def gone(by: int) -> str:
+    """What is said in place of content that is gone, by the seq of its erasure."""
+    return f"(erased by @{by})" if by else "(not in the bundle)"
 
 
 def size_of(item: Item) -> int:

@@ -7,7 +7,7 @@ stored as one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -45,6 +45,21 @@ class Version(msgspec.Struct, frozen=True):
     turn: int
     key: str
     op: Op
+
+
+_decoders: dict[str, Callable[[bytes], Record]] = {
+    name: msgspec.json.Decoder(collection.type).decode for name, collection in COLLECTIONS.items()
+}
+
+
+def decode_record(collection: str, data: bytes) -> Record:
+    """A record from its canonical bytes."""
+    try:
+        return _decoders[collection](data)
+    except msgspec.ValidationError:
+        if data.startswith(b'{"erased"') or data.startswith(b'{"type":"erased"'):
+            return msgspec.json.decode(data, type=ErasedRecord)
+        raise
 
 
 def to_plain(record: Record) -> dict[str, Any]:

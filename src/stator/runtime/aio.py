@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Generic, Literal, Self, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 
 from msgspec import UNSET
 
@@ -62,6 +63,9 @@ from stator.runtime.stores import Store
 from stator.runtime.terms import ApproveMode
 from stator.runtime.tools import Tool, current_turn
 from stator.runtime.turns import Turn
+
+if TYPE_CHECKING:
+    from stator.runtime.bundles import Exported, Imported, Progress
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -770,8 +774,54 @@ class AsyncStore(AsyncRunner, AsyncKeeper):
         view = await self._pool.run(self._sync.fork, name, at, as_name=as_name, kind=kind)
         return AsyncView(view, self._pool)
 
-    async def ingest(self, commits: Sequence[Commit]) -> int:
-        return await self._pool.run(self._sync.ingest, commits)
+    async def ingest(
+        self, commits: Iterable[Commit], *, projects: Mapping[str, str] | None = None
+    ) -> int:
+        return await self._pool.run(self._sync.ingest, commits, projects=projects)
+
+    async def export(
+        self,
+        names: str | Sequence[str],
+        path: str | PathLike[str],
+        *,
+        tree: bool = False,
+        redact: Sequence[str] = (),
+        transcript: bool = True,
+        passphrase: str | None = None,
+        fixture: bool = False,
+        replace: bool = False,
+        progress: Progress | None = None,
+    ) -> Exported:
+        return await self._pool.run(
+            self._sync.export,
+            names,
+            path,
+            tree=tree,
+            redact=redact,
+            transcript=transcript,
+            passphrase=passphrase,
+            fixture=fixture,
+            replace=replace,
+            progress=progress,
+        )
+
+    async def import_bundle(
+        self,
+        path: str | PathLike[str],
+        *,
+        project: str | None = None,
+        passphrase: str | Callable[[], str] | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> Imported:
+        return await self._pool.run(
+            self._sync.import_bundle,
+            path,
+            project=project,
+            passphrase=passphrase,
+            dry_run=dry_run,
+            progress=progress,
+        )
 
     async def sessions(
         self,

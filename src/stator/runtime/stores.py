@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from stator.errors import Busy, InvalidInput
@@ -32,6 +33,7 @@ if TYPE_CHECKING:  # what driving needs is loaded when somebody drives
     from stator.model.approval import Rule
     from stator.model.budget import PriceFunction, PriceTable
     from stator.runtime.artifacts import Document
+    from stator.runtime.bundles import Exported, Imported, Progress
     from stator.runtime.contributors import Contributor
     from stator.runtime.sessions import HeldMode, Session
     from stator.runtime.terms import ApproveMode
@@ -158,9 +160,74 @@ class Store(Runner, Keeper):
         row = forks.fork(self.port, self.context, point, name=as_name, kind=kind)
         return SessionView(self.port, row.id, root=self._root(row.record))
 
-    def ingest(self, commits: Sequence[Commit]) -> int:
-        """Take in sealed commits of one session, as they are; how many were new."""
-        return self.port.ingest(commits)
+    def ingest(
+        self, commits: Iterable[Commit], *, projects: Mapping[str, str] | None = None
+    ) -> int:
+        """Take in sealed commits, as they are; how many were new. `projects`: where new sessions are found."""
+        return self.port.ingest(commits, projects=projects)
+
+    def export(
+        self,
+        names: str | Sequence[str],
+        path: str | PathLike[str],
+        *,
+        tree: bool = False,
+        redact: Sequence[str] = (),
+        transcript: bool = True,
+        passphrase: str | None = None,
+        fixture: bool = False,
+        replace: bool = False,
+        progress: Progress | None = None,
+    ) -> Exported:
+        """Write sessions to a bundle: one file, from which another store takes them up.
+
+        `tree` adds every fork, retry and child. What the rules about secrets find, and every piece
+        of content that holds a text of `redact`, is left out, as is what was said and done without
+        `transcript`; the chain verifies all the same. `passphrase` locks the bundle.
+        """
+        from stator.runtime import bundles
+
+        wanted = [self.read(name).id for name in ([names] if isinstance(names, str) else names)]
+        return bundles.export(
+            self.port,
+            self.context,
+            wanted,
+            str(path),
+            tree=tree,
+            redact=redact,
+            transcript=transcript,
+            passphrase=passphrase,
+            fixture=fixture,
+            replace=replace,
+            progress=progress,
+        )
+
+    def import_bundle(
+        self,
+        path: str | PathLike[str],
+        *,
+        project: str | None = None,
+        passphrase: str | Callable[[], str] | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> Imported:
+        """Take in the sessions of a bundle, all or none: same ids, same heads, every hash checked.
+
+        One that is here already is continued, or left as it is; where both went on, the other one
+        becomes a fork. `project` is where new ones are found; by default their own project, if it
+        is known here, else this one. `dry_run` checks everything and says what would happen.
+        """
+        from stator.runtime import bundles
+
+        return bundles.import_bundle(
+            self.port,
+            self.context,
+            str(path),
+            project=project,
+            passphrase=passphrase,
+            dry_run=dry_run,
+            progress=progress,
+        )
 
     # -- asking -----------------------------------------------------------------------------------
 

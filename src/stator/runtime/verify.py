@@ -8,6 +8,7 @@ from stator.errors import StatorError
 from stator.model import chain
 from stator.model.commit import Commit, Gone
 from stator.model.query import Finding, SessionQuery
+from stator.runtime.imported import imported_upto
 from stator.store.port import Store
 
 PAGE = 500
@@ -59,6 +60,10 @@ def verify_session(
         if len(page) < PAGE:
             break
     for (owner, by), seq_of in erasures.items():
+        if not by:
+            if seq_of > imported_upto(store, store.session(owner).record):
+                yield _finding(session, seq_of, "content is not there, and no bundle brought it so")
+            continue
         found = store.commits(owner, after=by - 1, upto=by, limit=1)
         if not found or found[0].kind != "erasure":
             yield _finding(session, seq_of, f"content is gone, but @{by} is no erasure")
@@ -67,7 +72,8 @@ def verify_session(
 def _note_erasures(commit: Commit, erasures: dict[tuple[str, int], int]) -> None:
     for item in commit.content.values():
         if isinstance(item, Gone):
-            erasures.setdefault((commit.session, item.by), commit.seq)
+            place = (commit.session, item.by)
+            erasures[place] = commit.seq if not item.by else erasures.get(place, commit.seq)
 
 
 def _finding(session: str, seq: int, what: str) -> Finding:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -316,7 +316,7 @@ class MemoryStore:
         kept.commits.append(commit)
         for op in commit.delta:
             if isinstance(op, Put) and isinstance(op.record, SessionRecord):
-                kept.record = op.record
+                kept.record = msgspec.structs.replace(op.record, project=kept.record.project)
 
     def _already(self, kept: _Kept, draft: Draft, log: list[Commit]) -> Commit | None:
         """The commit this draft already is, or `IdReused`; None if it is new."""
@@ -374,42 +374,63 @@ class MemoryStore:
             raise NotFound(f"no record {change.id} in {change.collection}")
         return targets
 
-    def ingest(self, commits: Sequence[Commit]) -> int:
+    def ingest(
+        self, commits: Iterable[Commit], *, projects: Mapping[str, str] | None = None
+    ) -> int:
         with self._lock:
             self._check()
-            if not commits:
-                return 0
-            session = commits[0].session
-            known = self._sessions.get(session)
-            kept = known or self._begin_ingested(commits[0])
-            before = kept.record, list(kept.commits)
+            before = {id: (kept, kept.record, list(kept.commits)) for id, kept in self._all()}
             try:
-                return sum(self._ingest_one(kept, commit) for commit in commits)
+                erased: list[tuple[Commit, Commit]] = []
+                new = sum(self._ingest_one(c, projects or {}, erased) for c in commits)
+                for mine, theirs in erased:
+                    self._erase_as(mine, theirs)
+                return new
             except BaseException:
-                kept.record, kept.commits = before
-                if known is None:
-                    del self._sessions[session]
+                self._sessions = {id: kept for id, (kept, _, _) in before.items()}
+                for kept, record, log in before.values():
+                    kept.record, kept.commits = record, log
                 raise
 
-    def _begin_ingested(self, first: Commit) -> _Kept:
+    def _all(self) -> list[tuple[str, _Kept]]:
+        return list(self._sessions.items())
+
+    def _begin_ingested(self, first: Commit, project: str | None) -> _Kept:
         records = [op.record for op in _true_delta(first) if isinstance(op, Put)]
         record = next((r for r in records if isinstance(r, SessionRecord)), None)
         if record is None or first.kind not in ("open", "fork"):
             raise InvalidInput(f"session {first.session} is not here and these do not begin it")
+        if project is not None:
+            record = msgspec.structs.replace(record, project=project)
         if any(_name(kept.record) == _name(record) for kept in self._sessions.values()):
             raise Conflict(f"another session is called {record.name!r}")
         return self._begin(record)
 
-    def _ingest_one(self, kept: _Kept, commit: Commit) -> bool:
-        if commit.session != kept.record.id:
-            raise InvalidInput("ingest takes the commits of one session", session=commit.session)
+    def _ingest_one(
+        self, commit: Commit, projects: Mapping[str, str], erased: list[tuple[Commit, Commit]]
+    ) -> bool:
+        kept = self._sessions.get(commit.session)
+        if kept is None:
+            kept = self._begin_ingested(commit, projects.get(commit.session))
         log = self._log(kept)
         if commit.seq <= len(log):
-            chain.must_match(log[commit.seq - 1], commit)
+            mine = log[commit.seq - 1]
+            chain.must_match(mine.hash, commit)
+            erased.append((mine, commit))
             return False
         chain.must_follow(commit, log[-1].hash if log else chain.GENESIS, len(log) + 1)
+        if any(c.id == commit.id for _, other in self._all() for c in other.commits):
+            raise IdReused(f"commit {commit.id} is here already", commit=commit.id)
         self._take(kept, msgspec.structs.replace(commit, delta=_true_delta(commit)))
         return True
+
+    def _erase_as(self, mine: Commit, theirs: Commit) -> None:
+        """Take away what was erased where a commit came from, by an erasure that is here now."""
+        kept = self._find(mine.session)
+        n = mine.seq - kept.low - 1
+        for by, names in chain.erased_by(mine, theirs).items():
+            if any(c.seq == by and c.kind == "erasure" for c in kept.commits):
+                kept.commits[n] = _without(kept.commits[n], names, by)
 
     def head(self, session: str) -> Head:
         with self._lock:

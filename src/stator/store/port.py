@@ -11,7 +11,7 @@ noticing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from stator.model.commit import Commit, Draft
@@ -109,13 +109,18 @@ class Store(Protocol):
         """
         ...
 
-    def ingest(self, commits: Sequence[Commit]) -> int:
-        """Append sealed commits of one session as they are, as a bundle brings them; how many were
-        new.
+    def ingest(
+        self, commits: Iterable[Commit], *, projects: Mapping[str, str] | None = None
+    ) -> int:
+        """Append sealed commits as they are, as a bundle brings them, all or none; how many were new.
 
-        They must continue what is there: same prefix, unbroken chain (`BrokenChain`, naming the
-        first bad one; nothing is written). Sessions that do not exist yet begin with their `open`
-        or `fork` commit.
+        Those of one session come one after the other, a fork's after what it continues. They must
+        continue what is there: same prefix, unbroken chain (`BrokenChain`, naming the first bad
+        one), ids that no other commit has (`IdReused`). A session that does not exist yet begins
+        with its `open` or `fork` commit and is found here in the project that `projects` names for
+        its id, or in its own. Content that an arriving erasure has taken away is taken away here
+        too; content that was erased here stays erased. `commits` may be gone through again, should
+        the transaction have to be.
         """
         ...
 

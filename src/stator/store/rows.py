@@ -19,9 +19,9 @@ import msgspec
 from stator.errors import StoreCorrupt
 from stator.model.chain import SALT_BYTES, put_item
 from stator.model.commit import FORMAT, Commit, Gone, Item, Large, Provenance
-from stator.model.delta import Delta, Drop, Put
+from stator.model.delta import Delta, Drop, Put, decode_record
 from stator.model.ids import from_bytes, retype, run_id, to_bytes
-from stator.model.state import COLLECTIONS, NUMBERED, ErasedRecord, Record
+from stator.model.state import COLLECTIONS, NUMBERED, ErasedRecord
 from stator.store.compress import compress, decompress
 
 BLOB_MIN = 8 * 1024
@@ -92,24 +92,11 @@ class Row(msgspec.Struct, frozen=True):
 
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(Envelope).decode
-_record_decoders: dict[str, Callable[[bytes], Record]] = {
-    name: msgspec.json.Decoder(collection.type).decode for name, collection in COLLECTIONS.items()
-}
 
 Digest = Callable[[bytes], bytes]
 """The keyed digest under which a blob is addressed."""
 Load = Callable[[bytes], bytes]
 """Compressed blob bytes by digest."""
-
-
-def decode_record(collection: str, data: bytes) -> Record:
-    """A record from its canonical bytes."""
-    try:
-        return _record_decoders[collection](data)
-    except msgspec.ValidationError:
-        if data.startswith(b'{"erased"') or data.startswith(b'{"type":"erased"'):
-            return msgspec.json.decode(data, type=ErasedRecord)
-        raise
 
 
 def to_row(commit: Commit, digest: Digest) -> Row:

@@ -7,10 +7,13 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from stator.errors import BrokenChain, Conflict, StatorError
+from stator.errors import BrokenChain, Conflict, IdReused, StatorError
+from stator.model import chain
+from stator.model.commit import Commit, Gone
 from stator.model.delta import Put
+from stator.model.query import SessionQuery
 from stator.model.state import FactRecord
-from stator.store.contract.drive import Clock, Ids, Story, begin
+from stator.store.contract.drive import Clock, Ids, Story, begin, large_text
 from stator.store.contract.state import busy
 from stator.store.memory import MemoryStore
 from stator.store.port import Store
@@ -101,13 +104,120 @@ class TestIngest:
         with pytest.raises(StatorError):
             store.ingest(elsewhere.log[1:])
 
-    def test_commits_of_two_sessions_are_refused(self, store: Store, elsewhere: Story) -> None:
-        """One session at a time; nothing is written."""
+    def test_sessions_are_ingested_one_after_the_other(
+        self, store: Store, elsewhere: Story
+    ) -> None:
+        """A fork right after what it continues."""
+        fork = elsewhere.fork("fork")
+        fork.fact("x")
+        log = elsewhere.log
+        assert store.ingest(iter([*log, *fork.log[len(log) :]])) == len(log) + 2
+        assert store.commits(fork.session) == fork.log
+        assert list(store.audit()) == []
+
+    def test_of_several_sessions_all_or_none_is_ingested(
+        self, store: Store, elsewhere: Story
+    ) -> None:
+        """Whatever came before the first bad one is undone, also in a session that was here."""
+        log = elsewhere.log
+        store.ingest(log[:5])
         other = begin(elsewhere.store, "other")
+        other.fact("x")
+        bad = msgspec.structs.replace(other.log[1], cause="changed")
+        with pytest.raises(BrokenChain):
+            store.ingest([*log, other.log[0], bad])
+        assert store.commits(elsewhere.session) == log[:5]
         with pytest.raises(StatorError):
-            store.ingest([*elsewhere.log, *other.log])
+            store.session(other.session)
+        assert store.ingest([*log, *other.log]) == len(log) - 5 + 2
+
+    def test_what_gives_out_midway_leaves_nothing(self, store: Store, elsewhere: Story) -> None:
+        """An error while the commits are read is as good as a bad commit."""
+
+        def broken() -> Iterator[Commit]:
+            yield from elsewhere.log[:6]
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            store.ingest(broken())
         with pytest.raises(StatorError):
             store.session(elsewhere.session)
+        assert store.ingest(elsewhere.log) == len(elsewhere.log)
+
+    def test_an_id_that_another_session_has_is_refused(
+        self, store: Store, elsewhere: Story
+    ) -> None:
+        """A commit is found by its id, so there is one of each."""
+        store.ingest(elsewhere.log)
+        with MemoryStore(clock=Clock()) as third:
+            copy = begin(third, "copy", ids=Ids("copy"))
+            draft = elsewhere.drafts.fact("x")
+            copy.add(msgspec.structs.replace(draft, session=copy.session, epoch=0))
+            elsewhere.add(draft)
+            store.ingest(elsewhere.log)
+            with pytest.raises(IdReused):
+                store.ingest(copy.log)
+
+    def test_a_session_is_found_in_the_project_it_is_brought_to(
+        self, store: Store, elsewhere: Story
+    ) -> None:
+        """Its log, and so its head, is what it was where it came from; also after more of it came."""
+        log, session = elsewhere.log, elsewhere.session
+        store.ingest(log[:5], projects={session: "/here"})
+        store.ingest(log)
+        assert store.session(session).record.project == "/here"
+        assert store.head(session) == elsewhere.store.head(session)
+        assert [r.id for r in store.sessions(SessionQuery(project="/here")).rows] == [session]
+        assert store.sessions(SessionQuery(project=elsewhere.row.record.project)).rows == []
+        store.rebuild()
+        assert store.session(session).record.project == "/here"
+        assert list(store.audit()) == []
+        here = Story(store, elsewhere.drafts).drive()
+        assert here.row.record.project == "/here"
+        assert here.fork("fork").row.record.project == "/here"
+
+    def test_two_sessions_of_one_name_fit_in_two_projects(
+        self, store: Store, elsewhere: Story
+    ) -> None:
+        """What is in the way of a name is another of it in the same project."""
+        begin(store, "story", ids=Ids("here"))
+        store.ingest(elsewhere.log, projects={elsewhere.session: "/other"})
+        assert len(store.sessions(SessionQuery(name="story")).rows) == 2
+
+    def test_an_erasure_that_arrives_is_carried_out_here(
+        self, store: Store, elsewhere: Story
+    ) -> None:
+        """On what came before it, record and text alike."""
+        elsewhere.entry(large_text())
+        fact = elsewhere.fact("x", "private")
+        store.ingest(elsewhere.log)
+        elsewhere.erase(fact.seq - 1)
+        elsewhere.erase(fact.seq)
+        store.ingest(elsewhere.log)
+        assert store.commits(elsewhere.session) == elsewhere.log
+        assert store.counts(elsewhere.session) == elsewhere.store.counts(elsewhere.session)
+        assert store.find(elsewhere.session, "facts", "x") is None
+        assert list(store.audit()) == []
+
+    def test_what_was_erased_here_is_not_brought_back(self, store: Store, elsewhere: Story) -> None:
+        """By a copy from before the erasure."""
+        log = elsewhere.log
+        store.ingest(log)
+        here = Story(store, elsewhere.drafts)
+        here.drafts.epoch = 0
+        here.erase(4)
+        assert store.ingest(log) == 0
+        assert isinstance(store.commits(elsewhere.session)[3].content["input"], Gone)
+
+    def test_content_that_was_only_left_out_takes_nothing_away(
+        self, store: Store, elsewhere: Story
+    ) -> None:
+        """Nobody erased it: whoever has it keeps it."""
+        log = elsewhere.log
+        store.ingest(log)
+        bare = [chain.without(commit, set(commit.content), 0) for commit in log[1:]]
+        assert store.ingest([log[0], *bare]) == 0
+        assert store.commits(elsewhere.session) == log
 
     def test_a_name_that_is_taken_is_a_conflict(self, store: Store, elsewhere: Story) -> None:
         """Ingest renames nothing by itself."""

@@ -8,7 +8,10 @@ transaction of the `Writer`; `forget` and `forget_all` undo what was believed wh
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain as chained
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import apsw
@@ -16,7 +19,7 @@ import msgspec
 
 from stator.errors import BadTurn, Conflict, IdReused, InvalidInput
 from stator.model import chain
-from stator.model.commit import CONTINUED, Commit, Draft, Upsert
+from stator.model.commit import CONTINUED, Commit, Draft, Gone, Upsert
 from stator.model.ids import check_id, from_bytes, to_bytes
 from stator.model.seal import Place as Spot
 from stator.model.seal import same_part, scrub, seal
@@ -26,7 +29,7 @@ from stator.store.port import Durability
 from stator.store.rows import to_row
 from stator.store.sqlite import erasure, listing, projection, purge, reader, space
 from stator.store.sqlite.connection import many, one
-from stator.store.sqlite.live import Live
+from stator.store.sqlite.live import Live, in_project
 from stator.store.sqlite.projection import SEQ_BITS, SEQ_MASK, SQL, Ledger
 from stator.store.sqlite.reader import Place
 from stator.store.sqlite.writer import REMOVALS, Request, Writer
@@ -392,27 +395,55 @@ class Appender:
             db.execute(SQL["alias_insert"], (record.tenant, source, foreign_id, s))
         return s
 
-    def ingest(self, db: apsw.Connection, commits: Sequence[Commit]) -> int:
-        first = commits[0]
-        known = one(db, SQL["session_by_id"], (to_bytes(first.session),))
-        if known is None:
-            live = self._begin(db, ingested_record(commits), _opening_draft(first))
-        else:
-            live = self.session_live(db, first.session)
-        new = 0
-        for commit in commits:
-            if commit.seq <= live.seq:
-                mine = self._read_at(db, live.place, commit.seq)
-                chain.must_match(mine, commit)
-                continue
-            chain.must_follow(commit, live.hash, live.seq + 1)
-            self._insert(db, live, commit, reader.resolve_keys(db, live.place, commit))
-            new += 1
-            if len(live.place.tail) >= projection.TAIL_MAX:
-                self.flush(db, live)
-        self.flush(db, live)
-        self.forget(first.session)
-        return new
+    def ingest(
+        self, db: apsw.Connection, commits: Iterable[Commit], projects: Mapping[str, str]
+    ) -> tuple[int, bool]:
+        """How many were new, and whether something that was here had to be erased."""
+        new, erased = 0, False
+        for session, own in groupby(commits, key=attrgetter("session")):
+            first = next(own)
+            if one(db, SQL["session_by_id"], (to_bytes(session),)) is None:
+                record = ingested_record(first)
+                record = in_project(record, projects.get(session, record.project))
+                live = self._begin(db, record, _opening_draft(first))
+            else:
+                live = self.session_live(db, session)
+            targets: erasure.Targets = {}
+            known: dict[tuple[str, str], str] = {}
+            for commit in chained([first], own):
+                new += self._ingest_one(db, live, commit, targets, known)
+            self.flush(db, live)
+            erased |= erasure.carry_out(db, live.place, targets, live.digest)
+            self.forget(session)
+        if erased:
+            self.forget_all()
+        return new, erased
+
+    def _ingest_one(
+        self,
+        db: apsw.Connection,
+        live: Live,
+        commit: Commit,
+        targets: erasure.Targets,
+        known: dict[tuple[str, str], str],
+    ) -> bool:
+        place = live.place
+        if commit.seq <= live.seq:
+            mine = one(db, SQL["log_hash"], (reader.key(place.s, commit.seq),))
+            chain.must_match(mine[0].hex() if mine else "", commit)
+            if any(isinstance(item, Gone) and item.by for item in commit.content.values()):
+                mine = self._read_at(db, place, commit.seq)
+                for by, names in chain.erased_by(mine, commit).items():
+                    targets.setdefault(by, {})[commit.seq] = names
+            return False
+        chain.must_follow(commit, live.hash, live.seq + 1)
+        identifier = to_bytes(commit.id)
+        if identifier in self._recent or projection.find_commit(db, identifier) is not None:
+            raise IdReused(f"commit {commit.id} is here already", commit=commit.id)
+        self._insert(db, live, commit, reader.resolve_keys(db, place, commit, known))
+        if len(place.tail) >= projection.TAIL_MAX:
+            self.flush(db, live)
+        return True
 
 
 class _Past:
@@ -465,9 +496,8 @@ def opening_record(drafts: Sequence[Draft]) -> SessionRecord:
     raise InvalidInput("a session begins with its open or fork commit", path="$.kind")
 
 
-def ingested_record(commits: Sequence[Commit]) -> SessionRecord:
+def ingested_record(first: Commit) -> SessionRecord:
     """The session record in the commit that leads an ingested session."""
-    first = commits[0]
     for op in first.delta if first.kind in ("open", "fork") else ():
         record = getattr(op, "record", None)
         if isinstance(record, SessionRecord):

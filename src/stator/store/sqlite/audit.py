@@ -20,6 +20,7 @@ from stator.model.state import SessionRecord
 from stator.store.sqlite import connection as opening
 from stator.store.sqlite import reader
 from stator.store.sqlite.connection import many, one
+from stator.store.sqlite.live import in_project
 from stator.store.sqlite.projection import (
     SEQ_BITS,
     SEQ_MASK,
@@ -152,6 +153,7 @@ def _row(db: apsw.Connection, s: int, place: Place, last: _Last) -> Iterator[str
     record = last.record
     if record is None:  # erased, or no commit of its own yet
         return
+    record = in_project(record, place.record.project)  # a session from elsewhere may be in another
     if record != place.record:
         yield "its row does not say what its log says of it"
     parent = to_bytes(record.parent.session) if record.parent else None

@@ -24,6 +24,9 @@ from stator.store.sqlite.projection import SQL, pack_ledger
 from stator.store.sqlite.reader import Place
 from stator.store.sqlite.versions import CALLS, TOOLS, pack_id
 
+Targets = dict[int, dict[int, set[str]]]
+"""By the seq of an erasure: by the seq of a commit, which of its items go."""
+
 
 def erase(
     db: apsw.Connection, place: Place, draft: Draft, by: int, digest: Callable[[bytes], bytes]
@@ -34,6 +37,22 @@ def erase(
             for seq, names in _targets(db, place, change).items():
                 _erase_items(db, place, seq, names, by, digest)
     db.execute(SQL["session_counts"], (pack_ledger(place.ledger), place.s))
+
+
+def carry_out(
+    db: apsw.Connection, place: Place, targets: Targets, digest: Callable[[bytes], bytes]
+) -> bool:
+    """Erase what erasures that came with a log have taken away elsewhere; whether that was anything."""
+    done = False
+    for by, found in targets.items():
+        if by <= place.low or reader.read_bare(db, place.stretches[-1], by).kind != "erasure":
+            continue
+        for seq, names in found.items():
+            _erase_items(db, place, seq, names, by, digest)
+            done = True
+    if done:
+        db.execute(SQL["session_counts"], (pack_ledger(place.ledger), place.s))
+    return done
 
 
 def _targets(db: apsw.Connection, place: Place, change: Erase) -> dict[int, set[str]]:

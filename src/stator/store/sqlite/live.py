@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 import apsw
+import msgspec
 
 from stator.model.commit import Commit
 from stator.model.delta import Put
@@ -27,6 +28,13 @@ if TYPE_CHECKING:
 
 CACHE_MAX = 4096
 """Records kept by key; past it, those that came first go."""
+
+
+def in_project(record: SessionRecord, project: str) -> SessionRecord:
+    """The session's record as it stands in its row: in the project it is found in here."""
+    if record.project == project:
+        return record
+    return msgspec.structs.replace(record, project=project)
 
 
 class Live:
@@ -86,7 +94,7 @@ class Live:
             if type(op) is Put:
                 known[name, key] = Entry(name, op.id, key, seq, commit.turn, op.record)
                 if type(op.record) is SessionRecord:
-                    self.place.record = op.record
+                    self.place.record = in_project(op.record, self.place.record.project)
             elif name == "calls":
                 known.pop((name, key), None)  # settled for good: nobody asks for it again
             else:

@@ -17,7 +17,7 @@ import msgspec
 from stator.errors import BadQuery, NotFound, StoreCorrupt
 from stator.model.chain import GENESIS, put_item
 from stator.model.commit import Commit, Large
-from stator.model.delta import Drop, Op, Put
+from stator.model.delta import Drop, Op, Put, decode_record
 from stator.model.delta import Version as LogVersion
 from stator.model.ids import from_bytes, is_id, to_bytes
 from stator.model.state import (
@@ -29,7 +29,7 @@ from stator.model.state import (
     key_of,
 )
 from stator.store.compress import decompress
-from stator.store.rows import decode_record, envelope_of, from_row
+from stator.store.rows import envelope_of, from_row
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import (
     READ_FROM_LOG,
@@ -58,6 +58,8 @@ MAX_SEQ = SEQ_MASK
 BATCH = 512
 SHORT_RANGE = 64
 """Commits up to which the versions of a range are read from the log itself."""
+KNOWN_MAX = 10_000
+"""Keys an ingest remembers before it looks them up again."""
 RUN = 256
 """Pointers of a snapshot whose rows are fetched together."""
 ROWS_A_LOOKUP = 2
@@ -202,11 +204,22 @@ def tails(connection: apsw.Connection, place: Place) -> Iterator[Tail]:
     return each_tail(read_stretch(connection, place.stretches[-1]), key_of_id)
 
 
-def resolve_keys(connection: apsw.Connection, place: Place, commit: Commit) -> list[str]:
-    """The keys of an ingested commit's ops."""
-    return keys_of(
-        commit, lambda name, identifier, was: _dropped_key(connection, place, name, identifier, was)
-    )
+def resolve_keys(
+    connection: apsw.Connection, place: Place, commit: Commit, known: dict[tuple[str, str], str]
+) -> list[str]:
+    """The keys of an ingested commit's ops; `known` remembers those of the commits before it."""
+
+    def key_of_id(name: str, identifier: str, was: int) -> str:
+        found = known.pop((name, identifier), None)
+        return found or _dropped_key(connection, place, name, identifier, was)
+
+    keys = keys_of(commit, key_of_id)
+    if len(known) > KNOWN_MAX:
+        known.clear()
+    for op, found in zip(commit.delta, keys, strict=True):
+        if isinstance(op, Put):
+            known[op.collection, op.id] = found
+    return keys
 
 
 def flushed_key(

@@ -11,7 +11,8 @@ import contextlib
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any, TypeVar
 
 import apsw
@@ -19,6 +20,7 @@ import apsw
 from stator.errors import (
     StatorError,
     StoreCorrupt,
+    StoreFailed,
     StoreReadOnly,
     WrongProcess,
 )
@@ -378,10 +380,23 @@ class SqliteStore:
 
     # -- keeping ----------------------------------------------------------------------------------
 
-    def ingest(self, commits: Sequence[Commit]) -> int:
-        if not commits:
-            return 0
-        return self._write(lambda db: self._appender.ingest(db, commits))
+    def ingest(
+        self, commits: Iterable[Commit], *, projects: Mapping[str, str] | None = None
+    ) -> int:
+        attempts = count()
+
+        def work(db: apsw.Connection) -> tuple[int, bool]:
+            if next(attempts) and isinstance(commits, Iterator):
+                raise StoreFailed(
+                    f"{self.path}: the write-ahead log was lost",
+                    hint="nothing was written; bring them in again",
+                )
+            return self._appender.ingest(db, commits, projects or {})
+
+        new, erased = self._write(work)
+        if erased:
+            self._writer.truncate()
+        return new
 
     def rebuild(self) -> None:
         self._appender.forget_all()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from stator.errors import StatorError
 from stator.model import canon
-from stator.model.commit import CONTENT, Commit, Gone, Large
+from stator.model.commit import CONTENT, Commit, Gone, Large, gone
 from stator.model.delta import Put
 from stator.model.diff import CallItem
 from stator.runtime.reading import SessionView
@@ -23,7 +23,7 @@ def contents(commit: Commit) -> Iterator[Line]:
     for name in _SHOWN:
         item = commit.content.get(name)
         if isinstance(item, Gone):
-            yield Line(f"{INDENT}{name}: ", "dim").add(f"(erased by @{item.by})", "doubt")
+            yield Line(f"{INDENT}{name}: ", "dim").add(gone(item.by), "doubt")
         elif isinstance(item, Large):
             yield Line(f"{INDENT}{name}: ", "dim").add(f"({size(item.size)}, not loaded)", "dim")
         elif item is not None:

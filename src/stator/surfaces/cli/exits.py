@@ -21,6 +21,7 @@ _CODES: tuple[tuple[type[errors.StatorError], int], ...] = (
     (errors.Conflict, BUSY),
     (errors.StoreError, UNUSABLE),
     (errors.BrokenChain, FINDING),
+    (errors.BadBundle, FINDING),
     (errors.StatorError, USAGE),
 )
 """The first that fits; a caller's mistake (bad position, bad query, ambiguous name) is usage."""

@@ -8,7 +8,7 @@ from typing import Any
 from stator.errors import StatorError
 from stator.model import canon
 from stator.model.chain import put_item
-from stator.model.commit import CONTINUED, Commit, Gone, Large, size_of
+from stator.model.commit import CONTINUED, Commit, Gone, Large, gone, size_of
 from stator.model.compaction import UNDONE
 from stator.model.delta import Drop, Put, to_plain
 from stator.model.ids import is_id, short
@@ -63,7 +63,7 @@ def value_of(commit: Commit, name: str) -> Any:
     """A content field as a value, or a remark in brackets where there is none to show."""
     item = commit.content.get(name)
     if isinstance(item, Gone):
-        return f"(erased by @{item.by})"
+        return gone(item.by)
     if isinstance(item, Large):
         return f"({size(item.size)}: stator show @{commit.seq})"
     try:
@@ -215,7 +215,7 @@ _RECORDS: dict[type[Record], Callable[[Any], Line]] = {
     ChildRecord: lambda r: Line(f"{r.kind} {r.name} {short(r.session)} ").status(r.status),
     DeadEndRecord: lambda r: _because(Line(r.what), r.why),
     DecisionRecord: _decision,
-    ErasedRecord: lambda r: Line(f"(erased by @{r.erased})", "dim"),
+    ErasedRecord: lambda r: Line(gone(r.erased), "dim"),
     EvictedRecord: lambda r: Line(f"{r.key} (@{r.seq})"),
     FactRecord: lambda r: Line(f"{r.name} = {recorded(r.value)}"),
     FileRecord: _file,

@@ -161,6 +161,33 @@ FieldOption = Annotated[
         help="Only this field of the commit; may be given several times.",
     ),
 ]
+SessionsArgument = Annotated[
+    list[str] | None,
+    Parameter(name="--sessions", help="Names, ids or ends of them; default: the last session."),
+]
+OutputOption = Annotated[
+    str | None,
+    Parameter(name=["--output", "-o"], help="The file to write; default: NAME.stator."),
+]
+RedactOption = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--redact",
+        consume_multiple=False,
+        help="Leave out content that holds this text, in any case; may be given several times.",
+    ),
+]
+PassphraseFileOption = Annotated[
+    str | None,
+    Parameter(name="--passphrase-file", help="A file whose first line is the passphrase."),
+]
+IntoProjectOption = Annotated[
+    str | None,
+    Parameter(
+        name="--project",
+        help="The project to bring new sessions to; default: theirs if it is known here, else this one.",
+    ),
+]
 Command = Annotated[str, Parameter(help="The program and its arguments, after --.")]
 Text = str | None
 """An argument that may be left out."""

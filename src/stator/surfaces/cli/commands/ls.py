@@ -124,7 +124,9 @@ def _rows(
     cursor: tuple[int, ...] | None = None
     while True:
         page = ask.store.sessions(project=project, agent=agent, status=recorded, cursor=cursor)
-        yield from (row for row in page.rows if status is None or row.shown == status)
+        # What holds for the whole project is no session that anybody works in.
+        rows = (row for row in page.rows if project is None or row.record.mode != "project")
+        yield from (row for row in rows if status is None or row.shown == status)
         cursor = page.cursor
         if cursor is None:
             return

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from stator.model.commit import Commit
 from stator.model.ids import short
 from stator.model.state import CallRecord, Entry, PlanRecord
+from stator.runtime.imported import imported_upto, provenance
 from stator.runtime.reading import SessionView
 from stator.surfaces.cli import gist, wire
 from stator.surfaces.cli.asking import Asking, asking, heading
@@ -66,6 +67,8 @@ def show(
 
 def _commit(screen: Screen, view: SessionView, commit: Commit, ask: Asking) -> None:
     found = wire.commit(commit)
+    source = provenance(ask.store.port, commit)
+    found["provenance"] = {"source": source.source, "trust": source.trust}
     if screen.json:
         screen.document("stator.commit/1", found)
         return
@@ -76,7 +79,6 @@ def _commit(screen: Screen, view: SessionView, commit: Commit, ask: Asking) -> N
     for name in _FIELDS:
         if found[name] not in (None, 0, []):
             screen.line(Line(f"{name:12}", "dim").add(gist.brief(found[name])), hang=12)
-    source = commit.provenance
     screen.line(Line(f"{'provenance':12}", "dim").add(f"{source.source}, {source.trust}"))
     if stamp(commit.at) != stamp(commit.when):
         screen.line(Line(f"{'recorded at':12}", "dim").add(stamp(commit.at)))
@@ -121,6 +123,8 @@ def _facts_of(view: SessionView, ask: Asking) -> Iterator[Line]:
         )
     if record.adopted:
         yield pair("goes on as", f"{ask.names()[record.adopted]} {short(record.adopted)}")
+    if upto := imported_upto(ask.store.port, record):
+        yield pair("imported", f"from a bundle, up to @{upto}")
     yield pair("created", stamp(record.created))
     yield pair("updated", stamp(row.updated))
     if record.reason and row.shown != "active":

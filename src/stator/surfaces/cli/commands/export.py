@@ -1,0 +1,140 @@
+"""`stator export`: sessions as one file, to be taken up elsewhere."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from stator.errors import BadQuery
+from stator.model.ids import short
+from stator.surfaces.cli.asking import asking
+from stator.surfaces.cli.gist import count, size
+from stator.surfaces.cli.paint import Line
+from stator.surfaces.cli.progress import bar
+from stator.surfaces.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from stator.runtime.bundles import Exported
+    from stator.surfaces.cli.options import (
+        JsonFlag,
+        NoPagerFlag,
+        OutputOption,
+        PassphraseFileOption,
+        RedactOption,
+        SessionsArgument,
+        StoreOption,
+    )
+
+EXAMPLES = """
+stator export fix-login            to fix-login.stator; then, elsewhere: stator import fix-login.stator
+stator export a b -o both.stator   two sessions in one file
+stator export fix-login --tree     with every fork, retry and child
+stator export fix-login --passphrase             locked; asks for a passphrase
+stator export fix-login --redact "Acme" --no-transcript
+stator export fix-login --fixture tests/login.stator     to be replayed by a test
+"""
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
+
+
+def export(
+    sessions: SessionsArgument = None,
+    *,
+    output: OutputOption = None,
+    tree: bool = False,
+    redact: RedactOption = None,
+    no_transcript: bool = False,
+    passphrase: bool = False,
+    passphrase_file: PassphraseFileOption = None,
+    fixture: str | None = None,
+    force: bool = False,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Write sessions to one file that another store takes up.
+
+    What a session was forked from comes with it. Reads only: it needs no lease, no key and no model, and a
+    session that is being driven is exported as it stands. What the rules about secrets find is left out, as is
+    every piece of content that holds a --redact text; the chain verifies all the same, and whoever reads such a
+    piece is told that it is not in the bundle.
+
+    Parameters
+    ----------
+    tree
+        Also every fork, retry and child of the sessions.
+    no_transcript
+        Leave out what was said and done: prompts, answers, arguments and results. The state travels.
+    passphrase
+        Lock the file with a passphrase, asked for on the terminal.
+    fixture
+        Write there, marked as something that tests replay.
+    force
+        Write over a file that is there.
+    """
+    if fixture is not None and output is not None:
+        raise BadQuery("--fixture and --output both say where to write", hint="give one of them")
+    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+        views = [ask.session(name) for name in sessions] if sessions else [ask.session()]
+        target = fixture or output or _default(views[0].name, views[0].id)
+        with bar(screen) as progress:
+            made = ask.store.export(
+                [view.id for view in views],
+                target,
+                tree=tree,
+                redact=redact or (),
+                transcript=not no_transcript,
+                passphrase=_passphrase(passphrase, passphrase_file),
+                fixture=fixture is not None,
+                replace=force,
+                progress=progress,
+            )
+        if json:
+            screen.document("stator.export/1", plain(made))
+        else:
+            _show(screen, made)
+    return 0
+
+
+def _passphrase(asked: bool, file: str | None) -> str | None:
+    from stator.surfaces.cli import passphrases
+
+    if file is not None:
+        return passphrases.from_file(file)
+    return passphrases.asked("passphrase for the bundle", twice=True) if asked else None
+
+
+def _default(name: str, session: str) -> str:
+    """A file named after the session, where its name can be a file's."""
+    return f"{name if _PLAIN.match(name) else short(session)}.stator"
+
+
+def _show(screen: Screen, made: Exported) -> None:
+    line = Line("✓ ", "ok").add(made.path, "bold")
+    line.add(f" · {count(len(made.sessions), 'session')}, {count(made.commits, 'commit')}")
+    screen.line(line.add(f", {size(made.bytes)} ({size(made.logical)} of content)", "dim"))
+    for one in made.sessions:
+        line = Line("  ").add(short(one.id), "id").add(f" {one.name} ")
+        line.add(f"@{one.seq} {one.hash[:12]}", "dim")
+        screen.line(line if one.whole else line.add(" · only what was forked from it", "dim"))
+    if made.withheld:
+        text = f"  {count(made.withheld, 'piece')} of content left out"
+        screen.line(Line(text, "doubt").add(f", {count(made.secrets, 'secret')} among them"))
+    if made.locked:
+        screen.line(Line("  locked: without the passphrase nobody can read it", "dim"))
+
+
+def plain(made: Exported) -> dict[str, Any]:
+    return {
+        **{name: getattr(made, name) for name in made.__struct_fields__ if name != "sessions"},
+        "sessions": [
+            {
+                "id": one.id,
+                "name": one.name,
+                "project": one.project,
+                "seq": one.seq,
+                "head": one.hash,
+                "whole": one.whole,
+            }
+            for one in made.sessions
+        ],
+    }

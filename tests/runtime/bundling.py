@@ -1,0 +1,69 @@
+"""What the tests of bundles share: a session with something of everything, and a second machine."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import stator
+from stator.model.state import FactRecord
+from stator.runtime.stores import Store
+from stator.runtime.verify import verify
+
+
+def machine(folder: Path, project: str) -> Store:
+    """A store of its own, where the project is another folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return stator.connect(folder / "agent.db", project=project)
+
+
+def work(store: Store, name: str = "fix-login", turns: int = 3) -> Any:
+    """A session in which decisions fell, files changed and a call failed; the view of it."""
+    with store.open(name, agent="demo") as s:
+        for n in range(1, turns + 1):
+            with s.turn(f"part {n}") as t:
+                t.call(read_file, path=f"src/{n}.py")
+                t.decide(f"choice {n}", topic="auth", why="it is shorter")
+                t.file(f"src/{n}.py", "modified")
+                t.fact(f"fact {n}", {"n": n, "raw": b"\x00\x01", "half": 0.5})
+                t.say(f"done {n}")
+        s.tag("good", "t1")
+    return store.read(name)
+
+
+def bulky(store: Store, name: str = "bulky") -> Any:
+    """A session of several frames: some megabytes, in few commits."""
+    words = random.Random(7)
+    with store.open(name) as s, s.turn("much") as t:
+        for n in range(6):
+            t.fact(f"fact {n}", " ".join(str(words.randrange(10**6)) for _ in range(120_000)))
+    return store.read(name)
+
+
+def facts(store: Store, session: str) -> list[Any]:
+    """What is known in a session, but for what was erased."""
+    records = store.read(session).state()["facts"].values()
+    return sorted((r.name, r.value) for r in records if isinstance(r, FactRecord))
+
+
+@stator.tool(effect="read")
+def read_file(path: str) -> str:
+    return f"content of {path}\n" * 40
+
+
+def whole(store: Store, session: str) -> dict[str, Any]:
+    """All that can be asked of a session, to be compared between stores."""
+    view = store.read(session)
+    return {
+        "log": list(view.log()),
+        "state": view.state(),
+        "head": view.head,
+        "turns": view.turns(),
+        "counts": view.counts,
+        "diff": view.diff("t0..head"),
+    }
+
+
+def findings(store: Store) -> list[str]:
+    return [f"{found.check} @{found.seq} {found.what}" for found in verify(store.port)]

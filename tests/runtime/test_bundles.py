@@ -1,0 +1,607 @@
+"""Bundles: what is exported on one machine is the same session on another, or is refused whole."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import stator
+from runtime.bundling import bulky, facts, findings, machine, read_file, whole, work
+from runtime.waiting import ask_for
+from stator.errors import BadBundle, Busy, Conflict, Erased, InvalidInput
+from stator.model.approval import answer
+from stator.model.commit import Draft, Gone, Upsert
+from stator.model.query import Holder
+from stator.model.state import FlagRecord
+from stator.runtime import approvals, projects
+from stator.runtime.bundles import read_commits
+from stator.runtime.imported import imported_upto
+
+
+@pytest.fixture
+def here(tmp_path):
+    with machine(tmp_path / "here", "/home/ann/shop") as store:
+        yield store
+
+
+@pytest.fixture
+def there(tmp_path):
+    with machine(tmp_path / "there", "/srv/work/shop") as store:
+        yield store
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "x.stator"
+
+
+def fates(report):
+    return [one.fate for one in report.sessions]
+
+
+def carry(source, target, path: Path, name: str = "fix-login", **options):
+    """Export from one store and import into another."""
+    source.export(name, path, replace=True)
+    return target.import_bundle(path, **options)
+
+
+# -- the same session -----------------------------------------------------------------------------
+
+
+def test_a_session_is_the_same_on_another_machine(here, there, file):
+    view = work(here)
+    report = carry(here, there, file)
+    assert fates(report) == ["new"]
+    assert whole(there, view.id) == whole(here, view.id)
+    assert findings(there) == []
+
+
+def test_a_session_is_found_by_name_in_the_project_it_was_brought_to(here, there, file):
+    view = work(here)
+    (one,) = carry(here, there, file).sessions
+    assert (one.project, one.moved) == ("/srv/work/shop", "/home/ann/shop")
+    with there.open("fix-login") as s:
+        assert s.id == view.id
+        with s.turn("go on") as t:
+            t.decide("on the new machine", topic="auth")
+    assert findings(there) == []
+    assert there.read("fix-login").record.project == "/srv/work/shop"
+
+
+def test_a_project_that_is_known_keeps_its_session(here, tmp_path, file):
+    view = work(here)
+    with machine(tmp_path / "there", "/srv/other") as there:
+        with there.open("neighbour", project="/home/ann/shop"):
+            pass
+        carry(here, there, file)
+        assert there.port.session(view.id).record.project == "/home/ann/shop"
+
+
+def test_a_session_goes_back_to_where_it_came_from(here, there, file):
+    view = work(here)
+    carry(here, there, file)
+    with there.open("fix-login") as s, s.turn("on the road") as t:
+        t.fact("done elsewhere", True)
+    report = carry(there, here, file)
+    assert fates(report) == ["fast-forward"]
+    assert whole(here, view.id) == whole(there, view.id)
+    assert here.port.session(view.id).record.project == "/home/ann/shop"
+    assert findings(here) == []
+
+
+def test_a_call_in_doubt_is_in_doubt_on_the_other_machine(here, there, file):
+    @stator.tool(effect="write")
+    def charge(amount: int) -> str:
+        raise TimeoutError("no answer")
+
+    with here.open("fix-login") as s, pytest.raises(stator.InDoubt), s.turn("pay") as t:
+        t.call(charge, amount=5)
+    carry(here, there, file)
+    with there.open("fix-login") as s:
+        assert [doubt.tool for doubt in s.in_doubt] == ["charge"]
+
+
+def test_a_call_that_waits_still_waits_and_an_imported_yes_answers_nothing(here, there, file):
+    with here.open("fix-login") as s, s.turn("pay the invoice"):
+        call = ask_for(s, "pay", "payments above 100", amount=500)
+        ask_for(s, "pay", amount=5)
+    approvals.approve(here.port, here.context, call, by="local:ann", scope="session")
+    carry(here, there, file)
+    session = there.read("fix-login").id
+    waiting = approvals.waiting(there.port, now=there.context.clock())
+    asked = next(item for item in waiting if item.call == call)
+    found = answer(
+        approvals.standing(there.port, session),
+        tool=asked.tool,
+        digest=asked.digest,
+        arguments=asked.arguments,
+        call=asked.call,
+        now=there.context.clock(),
+    )
+    assert len(waiting) == 2
+    assert found is None
+
+
+def test_open_calls_of_a_killed_driver_travel(here, there, file, tmp_path):
+    program = (
+        "import os, signal, stator\n"
+        "@stator.tool(effect='write')\n"
+        "def die(): os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"store = stator.connect({str(tmp_path / 'here' / 'agent.db')!r}, project='/home/ann/shop')\n"
+        "with store.open('fix-login') as s, s.turn('one') as t: t.call(die)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=False)
+    assert done.returncode == -signal.SIGKILL
+    carry(here, there, file)
+    assert there.port.session(there.read("fix-login").id).shown == "interrupted"
+    with there.open("fix-login") as s:
+        assert [doubt.tool for doubt in s.in_doubt] == ["die"]
+    assert findings(there) == []
+
+
+def test_exporting_needs_no_lease_and_takes_what_was_there_when_it_began(here, there, file):
+    work(here)
+    with here.open("fix-login") as s, s.turn("at work") as t:
+        t.fact("so far", 1)
+        report = here.export("fix-login", file)
+        t.fact("later", 2)
+    there.import_bundle(file)
+    names = {record.name for record in there.read("fix-login").state()["facts"].values()}
+    assert "so far" in names
+    assert "later" not in names
+    assert there.read("fix-login").head.hash == report.sessions[0].hash
+
+
+def test_the_memory_store_exports_and_imports_as_well(here, memory, file):
+    view = work(here)
+    carry(here, memory, file)
+    assert memory.read(view.id).head == view.head
+    back = carry(memory, here, file)
+    assert fates(back) == ["same"]
+
+
+def test_two_stores_make_the_same_commits_of_one_bundle(here, there, file):
+    work(here)
+    carry(here, there, file)
+    assert read_commits(str(file)) == [list(there.read("fix-login").log())]
+
+
+# -- forks ----------------------------------------------------------------------------------------
+
+
+def test_a_fork_brings_what_it_stands_on_and_no_more(here, there, file):
+    view = work(here)
+    here.fork("fix-login", "t2", as_name="other")
+    with here.open("other") as s, s.turn("another way") as t:
+        t.fact("x", 1)
+    report = carry(here, there, file, "other")
+    assert [(one.name, one.fate) for one in report.sessions] == [
+        ("fix-login", "new"),
+        ("other", "new"),
+    ]
+    assert there.read(view.id).head.turn == 2
+    assert list(there.read("other").log()) == list(here.read("other").log())
+    assert findings(there) == []
+
+
+def test_the_rest_of_an_ancestor_is_a_fast_forward(here, there, file):
+    view = work(here)
+    here.fork("fix-login", "t1", as_name="other")
+    carry(here, there, file, "other")
+    report = carry(here, there, file)
+    assert fates(report) == ["fast-forward"]
+    assert whole(there, view.id) == whole(here, view.id)
+
+
+def test_a_tree_brings_forks_and_children(here, there, file):
+    work(here)
+    here.fork("fix-login", "t1", as_name="one")
+    here.fork("one", as_name="two")
+    here.export("fix-login", file, tree=True)
+    assert len(there.import_bundle(file).sessions) == 3
+    assert findings(there) == []
+
+
+def test_a_project_s_own_session_does_not_travel(here, file):
+    row = projects.own(here.port, here.context, work(here).record)
+    with pytest.raises(InvalidInput, match="belongs to its store"):
+        here.export(row.id, file)
+
+
+# -- meeting what is here -------------------------------------------------------------------------
+
+
+def test_importing_twice_changes_nothing(here, there, file):
+    work(here)
+    carry(here, there, file)
+    before = [(row.id, row.head) for row in there.sessions().rows]
+    report = there.import_bundle(file)
+    assert fates(report) == ["same"]
+    assert report.commits == 0
+    assert [(row.id, row.head) for row in there.sessions().rows] == before
+
+
+def test_an_older_bundle_leaves_what_is_longer_here(here, there, file):
+    view = work(here)
+    carry(here, there, file)
+    with there.open("fix-login") as s, s.turn("more"):
+        pass
+    head = there.read(view.id).head
+    assert fates(there.import_bundle(file)) == ["longer here"]
+    assert there.read(view.id).head == head
+
+
+@pytest.fixture
+def diverged(here, there, file):
+    """One session, taken on in two places."""
+    view = work(here)
+    carry(here, there, file)
+    with there.open("fix-login") as s:
+        with s.turn("there") as t:
+            t.call(read_file, path="there.py")
+            t.decide("their way", topic="auth")
+            t.fact("theirs", 1)
+            kept = t.fact("also theirs", 2)
+            t.say("there")
+        s.tag("theirs", "t4")
+        s.erase(kept)
+        s.score("good", 0.5, on="@33")
+    with here.open("fix-login") as s, s.turn("here") as t:
+        t.decide("our way", topic="auth")
+    return view
+
+
+def test_where_both_went_on_the_other_one_becomes_a_fork(here, there, file, diverged):
+    before = whole(here, diverged.id)
+    (one,) = carry(there, here, file).sessions
+    assert one.fate == "fork"
+    assert whole(here, diverged.id) == before
+    parent = here.read(one.into).record.parent
+    assert (parent.session, parent.seq, parent.kind) == (diverged.id, 29, "import")
+    assert findings(here) == []
+
+
+def test_a_grafted_session_has_the_state_it_had_elsewhere(here, there, file, diverged):
+    (one,) = carry(there, here, file).sessions
+    ours, theirs = here.read(one.into).state(), there.read(diverged.id).state()
+    assert ours.pop("session") != theirs.pop("session")
+    tags = ours.pop("tags"), theirs.pop("tags")
+    assert {ours.name: ours.seq - tags[1][id].seq for id, ours in tags[0].items()} == {
+        "good": 0,
+        "theirs": 1,
+    }
+    scores = ours.pop("scores"), theirs.pop("scores")
+    assert [[r.on for r in found.values()] for found in scores] == [["@34"], ["@33"]]
+    assert facts(here, one.into) == facts(there, diverged.id)
+    assert ours.pop("facts").keys() == theirs.pop("facts").keys()
+    assert ours == theirs
+    view = here.read(one.into)
+    assert view.at("theirs").seq == there.read(diverged.id).at("theirs").seq + 1
+    tag = next(r for r in tags[0].values() if r.name == "theirs")
+    assert tag.hash == next(c.hash for c in view.log() if c.seq == tag.seq)
+    assert [t.status for t in view.turns()] == [t.status for t in there.read(diverged.id).turns()]
+    assert view.counts.open == 0
+
+
+def test_a_grafted_session_keeps_ids_content_and_salts(here, there, file, diverged):
+    (one,) = carry(there, here, file).sessions
+    theirs = [c for c in there.read(diverged.id).log() if c.seq > 29]
+    ours = [c for c in here.read(one.into).log() if c.seq > 30]
+    assert [c.id for c in ours] == [c.id for c in theirs]
+    assert [c.seq for c in ours] == [c.seq + 1 for c in theirs]
+    assert [(c.salt, c.salts) for c in ours] == [(c.salt, c.salts) for c in theirs]
+    gone = [item.by for c in ours for item in c.content.values() if isinstance(item, Gone)]
+    erasure = next(c.seq for c in ours if c.kind == "erasure")
+    assert gone == [erasure]
+
+
+def test_a_fork_that_came_is_not_brought_twice_and_goes_on_when_more_comes(
+    here, there, file, diverged
+):
+    (first,) = carry(there, here, file).sessions
+    (again,) = here.import_bundle(file).sessions
+    assert (again.fate, again.into) == ("same", first.into)
+    with there.open("fix-login") as s, s.turn("more there") as t:
+        t.fact("theirs", 2)
+    (more,) = carry(there, here, file).sessions
+    assert (more.fate, more.into) == ("fast-forward", first.into)
+    assert facts(here, first.into) == facts(there, diverged.id)
+    assert findings(here) == []
+
+
+def test_a_fork_that_was_taken_on_here_is_forked_again(here, there, file, diverged):
+    (first,) = carry(there, here, file).sessions
+    with here.open(first.name) as s, s.turn("in the fork"):
+        pass
+    with there.open("fix-login") as s:
+        with s.turn("more there") as t:
+            t.decide("yet another", topic="auth")
+        s.tag("end", "t5")
+    (second,) = carry(there, here, file).sessions
+    assert second.fate == "fork"
+    assert here.read(second.into).record.parent.session == first.into
+    ours, theirs = here.read(second.into).state(), there.read(diverged.id).state()
+    assert ours["decisions"] == theirs["decisions"]
+    assert here.read(second.into).at("end").seq == there.read(diverged.id).at("end").seq + 2
+    assert findings(here) == []
+    assert fates(here.import_bundle(file)) == ["same"]
+
+
+def test_a_grafted_session_is_driven_on(here, there, file, diverged):
+    (one,) = carry(there, here, file).sessions
+    with here.open(one.name) as s:
+        assert s.id == one.into
+        with s.turn("on") as t:
+            t.call(read_file, path="on.py")
+            t.decide("third way", topic="auth")
+    assert findings(here) == []
+
+
+def test_a_fork_of_what_went_another_way_is_refused_whole(here, there, file, diverged):
+    there.fork("fix-login", as_name="deeper")
+    before = here.sessions().rows
+    with pytest.raises(Conflict, match="another way here"):
+        carry(there, here, file, "deeper")
+    assert here.sessions().rows == before
+
+
+def test_a_session_of_another_that_has_its_name_is_refused_with_a_way_out(here, there, file):
+    work(here)
+    work(there)
+    with pytest.raises(Conflict, match="--project"):
+        carry(here, there, file)
+    report = there.import_bundle(file, project="/srv/from-ann")
+    assert report.sessions[0].project == "/srv/from-ann"
+
+
+def test_a_session_is_not_fast_forwarded_under_a_driver_that_just_took_it(here, there, file):
+    view = work(here)
+    carry(here, there, file)
+    with there.open("fix-login") as s, s.turn("more"):
+        pass
+    there.export("fix-login", file, replace=True)
+    here.port.acquire(view.id, Holder(epoch=0, program="agent.py"))
+    with pytest.raises(Busy, match=r"driven by agent.py"):
+        here.import_bundle(file)
+
+
+def test_what_was_purged_here_is_not_brought_back(here, there, file):
+    view = work(here)
+    here.export("fix-login", file)
+    own = projects.own(
+        there.port, there.context, view.record.__class__(id="", name="", project="/srv/work/shop")
+    )
+    flag = FlagRecord(name="purged", on=view.id, why="90 days")
+    draft = Draft(
+        id=there.context.mint("commit"),
+        session=own.id,
+        kind="flag",
+        changes=(Upsert("flags", flag),),
+    )
+    there.port.append(own.id, [draft])
+    with pytest.raises(Conflict, match="purged here"):
+        there.import_bundle(file)
+
+
+def test_an_import_is_marked_up_to_where_it_reaches(here, there, file):
+    view = work(here)
+    carry(here, there, file)
+    assert imported_upto(there.port, there.port.session(view.id).record) == view.head.seq
+    assert imported_upto(here.port, here.port.session(view.id).record) == 0
+
+
+# -- erasure --------------------------------------------------------------------------------------
+
+
+def test_an_erasure_that_arrives_takes_the_bytes_out_of_the_files_here(here, there, file, tmp_path):
+    with here.open("fix-login") as s, s.turn("one") as t:
+        kept = t.fact("name", "marker-7f3a-marker")
+    carry(here, there, file)
+    here.contribute("fix-login").erase(kept)
+    carry(here, there, file)
+    there.close()
+    for path in (tmp_path / "there").iterdir():
+        assert b"marker-7f3a-marker" not in path.read_bytes()
+
+
+def test_what_was_erased_here_is_not_brought_back_by_an_older_bundle(here, there, file):
+    with here.open("fix-login") as s, s.turn("one") as t:
+        kept = t.fact("name", "private")
+    carry(here, there, file)
+    there.contribute("fix-login").erase(kept)
+    there.import_bundle(file)
+    assert findings(there) == []
+    assert there.read("fix-login").state()["facts"] != here.read("fix-login").state()["facts"]
+
+
+def test_an_erasure_of_what_both_share_is_carried_out_where_they_parted(
+    here, there, file, tmp_path
+):
+    with here.open("fix-login") as s, s.turn("one") as t:
+        kept = t.fact("name", "marker-91c2-marker")
+    carry(here, there, file)
+    with here.open("fix-login") as s, s.turn("here"):
+        pass
+    there.contribute("fix-login").erase(kept)
+    carry(there, here, file)
+    assert findings(here) == []
+    assert fates(here.import_bundle(file)) == ["same"]
+    here.close()
+    for path in (tmp_path / "here").iterdir():
+        assert b"marker-91c2-marker" not in path.read_bytes()
+
+
+def test_a_session_whose_beginning_was_erased_says_that_it_cannot_travel(here, file):
+    work(here)
+    here.contribute("fix-login").erase("@1")
+    with pytest.raises(InvalidInput, match="cannot travel"):
+        here.export("fix-login", file)
+
+
+# -- what stays at home ---------------------------------------------------------------------------
+
+
+def test_content_that_holds_a_word_is_left_out_and_the_chain_verifies(here, there, file):
+    with here.open("fix-login") as s, s.turn("ask Umbrella Corp") as t:
+        t.fact("client", "umbrella corp")
+        t.fact("raw", b"for UMBRELLA CORP only")
+        t.fact("other", "stays")
+    report = here.export("fix-login", file, redact=["Umbrella Corp"])
+    assert report.withheld == 3
+    assert b"mbrella" not in file.read_bytes().lower()
+    there.import_bundle(file)
+    assert findings(there) == []
+    assert there.read("fix-login").head == here.read("fix-login").head
+    turn = next(c for c in there.read("fix-login").log() if c.kind == "turn")
+    with pytest.raises(Erased, match="not in the bundle"):
+        turn.value("input")
+
+
+def test_a_word_that_cannot_be_left_out_stops_the_export(here, file):
+    with here.open("for-umbrella") as s, s.turn("one"):
+        pass
+    with pytest.raises(InvalidInput, match="always travels"):
+        here.export("for-umbrella", file, redact=["umbrella"])
+    assert list(file.parent.glob("x.stator*")) == []
+
+
+def test_without_the_transcript_the_state_travels(here, there, file):
+    view = work(here)
+    report = here.export("fix-login", file, transcript=False)
+    assert report.withheld > 0
+    there.import_bundle(file)
+    assert there.read(view.id).state() == view.state()
+    assert findings(there) == []
+    assert not any(
+        isinstance(c.content.get(name), bytes)
+        for c in there.read(view.id).log()
+        if c.kind in ("turn", "entry", "call", "outcome")
+        for name in ("input", "output", "output_summary")
+    )
+
+
+def test_secrets_that_an_older_rule_let_through_are_left_out(tmp_path, there, file):
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    with stator.connect(tmp_path / "old.db", redact=False, project="old") as old:
+        with old.open("leaky") as s, s.turn("one") as t:
+            t.fact("note", f"the token is {secret}")
+            t.fact("clean", "nothing")
+        report = old.export("leaky", file)
+    assert (report.withheld, report.secrets) == (1, 1)
+    there.import_bundle(file)
+    assert findings(there) == []
+
+
+def test_an_ordinary_session_loses_nothing_on_the_way(here, file):
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    with here.open("s") as s, s.turn(f"use {secret}") as t:
+        t.fact("password", "hunter2hunter2")
+        t.fact("config", {"api_key": secret, "url": f"https://u:{secret}@host/x"})
+    assert here.export("s", file).withheld == 0
+
+
+def test_content_that_is_missing_without_a_bundle_to_blame_is_found(here, there, file):
+    work(here)
+    here.export("fix-login", file, transcript=False)
+    there.ingest([c for own in read_commits(str(file)) for c in own])
+    assert any("no bundle brought it so" in found for found in findings(there))
+
+
+# -- all or nothing -------------------------------------------------------------------------------
+
+
+def test_a_dry_run_says_what_would_happen_and_writes_nothing(here, there, file):
+    work(here)
+    here.export("fix-login", file)
+    report = there.import_bundle(file, dry_run=True)
+    assert (fates(report), report.commits) == (["new"], 29)
+    assert there.sessions().rows == []
+
+
+def test_an_interrupt_leaves_nothing(here, there, file):
+    bulky(here)
+    here.export("bulky", file)
+    seen = []
+
+    def interrupt(what, done, size):
+        seen.append(done)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        there.import_bundle(file, progress=interrupt)
+    assert there.sessions().rows == []
+    assert fates(there.import_bundle(file)) == ["new"]
+    assert findings(there) == []
+
+
+def test_an_import_that_is_killed_half_way_leaves_nothing_and_works_again(
+    here, there, file, tmp_path
+):
+    view = bulky(here)
+    here.export("bulky", file)
+    program = (
+        "import os, signal, stator\n"
+        f"store = stator.connect({str(tmp_path / 'there' / 'agent.db')!r}, project='/srv/work/shop')\n"
+        "def die(what, done, size):\n"
+        "    if done > size // 2: os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"store.import_bundle({str(file)!r}, progress=die)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert there.sessions().rows == []
+    there.import_bundle(file)
+    assert whole(there, view.id) == whole(here, view.id)
+    assert findings(there) == []
+
+
+def test_an_export_that_fails_leaves_no_file(here, file):
+    work(here)
+
+    def interrupt(what, done, size):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        here.export("fix-login", file, progress=interrupt)
+    assert os.listdir(file.parent) == ["here"]
+
+
+def test_an_export_takes_nobody_s_place(here, file):
+    work(here)
+    file.write_text("mine")
+    with pytest.raises(Conflict, match="there already"):
+        here.export("fix-login", file)
+    assert file.read_text() == "mine"
+    here.export("fix-login", file, replace=True)
+    with pytest.raises(Conflict):
+        here.export("fix-login", "/dev/null", replace=True)
+
+
+# -- locked ---------------------------------------------------------------------------------------
+
+
+def test_a_locked_bundle_shows_nothing_and_opens_with_its_passphrase(here, there, file):
+    view = work(here)
+    here.export("fix-login", file, passphrase="correct horse")
+    data = file.read_bytes()
+    for word in (
+        b"fix-login",
+        b"ann/shop",
+        b"auth",
+        b"fact",
+        view.id[2:].encode(),
+        bytes.fromhex(view.id[2:]),
+    ):
+        assert word not in data
+    with pytest.raises(InvalidInput, match="locked"):
+        there.import_bundle(file)
+    with pytest.raises(BadBundle, match="passphrase"):
+        there.import_bundle(file, passphrase="wrong horse")
+    assert there.sessions().rows == []
+    assert there.import_bundle(file, passphrase="correct horse").locked
+    assert whole(there, view.id) == whole(here, view.id)

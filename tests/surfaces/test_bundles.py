@@ -1,0 +1,240 @@
+"""`stator export` and `stator import`, and a session that is taken to a second machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import stator
+
+STATOR = [sys.executable, "-m", "stator.surfaces.cli.main"]
+
+AGENT = """
+import sys
+import stator
+
+@stator.tool(effect="read")
+def look(path):
+    return "some text"
+
+@stator.tool(effect="write")
+def pay(amount):
+    raise TimeoutError("no answer")
+
+with stator.open("fix-login", agent="demo") as s:
+    with s.turn(sys.argv[1]) as t:
+        t.call(look, path="auth.py")
+        t.decide(sys.argv[1], topic="auth")
+        t.file("src/auth.py", "modified")
+        if sys.argv[1] == "pay":
+            try:
+                t.call(pay, amount=5)
+            except stator.InDoubt:
+                pass
+    print(s.id, s.head.hash, [doubt.tool for doubt in s.in_doubt])
+"""
+
+
+class Machine:
+    """A home, a project in it, and an agent that works there: nothing shared with another."""
+
+    def __init__(self, root: Path, project: str) -> None:
+        self.project = root / project
+        self.project.mkdir(parents=True)
+        (self.project / "agent.py").write_text(AGENT)
+        self._environ = {"HOME": str(root), "PATH": os.environ["PATH"], "COLUMNS": "100"}
+        self.stator("init")
+
+    def run(self, *words: str, code: int = 0) -> str:
+        done = subprocess.run(
+            words,
+            cwd=self.project,
+            env=self._environ,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+        )
+        assert done.returncode == code, done.stderr
+        return done.stdout + (done.stderr if code else "")
+
+    def stator(self, *words: str, code: int = 0) -> str:
+        return self.run(*STATOR, *words, code=code)
+
+    def agent(self, prompt: str) -> list[str]:
+        return self.run(sys.executable, "agent.py", prompt).strip().split(" ", 2)
+
+
+@pytest.fixture
+def machines(tmp_path):
+    return Machine(tmp_path / "one", "work/shop"), Machine(tmp_path / "two", "elsewhere/the-shop")
+
+
+def test_a_session_is_taken_up_on_a_second_machine_by_the_same_program(machines, tmp_path):
+    first, second = machines
+    session, _, _ = first.agent("pay")
+    first.stator("export", "fix-login", "-o", str(tmp_path / "x.stator"))
+    second.stator("import", str(tmp_path / "x.stator"))
+    found = json.loads(second.stator("show", "fix-login", "--json"))
+    assert (found["id"], found["head"]["hash"]) == (
+        session,
+        json.loads(first.stator("show", "--json"))["head"]["hash"],
+    )
+    second.stator("verify")
+    again, _, doubts = second.agent("go on")
+    assert (again, doubts) == (session, "['pay']")
+    files = second.stator("files", "fix-login")
+    assert "src/auth.py" in files
+    second.stator("export", "-o", str(tmp_path / "y.stator"))
+    assert "fast-forward" in first.stator("import", str(tmp_path / "y.stator"))
+    first.stator("verify")
+
+
+def test_two_machines_that_went_on_end_with_a_fork(machines, tmp_path):
+    first, second = machines
+    first.agent("begin")
+    first.stator("export", "-o", str(tmp_path / "x.stator"))
+    second.stator("import", str(tmp_path / "x.stator"))
+    first.agent("here")
+    second.agent("there")
+    second.stator("export", "fix-login", "-o", str(tmp_path / "y.stator"))
+    assert "both went on" in first.stator("import", str(tmp_path / "y.stator"))
+    first.stator("verify")
+    assert first.stator("ls").count("fix-login") == 2
+
+
+# -- the commands ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bundle(store, ask, tmp_path):
+    path = tmp_path / "x.stator"
+    assert ask("export", "-o", str(path)).code == 0
+    return path
+
+
+@pytest.fixture
+def empty(tmp_path, monkeypatch):
+    """Another store, as the one that is meant."""
+    path = tmp_path / "other.db"
+    monkeypatch.setenv("STATOR_STORE", str(path))
+    return path
+
+
+def test_an_export_is_named_after_its_session(store, ask):
+    answer = ask("export", "--json")
+    name = json.loads(answer.out)["sessions"][0]["name"]
+    assert Path(f"{name}.stator").exists()
+
+
+@pytest.mark.parametrize("name", ["../../evil", "a/b", ".hidden", "x\n", "-rf"])
+def test_a_session_whose_name_is_no_file_name_is_exported_under_its_id(ask, empty, name, tmp_path):
+    with stator.connect(empty, project="shop") as opened, opened.open(name):
+        pass
+    before = {path for path in tmp_path.rglob("*") if "other.db" not in path.name}
+    answer = ask("export")
+    assert answer.code == 0
+    (made,) = {path for path in tmp_path.rglob("*") if "other.db" not in path.name} - before
+    assert made.parent == Path.cwd()
+    assert made.name.startswith("s_")
+
+
+def test_an_export_does_not_take_a_file_s_place_unless_it_is_told_to(bundle, ask):
+    answer = ask("export", "-o", str(bundle))
+    assert answer.code == 4
+    assert "--force" in answer.err
+    assert ask("export", "-o", str(bundle), "--force").code == 0
+
+
+def test_an_import_makes_the_store_it_is_to_go_to(bundle, ask, empty):
+    answer = ask("import", str(bundle), "--json")
+    report = json.loads(answer.out)
+    assert report["schema"] == "stator.import/1"
+    assert [one["fate"] for one in report["sessions"]] == ["new"]
+    assert ask("verify").code == 0
+    assert ask("ls").out.count("\n") == 1
+
+
+def test_a_dry_run_writes_nothing_anywhere(bundle, ask, empty):
+    with stator.connect(empty):
+        pass
+    assert "would take" in ask("import", str(bundle), "--dry-run").out
+    assert ask("ls", "--all").out == ""
+
+
+def test_what_came_from_a_bundle_is_shown_as_that(bundle, ask, empty):
+    ask("import", str(bundle))
+    assert "from a bundle, up to @" in ask("show").out
+    assert "import, unverified" in ask("show", "@3").out
+    assert json.loads(ask("show", "@3", "--json").out)["provenance"]["source"] == "import"
+
+
+def test_what_was_left_out_is_said_where_it_is_missed(store, ask, empty, tmp_path, monkeypatch):
+    monkeypatch.setenv("STATOR_STORE", str(store))
+    path = str(tmp_path / "x.stator")
+    assert "left out" in ask("export", "-o", path, "--no-transcript").out
+    monkeypatch.setenv("STATOR_STORE", str(empty))
+    assert "left out by whoever exported it" in ask("import", path).out
+    assert "(not in the bundle)" in ask("log").out
+    assert ask("verify").code == 0
+
+
+def test_a_damaged_bundle_is_a_finding(bundle, ask, empty):
+    bundle.write_bytes(bundle.read_bytes()[:-1])
+    answer = ask("import", str(bundle))
+    assert answer.code == 1
+    assert "digest" in answer.err
+
+
+def test_a_file_that_is_not_there_is_not_found(ask, empty):
+    assert ask("import", "nowhere.stator").code == 3
+
+
+def test_a_locked_bundle_takes_its_passphrase_from_a_file(store, ask, empty, tmp_path, monkeypatch):
+    monkeypatch.setenv("STATOR_STORE", str(store))
+    (tmp_path / "pass").write_text("open sesame\n")
+    path = str(tmp_path / "x.stator")
+    assert "locked" in ask("export", "-o", path, "--passphrase-file", str(tmp_path / "pass")).out
+    monkeypatch.setenv("STATOR_STORE", str(empty))
+    monkeypatch.setattr("sys.stdin", None)
+    assert "--passphrase-file" in ask("import", path).err
+    (tmp_path / "wrong").write_text("open barley\n")
+    assert ask("import", path, "--passphrase-file", str(tmp_path / "wrong")).code == 1
+    assert ask("import", path, "--passphrase-file", str(tmp_path / "pass")).code == 0
+
+
+def test_a_fixture_is_a_bundle_that_says_what_it_is_for(store, ask, tmp_path):
+    from stator.runtime.bundlefile import BundleReader
+
+    path = tmp_path / "login.stator"
+    assert ask("export", "--fixture", str(path)).code == 0
+    with BundleReader(str(path)) as reader:
+        assert reader.header.optional == ["fixture"]
+
+
+def test_names_in_a_bundle_do_not_reach_the_terminal_raw(ask, empty, tmp_path, monkeypatch):
+    with stator.connect(empty, project="shop") as opened, opened.open("a\x1b[31mred"):
+        pass
+    path = str(tmp_path / "x.stator")
+    assert "\x1b" not in ask("export", "-o", path).out
+    monkeypatch.setenv("STATOR_STORE", str(tmp_path / "third.db"))
+    assert "\x1b" not in ask("import", path).out
+
+
+def test_a_person_watches_a_bar_on_stderr_only(bundle, empty):
+    """The answer is the same; what moves is beside it."""
+    master, slave = pty.openpty()
+    environ = {**os.environ, "TERM": "xterm", "STATOR_STORE": str(empty), "PAGER": "cat"}
+    done = subprocess.run(
+        [*STATOR, "import", str(bundle)], env=environ, stdout=slave, stderr=slave, check=False
+    )
+    os.close(slave)
+    shown = os.read(master, 100_000).decode(errors="replace")
+    os.close(master)
+    assert done.returncode == 0
+    assert "every hash checked" in shown
