@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import contextvars
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Generic, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 
 from msgspec import UNSET
 
@@ -46,6 +46,10 @@ from stator.runtime.stores import Store
 from stator.runtime.terms import ApproveMode
 from stator.runtime.tools import Tool, current_turn
 from stator.runtime.turns import Turn
+
+if TYPE_CHECKING:
+    from stator.runtime.reruns import Effects as RerunEffects
+    from stator.runtime.reruns import Rerun, Tools
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -493,6 +497,16 @@ class AsyncSession(AsyncView, AsyncMarker, Generic[A]):
 
     async def fork(self, at: str = "head", *, name: str = "") -> str:
         return await self._pool.run(self._session.fork, at, name=name)
+
+    async def rerun(
+        self,
+        tools: Tools,
+        span: str | None = None,
+        *,
+        effects: RerunEffects = "ask",
+        name: str = "",
+    ) -> Rerun:
+        return await self._pool.run(self._session.rerun, tools, span, effects=effects, name=name)
 
     async def pause(self, reason: str = "user") -> None:
         await self._pool.run(self._session.pause, reason)
