@@ -244,6 +244,12 @@ def test_a_secret_that_a_call_gave_is_taken_from_it():
     assert found.parameters == []
 
 
+def test_a_text_that_was_made_from_an_output_stays_and_is_pointed_out():
+    found = made(called("pay", {}, {"receipt": "re_19"}), called("mail", {"text": "paid: re_19."}))
+    assert found.calls[1].input == {"text": "paid: re_19."}
+    assert found.notes == ["c2/text stays as it was, and holds what c1/receipt gave"]
+
+
 def test_arguments_that_look_like_references_stay_values():
     found = made(called("x", {"a": {"$from": "c9"}}))
     again = parse(found.to_json().encode())

@@ -18,6 +18,7 @@ from stator.model import jsontext
 from stator.model.call import Outcome
 from stator.model.commit import CONTINUED, Commit, Draft, Gone
 from stator.model.delta import Put
+from stator.model.ids import short
 from stator.model.replay import MARKS, MODEL, WITHDRAWN, Known, KnownCall, Scrub, is_redacted, says
 from stator.model.state import ChildRecord
 
@@ -86,7 +87,7 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     what: str
     turn: int = 0
     place: int = 0
-    """Which thing of the turn it is, counted from 1; 0: the turn itself."""
+    """Which of the things the turn asks for, counted from 1; 0: none of them."""
     seq: int = 0
     commit: str = ""
     session: str = ""
@@ -95,8 +96,9 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     diff: str = ""
 
     def __str__(self) -> str:
-        where = f"t{self.turn}" + (f", thing {self.place}" if self.place else "")
-        where += f", @{self.seq} {self.commit}".rstrip() if self.seq else ""
+        where = f"t{self.turn}" + (f" no. {self.place}" if self.place else "")
+        where += f" @{self.seq}" if self.seq else ""
+        where += f" ({short(self.commit)})" if self.commit else ""
         return f"{where}: {self.what}" + (f"\n{self.diff}" if self.diff else "")
 
 

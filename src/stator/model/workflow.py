@@ -35,6 +35,8 @@ PARAMETERS_MAX = 1000
 DEPTH_MAX = 64
 NODES_MAX = 50_000
 """Values of the outputs of a chain that inputs are looked for among."""
+TEXTS_MAX = 2000
+"""Texts of outputs that texts of inputs are looked through for."""
 TEXT_MIN = 3
 """Characters of a text that is taken for the same one when it is met again."""
 NUMBER_MIN = 1000
@@ -77,7 +79,7 @@ class Workflow(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_de
     parameters: list[Parameter] = []
     calls: list[Call] = []
     notes: list[str] = []
-    """What was left out of the recorded chain, and why."""
+    """What was left out of the recorded chain, and what to look at before it is run."""
     source: str = ""
     """The session and turns it was made from."""
 
@@ -314,7 +316,7 @@ def extract(
         name=name,
         parameters=list(made.parameters.values()),
         calls=found,
-        notes=notes,
+        notes=[*notes, *made.notes],
         source=source,
     )
 
@@ -350,7 +352,9 @@ class _Making:
         self._prompt = prompt
         self._outputs: dict[bytes, tuple[str, str]] = {}
         self._calls_with: dict[bytes, int] = {}
+        self._texts: dict[str, tuple[str, str]] = {}
         self.parameters: dict[bytes, Parameter] = {}
+        self.notes: list[str] = []
         self._names: set[str] = set()
 
     def count(self, inputs: Sequence[dict[str, Any]]) -> None:
@@ -365,6 +369,8 @@ class _Making:
             if len(self._outputs) >= NODES_MAX:
                 return
             self._outputs.setdefault(_key(node), (call, pointer))
+            if _telling(node) and len(self._texts) < TEXTS_MAX:
+                self._texts.setdefault(node, (call, pointer))
 
     def template(self, value: Any, name: str, seen: str) -> Any:
         """A value of an input as the file has it."""
@@ -382,7 +388,17 @@ class _Making:
             return [self.template(v, name, f"{seen}/{n}") for n, v in enumerate(value)]
         if isinstance(value, dict) and all(map(_plain_key, value)):
             return {key: self.template(v, key, f"{seen}/{escape(key)}") for key, v in value.items()}
+        self._warn(value, seen)
         return written(value)
+
+    def _warn(self, value: Any, seen: str) -> None:
+        """Say so where a text that stays as it is was made from what a call gave."""
+        if not isinstance(value, str):
+            return
+        for text, (call, pointer) in self._texts.items():
+            if _says(value, text):
+                self.notes.append(f"{seen} stays as it was, and holds what {call}{pointer} gave")
+                return
 
     def _prompted(self, value: Any) -> bool:
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
@@ -390,13 +406,7 @@ class _Making:
         text = value if isinstance(value, str) else repr(value)
         if isinstance(value, str) and len(text.strip()) < TEXT_MIN:
             return False
-        at = self._prompt.find(text)
-        while at >= 0:
-            before, after = self._prompt[:at][-1:], self._prompt[at + len(text) :][:1]
-            if not _word(before, text[0]) and not _word(text[-1], after):
-                return True
-            at = self._prompt.find(text, at + 1)
-        return False
+        return _says(self._prompt, text)
 
     def _origin(self, value: Any, name: str) -> tuple[str, str] | None:
         if isinstance(value, (dict, list)):
@@ -431,6 +441,17 @@ class _Making:
             name = f"{base}_{n}"
         self._names.add(name)
         return name
+
+
+def _says(whole: str, text: str) -> bool:
+    """Whether a text has another in it, not as a part of a word."""
+    at = whole.find(text)
+    while at >= 0:
+        before, after = whole[max(at - 1, 0) : at], whole[at + len(text) : at + len(text) + 1]
+        if not _word(before, text[0]) and not _word(text[-1], after):
+            return True
+        at = whole.find(text, at + 1)
+    return False
 
 
 def _word(one: str, other: str) -> bool:

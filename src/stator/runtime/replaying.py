@@ -26,6 +26,7 @@ from stator.model.ids import retype, short
 from stator.model.position import turn_numbers
 from stator.model.query import Lease, SessionRow
 from stator.model.replay import is_redacted
+from stator.model.reply import dialect
 from stator.model.script import Asking, Cue, Divergence, Script
 from stator.model.state import SessionRecord
 from stator.runtime.calls import Calling
@@ -93,7 +94,14 @@ class Replayed(msgspec.Struct, kw_only=True):
     def __str__(self) -> str:
         head = f"replay of {self.name} {short(self.session)}: "
         head += "as recorded" if self.ok else "diverged"
-        done = f"  {self.turns} turns, {self.calls} calls, {self.answers} answers and {self.records} records reused"
+        reused = {
+            "turn": self.turns,
+            "call": self.calls,
+            "answer": self.answers,
+            "record": self.records,
+        }
+        counted = [f"{n} {noun}{'' if n == 1 else 's'}" for noun, n in reused.items()]
+        done = f"  {', '.join(counted)} reused"
         lines = [head, done]
         if self.divergence is not None:
             lines += [f"  {line}" for line in str(self.divergence).splitlines()]
@@ -128,7 +136,7 @@ class Source:
 
 def load_fixture(path: str | Path) -> list[list[Commit]]:
     """The sessions a bundle holds, verified; nothing in it is executed."""
-    found: list[list[Commit]] = import_module("stator.runtime.bundles").read_commits(path)
+    found: list[list[Commit]] = import_module("stator.runtime.bundles").read_commits(str(path))
     return found
 
 
@@ -681,6 +689,10 @@ def _missing(commits: Sequence[Commit]) -> list[Uncaptured]:
             add(commit, what, "called inside another tool, which does not run")
         if commit.kind == "entry" and commit.status == "partial":
             add(commit, "a response that broke off", "its chunks were never recorded")
-        elif commit.kind == "entry" and commit.actor == "model" and not commit.call:
-            add(commit, "what the agent said", "in its own hands: compared, not given")
+        elif commit.kind == "entry" and not commit.call and _is_response(commit):
+            add(commit, "a response the agent fetched itself", "compared, and not given")
     return found
+
+
+def _is_response(commit: Commit) -> bool:
+    return dialect(commit.known("output")) != "plain"

@@ -173,8 +173,8 @@ def rerun(
     except ApprovalNeeded as needed:
         waiting = str(needed.ids.get("call", ""))
     rest = [pair for chain in found for pair in chain.calls][len(made) :]
-    left = "waits for approval" if waiting else "not reached"
-    made += [_not_run(begun, call, left) for begun, call in rest]
+    whys = ["waits for approval", *["a call before it waits for approval"] * len(rest)]
+    made += [_not_run(*pair, why) for pair, why in zip(rest, whys, strict=False)]
     return Rerun(source=session, session=row.id, name=row.record.name, calls=made, waiting=waiting)
 
 

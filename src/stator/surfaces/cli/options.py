@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter, Token
 
@@ -95,6 +95,29 @@ RunSessionOption = Annotated[
     str | None,
     Parameter(
         name=["--session", "-s"], help="The session, made if there is none; default: a new one."
+    ),
+]
+TurnsOption = Annotated[
+    str | None,
+    Parameter(name=["--turns", "--turn"], help="Only these turns: t3, t3..t5 (both with it), t3.."),
+]
+ToolsOption = Annotated[
+    str | None, Parameter(name="--tools", help="Tools by name: module:TOOLS, or file.py:TOOLS.")
+]
+EffectsOption = Annotated[
+    Literal["ask", "run"],
+    Parameter(name="--effects", help="ask (the default): writes wait for a person; or run."),
+]
+OutputOption = Annotated[
+    str | None,
+    Parameter(name=["--output", "-o"], help="The file to write; never one that is there."),
+]
+SetOption = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--set",
+        consume_multiple=False,
+        help="Of run: a parameter, name=value; may be given several times.",
     ),
 ]
 Command = Annotated[str, Parameter(help="The program and its arguments, after --.")]
