@@ -60,7 +60,7 @@ class Parameter(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_d
         return self.default is UNSET
 
 
-class Call(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Call(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """One call of a workflow."""
 
     id: str
