@@ -8,7 +8,7 @@ import pytest
 
 import stator
 from runtime.support import Counted, driving, dying, left_by, raising
-from stator.errors import BadPosition, CallFailed, Diverged, InDoubt
+from stator.errors import Ambiguous, BadPosition, CallFailed, Diverged, InDoubt
 from stator.testing import FakeClock, ScriptedModel, ScriptedTool, memory_store, replay
 
 READ = Counted(name="read_file", value="def login(): …")
@@ -254,6 +254,23 @@ def test_some_turns_can_be_replayed_by_themselves(memory):
 
 def test_commits_in_hand_can_be_replayed(recorded):
     assert replay(list(recorded.log()), agent).check().calls == 2
+
+
+def test_of_several_sessions_in_hand_the_one_to_replay_is_named(memory):
+    with memory.open("login") as s:
+        agent(s)
+    memory.fork("login", as_name="other")
+    with memory.open("other") as s:
+        agent(s, amount=7)
+    fork = list(memory.read("other").log())
+    assert replay(fork, lambda s: agent(s, amount=7)).check().name == "other"
+    with memory.open("login") as s:
+        agent(s)
+    own = [commit for commit in fork if commit.session == memory.read("other").id]
+    both = [list(memory.read("login").log()), own]
+    with pytest.raises(Ambiguous, match="several sessions"):
+        replay(both, agent)
+    assert replay(both, lambda s: agent(s, amount=7), session="other").ok
 
 
 # -- diverged -------------------------------------------------------------------------------------

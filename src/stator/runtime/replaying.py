@@ -16,7 +16,7 @@ from typing import Any, Literal, NoReturn
 
 import msgspec
 
-from stator.errors import ApprovalNeeded, Diverged, InvalidInput, NotFound
+from stator.errors import Ambiguous, ApprovalNeeded, Diverged, InvalidInput, NotFound
 from stator.model import replay as known
 from stator.model import script as scripts
 from stator.model.call import Answer, Asked, EffectOf, Outcome
@@ -153,17 +153,28 @@ def gather(store: Store, session: str) -> Source:
 
 
 def _wanted(logs: Mapping[str, Sequence[Commit]], wanted: str) -> str:
-    """The session that is meant; without a word, the last that is nobody's child."""
-    if wanted in logs:
-        return wanted
+    """The session that is meant; without a word, the one that is nobody's child, nor only there
+    because another was forked from it."""
     records = {session: _record(log[0]) for session, log in logs.items()}
     if wanted:
-        for session, record in records.items():
-            if record.name == wanted or session.endswith(wanted):
-                return session
-        raise NotFound(f"no session {wanted!r:.80} in it")
-    own = [s for s, r in records.items() if r.parent is None or r.parent.kind != "child"]
-    return own[-1] if own else next(iter(logs))
+        found = [s for s, r in records.items() if wanted in (s, r.name) or s.endswith(wanted)]
+        if not found:
+            raise NotFound(f"no session {wanted!r:.80} in this record")
+        return found[0]
+    upto: dict[str, int] = {}
+    for record in records.values():
+        for part in record.lineage:
+            upto[part.session] = max(part.upto, upto.get(part.session, 0))
+    own = [
+        session
+        for session, record in records.items()
+        if record.parent is None or record.parent.kind != "child"
+        if logs[session][-1].seq > upto.get(session, 0)
+    ]
+    if len(own) != 1:
+        names = [records[session].name for session in own]
+        raise Ambiguous("several sessions are in this record", candidates=names, hint="say which")
+    return own[0]
 
 
 def _record(first: Commit) -> SessionRecord:
