@@ -75,7 +75,7 @@ class Made:
         if self._touched and (collection, key) in self._touched:
             return self._touched[collection, key]
         entry = self.view.find(collection, key)
-        return None if entry is None else (entry.id, entry.seq, entry.record)
+        return None if entry is None else _standing(entry)
 
     def put(self, collection: str, record: Record, key: str) -> None:
         """Let the record stand under its key, as a new id or as the id that stands there."""
@@ -340,13 +340,17 @@ def _fork(draft: Draft, made: Made) -> None:
         _change(change, made)
     for collection in ("approvals", "spend", "runs"):
         for entry in made.view.all(collection):
-            made.drop(collection, entry.key)
+            made.drop_standing(_standing(entry), collection, entry.key)
     for entry in made.view.all("calls"):
         if isinstance(entry.record, CallRecord):
             call = msgspec.structs.replace(entry.record, elsewhere=True)
-            made.put("calls", call, entry.key)
+            made.put_over(_standing(entry), "calls", call, entry.key)
         else:  # erased: nobody can answer for it any more
-            made.drop("calls", entry.key)
+            made.drop_standing(_standing(entry), "calls", entry.key)
+
+
+def _standing(entry: Entry) -> Standing:
+    return entry.id, entry.seq, entry.record
 
 
 def _budget(draft: Draft, made: Made) -> None:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:  # loaded by whoever writes first: reading does without its pa
 TAILS_MAX = 1000
 """Unflushed commits one process may leave over all its sessions."""
 
+REDACTORS_MAX = 1000
+
 LOG_INSERT = SQL["log_insert"]
 
 _encode_record = msgspec.json.Encoder(order="sorted").encode
@@ -67,6 +69,8 @@ class Appender:
         self._salts = salts
         self._recent: set[bytes] = set()
         """Ids of unflushed commits this process knows of, whatever their session."""
+        self._redactors: dict[str, Redactor] = {}
+        """By the oldest ancestor, whose key they have: forks of one session share theirs."""
 
     # -- what is believed -------------------------------------------------------------------------
 
@@ -112,12 +116,19 @@ class Appender:
     def forget_all(self) -> None:
         self.live.clear()
         self._recent.clear()
+        self._redactors.clear()
         self.unflushed = 0
 
     def _redactor(self, db: apsw.Connection, place: Place, first: Draft | None) -> Redactor | None:
         """The session's redactor: its key is content of the first commit of its oldest ancestor."""
         if not self._redact:
             return None
+        first_id = place.stretches[0].session
+        known = self._redactors.get(first_id)
+        if known is not None:
+            return known
+        if len(self._redactors) >= REDACTORS_MAX:
+            self._redactors.clear()
         key = ""
         if first is not None and first.kind == "open":
             key = first.key
@@ -126,8 +137,9 @@ class Appender:
             if isinstance(oldest.content.get("key"), bytes):
                 key = oldest.value("key")
         # Without a key of its own (or after it was erased), one that the store alone knows.
-        first_id = place.stretches[0].session
-        return _redactor(key or hmac.digest(self._blob_key, first_id.encode(), "sha256").hex())
+        made = _redactor(key or hmac.digest(self._blob_key, first_id.encode(), "sha256").hex())
+        self._redactors[first_id] = made
+        return made
 
     def _digest(self, place: Place) -> Callable[[bytes], bytes]:
         """Blobs are addressed by a digest keyed per store and tenant: equality across tenants does not show."""
