@@ -108,7 +108,7 @@ EffectsOption = Annotated[
     Literal["ask", "run"],
     Parameter(name="--effects", help="ask (the default): writes wait for a person; or run."),
 ]
-OutputOption = Annotated[
+WorkflowFileOption = Annotated[
     str | None,
     Parameter(name=["--output", "-o"], help="The file to write; never one that is there."),
 ]

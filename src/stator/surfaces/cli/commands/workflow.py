@@ -28,13 +28,13 @@ if TYPE_CHECKING:
         EffectsOption,
         JsonFlag,
         NoPagerFlag,
-        OutputOption,
         RunSessionOption,
         SetOption,
         StoreOption,
         Text,
         ToolsOption,
         TurnsOption,
+        WorkflowFileOption,
     )
 
 EXAMPLES = """
@@ -58,7 +58,7 @@ def workflow(
     /,
     *,
     turns: TurnsOption = None,
-    output: OutputOption = None,
+    output: WorkflowFileOption = None,
     name: str = "",
     tools: ToolsOption = None,
     set: SetOption = None,
