@@ -406,9 +406,32 @@ def test_a_replay_stops_where_content_was_erased(memory):
         agent(s)
         outcome = next(commit for commit in s.log() if commit.kind == "outcome")
         s.erase(f"@{outcome.seq}", fields=["output"])
-    found = replay(memory.read("login"), agent).check()
-    assert found.ended.startswith("what read_file returned was erased")
+    found = replay(memory.read("login"), agent)
+    assert found.divergence is not None
+    assert found.divergence.what.startswith("what read_file returned was erased by")
     assert "read_file, result: erased" in str(found)
+
+
+def test_a_child_that_is_not_in_the_record_is_not_passed_over(memory):
+    def boss(s):
+        with s.turn("delegate"), s.child("helper") as c, c.turn("help"):
+            pass
+
+    with memory.open("boss") as s:
+        boss(s)
+    found = replay(list(memory.read("boss").log()), boss)
+    assert found.divergence is not None
+    assert "'helper' is not in the record" in found.divergence.what
+
+
+def test_an_asynchronous_agent_that_diverges_is_stopped(recorded):
+    async def other(s):
+        async with s.turn("fix the login bug") as t:
+            await asyncio.gather(*(t.call(PAY.tool(), amount=n) for n in range(5)))
+
+    found = replay(recorded, other)
+    assert found.divergence is not None
+    assert PAY.runs == []
 
 
 def test_the_report_always_says_what_is_never_captured(recorded):

@@ -85,6 +85,13 @@ class Replayed(msgspec.Struct, kw_only=True):
     def ok(self) -> bool:
         return self.divergence is None
 
+    @property
+    def verdict(self) -> str:
+        """In a word or two."""
+        if not self.ok:
+            return "diverged"
+        return "as recorded, as far as the record goes" if self.ended else "as recorded"
+
     def check(self) -> Replayed:
         """Itself, or `Diverged` with the report."""
         if self.divergence is not None:
@@ -93,7 +100,7 @@ class Replayed(msgspec.Struct, kw_only=True):
 
     def __str__(self) -> str:
         head = f"replay of {self.name} {short(self.session)}: "
-        head += "as recorded" if self.ok else "diverged"
+        head += self.verdict
         reused = {
             "turn": self.turns,
             "call": self.calls,
@@ -319,10 +326,18 @@ class ReplayTurn(Turn):
         return _as_told(self._script, cue)
 
     def _held(self, commit: Commit, what: str) -> None:
-        """Whether the record still has what the program is to be given."""
+        """Whether the record still has what the program is to be given. A hole is no end: what comes
+        after it would pass unchecked."""
         gone = commit.content.get("output")
         if isinstance(gone, Gone):
-            self._session._play.end(f"{what} was erased by @{gone.by}, and cannot be given again")
+            hole = Divergence(
+                what=f"{what} was erased by @{gone.by}: the replay cannot go on",
+                turn=self.number,
+                place=self._script.place - 1,
+                seq=commit.seq,
+                commit=commit.id,
+            )
+            self._session._play.diverge(hole, self._session.id)
 
     def _next_entry(self) -> Commit:
         cue = self._take(Asking(kind="answer"))
@@ -465,6 +480,8 @@ class ReplaySession(Session[Any]):
         with play.lock:
             found, same = self._script.mark(draft, self._scrub)
         if found is None:
+            if not self._script.left and self._ends_here(self._number):
+                play.end(f"the record ends in t{self._number}, where the program records more")
             extra = Divergence(
                 what=f"the program makes a record of kind {draft.kind} that it did not make then",
                 turn=self._number,
@@ -568,7 +585,9 @@ class ReplaySession(Session[Any]):
         assert cue.child is not None
         play.reach(self.id, cue.seq)
         if cue.child.session not in play.source.logs:
-            play.end(f"the child {name!r:.60} is not in the record that is replayed")
+            said = f"the child {name!r:.60} is not in the record: the replay cannot go on"
+            hole = Divergence(what=said, turn=turn.number, seq=cue.seq, commit=cue.commit)
+            play.diverge(hole, self.id)
         child = ReplaySession(play, cue.child.session, first=cue.after + 1, last=cue.turns)
 
         def left(status: str) -> None:

@@ -89,7 +89,7 @@ def _show(screen: Screen, replayed: Replayed) -> None:
     head = (
         Line(replayed.name, "title").add(" ").add(short(replayed.session), "id").add(" · ", "dim")
     )
-    head.add("as recorded", "ok") if replayed.ok else head.add("diverged", "bad")
+    head.add(replayed.verdict, "ok" if replayed.ok else "bad")
     reused = [
         count(replayed.turns, "turn"),
         count(replayed.calls, "call"),
