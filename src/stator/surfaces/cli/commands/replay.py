@@ -116,12 +116,16 @@ def _divergence(screen: Screen, found: Divergence, style: str) -> None:
     line = Line(where, "bold").add(f" @{found.seq}" if found.seq else "", "id").add(" ")
     screen.line(line.add(found.what, style), hang=2)
     if found.diff:
-        for row in found.diff.splitlines():
-            screen.line(Line("  ").add(row, STYLES.get(row[:1], "")))
+        screen.lines(diff_lines(found.diff))
         return
     for name, said in (("recorded", found.expected), ("now", found.got)):
         if said is not None:
             screen.line(Line(f"  {name:9} ", "dim").add(brief(said)))
+
+
+def diff_lines(diff: str) -> list[Line]:
+    """A unified diff, as it is."""
+    return [Line("  ").add(row, STYLES.get(row[:1], "")) for row in diff.splitlines()]
 
 
 def _plain(replayed: Replayed) -> dict[str, Any]:

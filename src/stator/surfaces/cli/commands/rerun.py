@@ -11,8 +11,10 @@ from stator.model.ids import short
 from stator.runtime import reruns
 from stator.runtime.reruns import Again, Rerun
 from stator.surfaces.cli.asking import telling
+from stator.surfaces.cli.commands.replay import diff_lines
 from stator.surfaces.cli.exits import FINDING, OK
-from stator.surfaces.cli.gist import brief, count
+from stator.surfaces.cli.gates import asked, goes_on_line
+from stator.surfaces.cli.gist import count
 from stator.surfaces.cli.loading import load_tools, quiet
 from stator.surfaces.cli.paint import Line
 from stator.surfaces.cli.screen import Screen
@@ -92,21 +94,15 @@ def _show(screen: Screen, name: str, found: Rerun) -> None:
     screen.line(head)
     for call in found.calls:
         screen.line(_line(call), hang=4)
-        for row in call.diff.splitlines()[2:]:
-            style = {"-": "removed", "+": "added"}.get(row[:1], "dim")
-            screen.line(Line("    ").add(row, style))
+        screen.lines(diff_lines(call.diff))
     if found.waiting:
-        screen.line()
-        waits = f"stator approve {short(found.waiting)}, then the same command again goes on"
-        screen.line(Line("waits: ", "doubt").add(waits))
+        screen.lines(["", goes_on_line(found.waiting)])
 
 
 def _line(call: Again) -> Line:
     line = Line().add(f"t{call.turn}", "dim", width=5).add(f"@{call.seq}", "id", width=6)
     line.add(call.verdict, STYLES[call.verdict], width=14)
-    given = call.arguments if isinstance(call.arguments, dict) else {}
-    shown = ", ".join(f"{key}={brief(value, 60)}" for key, value in given.items())
-    line.add(f"{call.tool}({shown})", "bold")
+    line.extend(asked(call.tool, call.arguments))
     if call.after and call.after != call.before:
         line.add(f" {call.before} → ").status(call.after)
     return line.add(f" — {call.why}" if call.why else "", "dim")

@@ -18,6 +18,7 @@ from stator.runtime import workflows
 from stator.runtime.workflows import Made, Ran
 from stator.surfaces.cli.asking import asking
 from stator.surfaces.cli.exits import FINDING, OK
+from stator.surfaces.cli.gates import asked, goes_on_line
 from stator.surfaces.cli.gist import brief, count
 from stator.surfaces.cli.loading import load_tools, quiet
 from stator.surfaces.cli.paint import Line
@@ -260,18 +261,13 @@ def _ran(screen: Screen, ran: Ran, *, json: bool) -> None:
     for call in ran.calls:
         screen.line(_made(call), hang=6)
     if ran.waiting:
-        screen.line()
-        waits = f"stator approve {short(ran.waiting)}, then the same command again goes on"
-        screen.line(Line("waits: ", "doubt").add(waits))
+        screen.lines(["", goes_on_line(ran.waiting)])
     elif ran.status == "failed":
-        screen.line()
-        screen.line(Line("the same command again goes on from there", "dim"))
+        screen.lines(["", Line("the same command again goes on from there", "dim")])
 
 
 def _made(call: Made) -> Line:
     line = Line(f"  {call.id:5} ", "id").status(call.status, width=18).add(" ")
-    given = call.arguments if isinstance(call.arguments, dict) else {}
-    shown = ", ".join(f"{key}={brief(value, 60)}" for key, value in given.items())
-    line.add(f"{call.tool}({shown})" if given else call.tool, "bold")
+    line.extend(Line(call.tool) if call.arguments is None else asked(call.tool, call.arguments))
     line.add(" · made before" if call.replayed else "", "dim")
     return line.add(f" — {call.error}" if call.error and call.status != "ok" else "", "dim")
