@@ -438,6 +438,17 @@ def test_the_report_always_says_what_is_never_captured(recorded):
     assert "clock, randomness, environment" in str(replay(recorded, agent))
 
 
+def test_a_report_shows_what_was_recorded_and_does_nothing_to_the_terminal(memory):
+    def hostile(s, text):
+        with s.turn("one") as t:
+            t.call(PAY.tool(), text=text)
+
+    with memory.open("x") as s:
+        hostile(s, "\x1b]0;owned\x07\u202e\ud800")
+    report = str(replay(memory.read("x"), lambda s: hostile(s, "\x9b31m")))
+    assert all(line.isprintable() for line in report.split("\n"))
+
+
 # -- the helpers ----------------------------------------------------------------------------------
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
 
 import pytest
@@ -85,6 +88,45 @@ def test_a_replay_writes_nothing(ask):
     before = ask("log", "--json").out
     ask("replay", "refund", "shop_tools:main")
     assert ask("log", "--json").out == before
+
+
+MORTAL = """
+import os, signal, stator
+
+@stator.tool(effect="read")
+def look(n):
+    return n * 2
+
+@stator.tool
+def pay(cents):
+    if os.environ.get("DIE"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "paid"
+
+def main(s):
+    with s.turn("pay") as t:
+        cents = t.call(look, n=21)
+        outcome = t.try_call(pay, cents=cents)
+        t.say(f"it is {outcome.status}: {t.call(look, n=1)}")
+
+if __name__ == "__main__":
+    with stator.open("mortal") as s:
+        main(s)
+"""
+
+
+def test_what_a_kill_interrupted_replays_up_to_it_and_once_it_went_on_to_its_end(ask, tmp_path):
+    (tmp_path / "work" / "mortal.py").write_text(MORTAL)
+    words = [sys.executable, "mortal.py"]
+    assert subprocess.run(words, env={**os.environ, "DIE": "1"}).returncode == -signal.SIGKILL
+    answer = ask("replay", "mortal", "mortal.py:main")
+    assert answer.code == 0
+    assert "as recorded, as far as the record goes · 1 turn, 1 call" in answer.out
+    assert "stopped: the record ends in t1, before pay had an outcome" in answer.out
+    subprocess.run(words, check=True)
+    answer = ask("replay", "mortal", "mortal.py:main", "--strict")
+    assert answer.code == 0, answer.out
+    assert "as recorded · 1 turn, 3 calls, 0 answers, 1 record reused" in answer.out
 
 
 @pytest.mark.parametrize(

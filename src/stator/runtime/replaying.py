@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import inspect
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, cast
 
 import msgspec
 
@@ -117,7 +118,7 @@ class Replayed(msgspec.Struct, kw_only=True):
         for difference in self.differences:
             lines += [f"  differs: {line}" for line in str(difference).splitlines()]
         lines += [f"  not captured: {item}" for item in self.uncaptured]
-        return "\n".join(lines)
+        return "\n".join(map(_visible, lines))
 
 
 class Source:
@@ -131,6 +132,14 @@ class Source:
         if not self.logs:
             raise InvalidInput("there are no commits to replay")
         self.main = _wanted(self.logs, main)
+        self._by_turn: dict[tuple[str, int], list[Commit]] = defaultdict(list)
+        for session, own in self.logs.items():
+            for commit in own:
+                self._by_turn[session, commit.turn].append(commit)
+
+    def turn(self, session: str, number: int) -> list[Commit]:
+        """The commits of a turn, and those after it and before the next."""
+        return self._by_turn[session, number]
 
     def record(self, session: str) -> SessionRecord:
         return _record(self.logs[session][0])
@@ -196,9 +205,13 @@ class Replay:
     """One replay: the copy that grows, what was met so far, and where it went astray."""
 
     def __init__(self, source: Source, copy: Store, context: Context, *, strict: bool) -> None:
-        self.source, self.copy, self.context = source, copy, context
+        self.source, self.context = source, context
+        self._store = copy
+        self.copy = cast("Store", _Growing(copy, self.grow))
         self._strict = strict
-        self._reached: dict[str, int] = {}
+        self._come_to: dict[str, int] = {}
+        self._let: dict[str, int] = defaultdict(int)
+        self._grown = True
         self.lock = threading.RLock()
         self.halted = False
         self.report = Replayed(session=source.main, name=source.record(source.main).name)
@@ -206,20 +219,32 @@ class Replay:
     # -- the copy ---------------------------------------------------------------------------------
 
     def reach(self, session: str, seq: int) -> None:
-        """Let the copy of a session grow up to a place, and what it was forked from with it."""
-        log = self.source.logs[session]
+        """The program has come to this place of a session: so much of it may be read."""
         with self.lock:
-            done = self._reached.get(session, 0)
-            if not done:
-                for part in self.source.record(session).lineage:
-                    if part.session in self.source.logs:
-                        self.reach(part.session, part.upto)
-            place = done
-            while place < len(log) and log[place].seq <= seq:
-                place += 1
-            if place > done:
-                self.copy.ingest(log[done:place])
-                self._reached[session] = place
+            self._come_to[session] = max(seq, self._come_to.get(session, 0))
+            self._grown = False
+
+    def grow(self) -> None:
+        """Let the copy grow to where the program is."""
+        with self.lock:
+            if not self._grown:
+                self._grown = True
+                for session, seq in list(self._come_to.items()):
+                    self._let_in(session, seq)
+
+    def _let_in(self, session: str, seq: int) -> None:
+        """Commits up to a place, and before the first of them those of what it was forked from."""
+        log = self.source.logs[session]
+        done = place = self._let[session]
+        if not done:
+            for part in self.source.record(session).lineage:
+                if part.session in self.source.logs:
+                    self._let_in(part.session, part.upto)
+        while place < len(log) and log[place].seq <= seq:
+            place += 1
+        if place > done:
+            self._store.ingest(log[done:place])
+            self._let[session] = place
 
     # -- findings ---------------------------------------------------------------------------------
 
@@ -248,6 +273,17 @@ class Replay:
             self.diverge(found, session)
         with self.lock:
             self.report.differences.append(msgspec.structs.replace(found, session=session))
+
+
+class _Growing:
+    """The copy, as the program reads it: first it is let grow. Most programs read little of it."""
+
+    def __init__(self, store: Store, grow: Callable[[], None]) -> None:
+        self._store, self._grow = store, grow
+
+    def __getattr__(self, name: str) -> Any:
+        self._grow()
+        return getattr(self._store, name)
 
 
 class ReplayTurn(Turn):
@@ -387,7 +423,7 @@ class ReplaySession(Session[Any]):
         start = self._turns_left[0].seq - 1 if self._turns_left else log[-1].seq
         play.reach(session, start)
         self._began_at = start
-        before = [c for c in log if c.turn == (begun[0].turn - 1 if begun else 0)]
+        before = play.source.turn(session, begun[0].turn - 1 if begun else 0)
         own = bool(self._turns_left) and self._turns_left[0] is begun[0]
         self._script = Script(before if own else [])
         self._number = 0
@@ -454,9 +490,9 @@ class ReplaySession(Session[Any]):
             )
             play.diverge(found, self.id)
         play.reach(self.id, first.seq)
-        log = play.source.logs[self.id]
         self._number = first.turn
-        self._script = Script([c for c in log if c.turn == first.turn and c.seq > first.seq])
+        commits = play.source.turn(self.id, first.turn)
+        self._script = Script([c for c in commits if c.seq > first.seq])
         play.report.turns += 1
         return Began(retype(first.id, "turn"), first.turn, "reused")
 
@@ -726,3 +762,8 @@ def _missing(commits: Sequence[Commit]) -> list[Uncaptured]:
 
 def _is_response(commit: Commit) -> bool:
     return dialect(commit.known("output")) != "plain"
+
+
+def _visible(line: str) -> str:
+    """A line as a terminal may show it: what was recorded may be anything."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
