@@ -202,6 +202,39 @@ def test_a_program_that_goes_further_than_an_interrupted_record_stops_where_the_
     assert PAY.runs == []
 
 
+def test_a_call_that_waited_for_a_person_waits_again_and_runs_again_once_it_had_its_yes(memory):
+    rules = [stator.Rule(tool="pay", why="money")]
+
+    def asking(s):
+        with s.turn("one") as t:
+            t.call(PAY.tool(), amount=5)
+            t.say("paid")
+
+    with pytest.raises(stator.ApprovalNeeded), memory.open("w", rules=rules) as s:
+        asking(s)
+    assert replay(memory.read("w"), asking, strict=True).check().calls == 0
+    waiting = memory.read("w").calls()[0].call
+    memory.contribute("w").approve(waiting)
+    with memory.open("w", rules=rules) as s:
+        asking(s)
+    assert replay(memory.read("w"), asking, strict=True).check().records == 1
+
+
+def test_prompts_that_are_nothing_and_turns_that_have_a_key_are_found(memory):
+    def odd(s, prompt=None):
+        with s.turn():
+            pass
+        with s.turn(prompt, key="nightly"):
+            pass
+        s.tag("done")
+
+    with memory.open("odd") as s:
+        odd(s)
+    assert (
+        replay(memory.read("odd"), lambda s: odd(s, "other words"), strict=True).check().turns == 2
+    )
+
+
 def test_children_are_replayed_with_their_parent(memory):
     def boss(s, amount=5):
         with s.turn("delegate") as t, s.child("helper") as c:

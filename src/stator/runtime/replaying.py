@@ -497,10 +497,6 @@ class ReplaySession(Session[Any]):
         return Began(retype(first.id, "turn"), first.turn, "reused")
 
     def _asked(self, first: Commit, prompt: Any) -> bool:
-        if known.same_value(
-            first, "input", msgspec.UNSET if prompt is None else prompt, self._scrub
-        ):
-            return True
         if known.same_value(first, "input", prompt, self._scrub):
             return True
         if isinstance(first.content.get("input"), Gone):
