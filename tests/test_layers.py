@@ -37,6 +37,15 @@ MAY_IMPORT = {
     "errors": (),
     "connect": ("stator.errors", "stator.model", "stator.runtime", "stator.store"),
     "aio": ("stator.connect", "stator.runtime", "stator.store.port"),
+    "testing": (
+        "stator.errors",
+        "stator.model",
+        "stator.runtime",
+        "stator.store",
+        "stator.connect",
+        "stator.pytest_plugin",
+    ),
+    "pytest_plugin": ("stator.testing",),
 }
 """Part of the package → what of the package it may name."""
 

@@ -14,7 +14,8 @@ next.
     │   ├── BadTurn           E_TURN      a turn that is not the one open
     │   ├── BadDelta          E_DELTA     a change to something that is not there
     │   ├── BadPosition       E_POSITION  a position or range that does not parse
-    │   └── BadQuery          E_QUERY     a filter, limit or time that makes no sense
+    │   ├── BadQuery          E_QUERY     a filter, limit or time that makes no sense
+    │   └── BadWorkflow       E_WORKFLOW  a workflow file that says what it may not
     ├── NotFound              E_NOT_FOUND
     │   ├── Erased            E_ERASED    it was there; its content has been erased
     │   └── Removed           E_REMOVED   it was there; it is in the trash, or was purged
@@ -143,6 +144,10 @@ class BadPosition(InvalidInput):
 
 class BadQuery(InvalidInput):
     code = "E_QUERY"
+
+
+class BadWorkflow(InvalidInput):
+    code = "E_WORKFLOW"
 
 
 class NotFound(StatorError):

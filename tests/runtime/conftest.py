@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-import secrets
-
 import pytest
 
 import stator
-from stator.connect import mint
-from stator.runtime.context import Context
+from stator import testing
 from stator.runtime.stores import Store
-from stator.store.memory import MemoryStore
 
 
 @pytest.fixture
@@ -40,16 +35,4 @@ def either(request, tmp_path, monkeypatch):
 
 
 def memory_store() -> Store:
-    ticks = itertools.count(1_750_000_000_000_000, 1_000_000)
-    context = Context(
-        clock=lambda: next(ticks),
-        mint=mint,
-        secret=secrets.token_bytes,
-        host="here",
-        pid=1,
-        program="test",
-        principal="local:test",
-        project="shop",
-        root="/project",
-    )
-    return Store(MemoryStore(clock=lambda: next(ticks)), context)
+    return testing.memory_store(project="shop", root="/project")

@@ -108,6 +108,25 @@ def parse_range(text: str) -> Range:
     return Range(parse_ref(end or "head"), parse_ref(start or "t0"))
 
 
+def turn_numbers(text: str | None, last: int) -> tuple[int, int]:
+    """The turns that `t3`, `t3..t5`, `t3..` or `t-1` name, both ends with them; without a word, all."""
+    if text is None:
+        return 1, last
+    start, dots, end = text.partition("..")
+    numbers = []
+    for part, default in ((start, 1), (end if dots else start, last)):
+        place = parse_position(part) if part else AtTurn(default)
+        if not isinstance(place, AtTurn) or place.retry:
+            raise BadPosition(f"not turns: {text!r:.60}", hint="t3, t3..t5, t3.. or t-1")
+        numbers.append(place.turn + last + 1 if place.turn < 0 else place.turn)
+    first, upto = numbers
+    if not 1 <= first <= upto <= last:
+        raise BadPosition(
+            f"no turns {text!r:.60}: there are {last}", hint="t3, t3..t5, t3.. or t-1"
+        )
+    return first, upto
+
+
 def _bad(text: object) -> BadPosition:
     return BadPosition(
         f"not a position: {text!r:.60}",

@@ -66,6 +66,8 @@ from stator.runtime.turns import Turn
 
 if TYPE_CHECKING:
     from stator.runtime.bundles import Exported, Imported, Progress
+    from stator.runtime.reruns import Effects as RerunEffects
+    from stator.runtime.reruns import Rerun, Tools
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -634,6 +636,16 @@ class AsyncSession(AsyncView, AsyncMarker, Generic[A]):
 
     async def adopt(self, ref: str) -> Adopted:
         return await self._pool.run(self._session.adopt, ref)
+
+    async def rerun(
+        self,
+        tools: Tools,
+        span: str | None = None,
+        *,
+        effects: RerunEffects = "ask",
+        name: str = "",
+    ) -> Rerun:
+        return await self._pool.run(self._session.rerun, tools, span, effects=effects, name=name)
 
     async def pause(self, reason: str = "user") -> None:
         await self._pool.run(self._session.pause, reason)

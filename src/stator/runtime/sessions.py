@@ -8,7 +8,7 @@ import functools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -67,6 +67,10 @@ from stator.runtime.terms import Gate, Limits, Terms, answer
 from stator.runtime.tools import Tool
 from stator.runtime.turns import Turn, file_draft
 from stator.store import port
+
+if TYPE_CHECKING:
+    from stator.runtime.reruns import Effects as RerunEffects
+    from stator.runtime.reruns import Rerun, Tools
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -371,6 +375,24 @@ class Session(SessionView, Marker, Generic[A]):
         """Go on from a retry or a fork of this session (`t5.2`): its name leads there from now on.
         `t5.1` takes that back."""
         return retries.adopt(self, ref, self.context, self._principal, driven=self)
+
+    def rerun(
+        self,
+        tools: Tools,
+        span: str | None = None,
+        *,
+        effects: RerunEffects = "ask",
+        name: str = "",
+    ) -> Rerun:
+        """Make the recorded calls again, of all turns or of some (`"t3..t5"`), and say what ended otherwise.
+
+        It happens in a retry of its own. Writes wait for a person's yes, or `effects="run"` lets them run.
+        """
+        from stator.runtime import reruns
+
+        return reruns.rerun(
+            self._store, self.context, self._id, tools, span, effects=effects, name=name
+        )
 
     def _stop(self) -> Stop | None:
         """Somebody's wish that this run end, if there is one."""

@@ -210,6 +210,10 @@ class Appender:
             erasure.erase(db, live.place, draft, by, live.digest)
         else:
             purge.purge(db, self.path, live.place, draft)
+        self._leave_unfinished(db)
+
+    def _leave_unfinished(self, db: apsw.Connection) -> None:
+        """Something was taken away: until the writer is finished with it, its bytes are in the WAL."""
         space.mark(db)
         self.writer.unfinished = True
         self.forget_all()
@@ -416,7 +420,7 @@ class Appender:
             erased |= erasure.carry_out(db, live.place, targets, live.digest)
             self.forget(session)
         if erased:
-            self.forget_all()
+            self._leave_unfinished(db)
         return new, erased
 
     def _ingest_one(

@@ -395,7 +395,7 @@ class SqliteStore:
 
         new, erased = self._write(work)
         if erased:
-            self._writer.truncate()
+            self._writer.finish(PATIENCE_S)
         return new
 
     def rebuild(self) -> None:

@@ -52,6 +52,12 @@ def waiting_lines(found: Waiting, now: int, *, named: bool = True) -> Iterator[L
         yield Line(f"{'':11}because: ", "dim").add(found.why)
 
 
+def goes_on_line(call: str) -> Line:
+    """What to do about a command that stopped at a call which waits."""
+    what = f"stator approve {short(call)}, then the same command again goes on"
+    return Line("waits: ", "doubt").add(what)
+
+
 def grant_line(found: Grant) -> Line:
     """A grant: what it is about, how wide and how long."""
     record = found.record

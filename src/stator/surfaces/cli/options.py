@@ -188,6 +188,25 @@ IntoProjectOption = Annotated[
         help="The project to bring new sessions to; default: theirs if it is known here, else this one.",
     ),
 ]
+TurnsOption = Annotated[
+    str | None,
+    Parameter(name=["--turns", "--turn"], help="Only these turns: t3, t3..t5 (both with it), t3.."),
+]
+ToolsOption = Annotated[
+    str | None, Parameter(name="--tools", help="Tools by name: module:TOOLS, or file.py:TOOLS.")
+]
+WorkflowFileOption = Annotated[
+    str | None,
+    Parameter(name=["--output", "-o"], help="The file to write; never one that is there."),
+]
+SetOption = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--set",
+        consume_multiple=False,
+        help="Of run: a parameter, name=value; may be given several times.",
+    ),
+]
 Command = Annotated[str, Parameter(help="The program and its arguments, after --.")]
 Text = str | None
 """An argument that may be left out."""

@@ -49,6 +49,8 @@ GROUPS: dict[str, dict[str, str]] = {
     "Recover": {
         "settle": "Say what became of a call in doubt.",
         "restore": "Show what it takes to have files as they were, or do it.",
+        "replay": "Drive an agent against its record; say where it would do otherwise.",
+        "rerun": "Make recorded calls again, and show which end otherwise.",
         "verify": "Check every page, every index and every commit's hash.",
         "doctor": "Say what is wrong with the store, and what to do about it.",
     },
@@ -65,6 +67,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Connect": {
         "init": "Make this folder a project with a store of its own.",
+        "workflow": "Make a workflow of recorded calls, show one, or run one.",
     },
 }
 COMMANDS: dict[str, str] = {

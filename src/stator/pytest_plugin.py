@@ -1,0 +1,25 @@
+"""The pytest plugin: the fixture `stator_replay`. Loaded by every run of pytest, so it loads nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def stator_replay() -> Any:
+    """Replay a recorded session, and fail the test where the agent leaves its record.
+
+    `stator_replay("tests/login.stator", agent)`; options as of `stator.testing.replay`.
+    """
+    from stator.testing import replay
+
+    def check(source: Any, agent: Any, **options: Any) -> Any:
+        __tracebackhide__ = True
+        replayed = replay(source, agent, **options)
+        if not replayed.ok:
+            pytest.fail(str(replayed), pytrace=False)
+        return replayed
+
+    return check

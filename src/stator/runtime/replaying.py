@@ -1,0 +1,765 @@
+"""Replay: a program driven against its record. No tool runs, no model is asked, nothing is written to the source.
+
+The program is given a session over a copy of the record that grows as it comes along: what it reads of state
+or transcript is what was there at that place. Whatever it asks for is held against the script of the turn
+(`model.script`); the first thing that does not fit ends the replay and is explained.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, NoReturn, cast
+
+import msgspec
+
+from stator.errors import Ambiguous, ApprovalNeeded, Diverged, InvalidInput, NotFound
+from stator.model import replay as known
+from stator.model import script as scripts
+from stator.model.call import Answer, Asked, EffectOf, Outcome
+from stator.model.commit import CONTINUED, Commit, Draft, Gone
+from stator.model.delta import Put
+from stator.model.ids import retype, short
+from stator.model.position import turn_numbers
+from stator.model.query import Lease, SessionRow
+from stator.model.replay import is_redacted
+from stator.model.reply import dialect
+from stator.model.script import Asking, Cue, Divergence, Script
+from stator.model.state import SessionRecord
+from stator.runtime.calls import Calling
+from stator.runtime.context import Context
+from stator.runtime.reading import SessionView
+from stator.runtime.recovery import Recovery
+from stator.runtime.sessions import Began, HeldMode, Session
+from stator.runtime.terms import Terms
+from stator.runtime.turns import Turn
+from stator.store.port import Store
+
+Agent = Callable[[Any], Any]
+"""A function of a session: `def agent(s): with s.turn("…") as t: …`; or a coroutine function of one."""
+ALWAYS = "clock, randomness, environment, files and network that the agent uses itself"
+
+
+class Halted(BaseException):
+    """Ends a replay, whatever the agent catches."""
+
+
+class Uncaptured(msgspec.Struct, frozen=True, kw_only=True):
+    """Something the record does not hold, so that no replay can check it."""
+
+    what: str
+    why: str
+    turn: int = 0
+    seq: int = 0
+
+    def __str__(self) -> str:
+        where = f"@{self.seq} " if self.seq else ""
+        return f"{where}{self.what}: {self.why}"
+
+
+class Replayed(msgspec.Struct, kw_only=True):
+    """What came of a replay. `print(replayed)` is a report."""
+
+    session: str
+    name: str
+    turns: int = 0
+    calls: int = 0
+    """Outcomes that were given from the record."""
+    answers: int = 0
+    """Answers of the model that were given from the record."""
+    records: int = 0
+    """Decisions, facts and the like that the program made as it had made them."""
+    divergence: Divergence | None = None
+    differences: list[Divergence] = []
+    """Records made otherwise, or not at all: reported, and a divergence only if `strict`."""
+    ended: str = ""
+    """Why the replay ended before the program did, where the record does."""
+    uncaptured: list[Uncaptured] = []
+    result: Any = None
+    """What the agent returned."""
+
+    @property
+    def ok(self) -> bool:
+        return self.divergence is None
+
+    @property
+    def verdict(self) -> str:
+        """In a word or two."""
+        if not self.ok:
+            return "diverged"
+        return "as recorded, as far as the record goes" if self.ended else "as recorded"
+
+    def check(self) -> Replayed:
+        """Itself, or `Diverged` with the report."""
+        if self.divergence is not None:
+            raise Diverged(str(self), session=self.session, commit=self.divergence.commit or None)
+        return self
+
+    def __str__(self) -> str:
+        head = f"replay of {self.name} {short(self.session)}: "
+        head += self.verdict
+        reused = {
+            "turn": self.turns,
+            "call": self.calls,
+            "answer": self.answers,
+            "record": self.records,
+        }
+        counted = [f"{n} {noun}{'' if n == 1 else 's'}" for noun, n in reused.items()]
+        done = f"  {', '.join(counted)} reused"
+        lines = [head, done]
+        if self.divergence is not None:
+            lines += [f"  {line}" for line in str(self.divergence).splitlines()]
+        if self.ended:
+            lines.append(f"  stopped: {self.ended}")
+        for difference in self.differences:
+            lines += [f"  differs: {line}" for line in str(difference).splitlines()]
+        lines += [f"  not captured: {item}" for item in self.uncaptured]
+        return "\n".join(map(_visible, lines))
+
+
+class Source:
+    """The sealed commits of a session, its ancestors and its children."""
+
+    def __init__(self, logs: Iterable[Sequence[Commit]], main: str = "") -> None:
+        self.logs: dict[str, list[Commit]] = {}
+        for log in logs:
+            for commit in log:
+                self.logs.setdefault(commit.session, []).append(commit)
+        if not self.logs:
+            raise InvalidInput("there are no commits to replay")
+        self.main = _wanted(self.logs, main)
+        self._by_turn: dict[tuple[str, int], list[Commit]] = defaultdict(list)
+        for session, own in self.logs.items():
+            for commit in own:
+                self._by_turn[session, commit.turn].append(commit)
+
+    def turn(self, session: str, number: int) -> list[Commit]:
+        """The commits of a turn, and those after it and before the next."""
+        return self._by_turn[session, number]
+
+    def record(self, session: str) -> SessionRecord:
+        return _record(self.logs[session][0])
+
+    @property
+    def turns(self) -> int:
+        """The number of its last turn."""
+        return max(commit.turn for commit in self.logs[self.main])
+
+
+def load_fixture(path: str | Path) -> list[list[Commit]]:
+    """The sessions a bundle holds, verified; nothing in it is executed."""
+    found: list[list[Commit]] = import_module("stator.runtime.bundles").read_commits(str(path))
+    return found
+
+
+def gather(store: Store, session: str) -> Source:
+    """Everything a replay of a session needs."""
+    logs = [list(SessionView(store, session).log())]
+    for found in logs:
+        for child in scripts.child_sessions(found):
+            try:
+                logs.append(list(SessionView(store, child).log()))
+            except NotFound:
+                continue  # it was purged, or never began: said when the program comes to it
+    return Source(logs, session)
+
+
+def _wanted(logs: Mapping[str, Sequence[Commit]], wanted: str) -> str:
+    """The session that is meant; without a word, the one that is nobody's child, nor only there
+    because another was forked from it."""
+    records = {session: _record(log[0]) for session, log in logs.items()}
+    if wanted:
+        found = [s for s, r in records.items() if wanted in (s, r.name) or s.endswith(wanted)]
+        if not found:
+            raise NotFound(f"no session {wanted!r:.80} in this record")
+        return found[0]
+    upto: dict[str, int] = {}
+    for record in records.values():
+        for part in record.lineage:
+            upto[part.session] = max(part.upto, upto.get(part.session, 0))
+    own = [
+        session
+        for session, record in records.items()
+        if record.parent is None or record.parent.kind != "child"
+        if logs[session][-1].seq > upto.get(session, 0)
+    ]
+    if len(own) != 1:
+        names = [records[session].name for session in own]
+        raise Ambiguous("several sessions are in this record", candidates=names, hint="say which")
+    return own[0]
+
+
+def _record(first: Commit) -> SessionRecord:
+    found = (op.record for op in first.delta if isinstance(op, Put))
+    record = next((record for record in found if isinstance(record, SessionRecord)), None)
+    if record is None or first.kind not in ("open", "fork"):
+        raise InvalidInput(f"session {first.session} does not begin in it")
+    return record
+
+
+class Replay:
+    """One replay: the copy that grows, what was met so far, and where it went astray."""
+
+    def __init__(self, source: Source, copy: Store, context: Context, *, strict: bool) -> None:
+        self.source, self.context = source, context
+        self._store = copy
+        self.copy = cast("Store", _Growing(copy, self.grow))
+        self._strict = strict
+        self._come_to: dict[str, int] = {}
+        self._let: dict[str, int] = defaultdict(int)
+        self._grown = True
+        self.lock = threading.RLock()
+        self.halted = False
+        self.report = Replayed(session=source.main, name=source.record(source.main).name)
+
+    # -- the copy ---------------------------------------------------------------------------------
+
+    def reach(self, session: str, seq: int) -> None:
+        """The program has come to this place of a session: so much of it may be read."""
+        with self.lock:
+            self._come_to[session] = max(seq, self._come_to.get(session, 0))
+            self._grown = False
+
+    def grow(self) -> None:
+        """Let the copy grow to where the program is."""
+        with self.lock:
+            if not self._grown:
+                self._grown = True
+                for session, seq in list(self._come_to.items()):
+                    self._let_in(session, seq)
+
+    def _let_in(self, session: str, seq: int) -> None:
+        """Commits up to a place, and before the first of them those of what it was forked from."""
+        log = self.source.logs[session]
+        done = place = self._let[session]
+        if not done:
+            for part in self.source.record(session).lineage:
+                if part.session in self.source.logs:
+                    self._let_in(part.session, part.upto)
+        while place < len(log) and log[place].seq <= seq:
+            place += 1
+        if place > done:
+            self._store.ingest(log[done:place])
+            self._let[session] = place
+
+    # -- findings ---------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """A replay that is over stays over, whatever the program caught."""
+        if self.halted:
+            raise Halted
+
+    def diverge(self, found: Divergence, session: str) -> NoReturn:
+        with self.lock:
+            if not self.halted:
+                self.report.divergence = msgspec.structs.replace(found, session=session)
+            self.halted = True
+        raise Halted
+
+    def end(self, why: str) -> NoReturn:
+        with self.lock:
+            if not self.halted:
+                self.report.ended = why
+            self.halted = True
+        raise Halted
+
+    def differ(self, found: Divergence, session: str) -> None:
+        """Something that need not stop a replay."""
+        if self._strict:
+            self.diverge(found, session)
+        with self.lock:
+            self.report.differences.append(msgspec.structs.replace(found, session=session))
+
+
+class _Growing:
+    """The copy, as the program reads it: first it is let grow. Most programs read little of it."""
+
+    def __init__(self, store: Store, grow: Callable[[], None]) -> None:
+        self._store, self._grow = store, grow
+
+    def __getattr__(self, name: str) -> Any:
+        self._grow()
+        return getattr(self._store, name)
+
+
+class ReplayTurn(Turn):
+    """A turn everything in which comes from its script."""
+
+    _session: ReplaySession
+
+    def __init__(self, session: ReplaySession, prompt: Any, *, key: str, new: bool) -> None:
+        super().__init__(session, prompt, key=key, new=new)
+        self._script = session._script
+
+    def _take(self, asking: Asking) -> Cue:
+        self._check_open()
+        play, session = self._session._play, self._session
+        with play.lock:
+            play.check()
+            cue = self._script.take(asking)
+        if cue is not None:
+            return cue
+        if not self._script.left and session._ends_here(self.number):
+            play.end(
+                f"the record ends in t{self.number}, where the program asks for {asking.asked}"
+            )
+        play.diverge(scripts.explain(self._script, asking, self.number), session.id)
+
+    # -- what a turn asks of its record -----------------------------------------------------------
+
+    def _submit(self, draft: Draft) -> str:
+        self._check_open()
+        return self._recorded(draft) or draft.id
+
+    def _recorded(self, draft: Draft) -> str | None:
+        return self._session._made(draft)
+
+    def _meet(self, calling: Calling) -> Generator[EffectOf, Answer, Outcome | Asked]:
+        yield from ()
+        return self._outcome(calling)
+
+    def _outcome(self, calling: Calling) -> Outcome:
+        session, play = self._session, self._session._play
+        hashes = [known.fingerprint(calling.given, how) for how in (session._scrub, None)]
+        asking = Asking(
+            kind="call",
+            name=calling.tool.name,
+            given=calling.given,
+            key=calling.tool.key,
+            origin=calling.origin,
+            hashes=hashes,
+        )
+        cue = self._take(asking)
+        call = cue.call
+        assert call is not None
+        if not scripts.same_arguments(cue, asking):
+            said = f"{call.tool} was called with other arguments, under the key it had"
+            difference = Divergence(
+                what=said,
+                turn=self.number,
+                seq=cue.seq,
+                commit=cue.commit,
+                diff=scripts.unified(cue.given, calling.given),
+            )
+            play.differ(difference, session.id)
+        if call.status == "awaiting approval":
+            raise ApprovalNeeded(
+                f"{call.tool} waited for a person's word · call {short(call.call)}",
+                call=call.call,
+                tool=call.tool,
+            )
+        if call.ending is None and session._ends_here(self.number):
+            play.end(f"the record ends in t{self.number}, before {call.tool} had an outcome")
+        if call.ending is not None:
+            self._held(call.ending, f"what {call.tool} returned")
+            play.reach(session.id, call.ending.seq)
+        with play.lock:
+            play.report.calls += 1
+        return _as_told(self._script, cue)
+
+    def _held(self, commit: Commit, what: str) -> None:
+        """Whether the record still has what the program is to be given. A hole is no end: what comes
+        after it would pass unchecked."""
+        gone = commit.content.get("output")
+        if isinstance(gone, Gone):
+            hole = Divergence(
+                what=f"{what} was erased by @{gone.by}: the replay cannot go on",
+                turn=self.number,
+                place=self._script.place - 1,
+                seq=commit.seq,
+                commit=commit.id,
+            )
+            self._session._play.diverge(hole, self._session.id)
+
+    def _next_entry(self) -> Commit:
+        cue = self._take(Asking(kind="answer"))
+        play = self._session._play
+        play.reach(self._session.id, cue.end)
+        with play.lock:
+            play.report.answers += 1
+        if cue.failed is not None:
+            raise cue.failed.to_error()
+        assert cue.entry is not None
+        self._held(cue.entry, "what the model said")
+        return cue.entry
+
+    # -- ending -----------------------------------------------------------------------------------
+
+    def _end(self, status: Literal["ok", "aborted", "interrupted"], cause: str) -> None:
+        self.ended, self._how = True, status
+        if not self._session._play.halted:
+            self._session._turn_ended(status, cause)
+
+
+def _as_told(script: Script, cue: Cue) -> Outcome:
+    """What the program was told of a call; secrets that were taken out stay out, the rest is given."""
+    call = cue.call
+    assert call is not None
+    told = call.outcome()
+    if call.instead:  # it was told of the call because of which this one did not run
+        doubt = next((c.call for c in script.cues if c.call and c.call.call == call.instead), None)
+        if doubt is not None and doubt.status in ("started", "in doubt"):
+            return msgspec.structs.replace(doubt.outcome(), cause=call.cause)
+    if call.redacted and call.status == "ok" and call.ending is not None:
+        return msgspec.structs.replace(told, value=call.ending.known("output"))
+    return told
+
+
+class ReplaySession(Session[Any]):
+    """A session that was, gone through again."""
+
+    def __init__(
+        self, play: Replay, session: str, *, first: int = 1, last: int = scripts.NEVER
+    ) -> None:
+        self._play = play
+        log = play.source.logs[session]
+        begun = [c for c in log if c.kind == "turn" and c.status != CONTINUED]
+        self._turns_left = [c for c in begun if first <= c.turn <= last]
+        self._last_turn = max((c.turn for c in begun), default=0)
+        start = self._turns_left[0].seq - 1 if self._turns_left else log[-1].seq
+        play.reach(session, start)
+        self._began_at = start
+        before = play.source.turn(session, begun[0].turn - 1 if begun else 0)
+        own = bool(self._turns_left) and self._turns_left[0] is begun[0]
+        self._script = Script(before if own else [])
+        self._number = 0
+        row = play.copy.session(session)
+        lease = Lease(session, 0)
+        super().__init__(play.copy, row, play.context, lease, Terms(), program=[])
+        self._found = Recovery()
+
+    # -- nothing is written -----------------------------------------------------------------------
+
+    def _begin(self, row: SessionRow) -> Commit:
+        at = self._began_at
+        return self._store.commits(row.id, after=at - 1, upto=at, limit=1)[0]
+
+    def _append(self, drafts: Sequence[Draft]) -> list[Commit]:
+        raise InvalidInput("a replay writes nothing")
+
+    def _submit(self, draft: Draft) -> str:
+        return self._made(draft)
+
+    def _check_terms(self, *, turns: bool = False) -> None:
+        self._play.check()
+
+    def _offer(self, tools: Any) -> None:
+        return None
+
+    def track(self, root: str = "") -> None:
+        """Tools do not run, so that there is nothing to look at."""
+
+    def _leave(self, kind: str, reason: str, *, interrupted: bool = False) -> None:
+        if not self._left:
+            self._left = True
+            self._on_leave("")
+
+    # -- meeting the record -----------------------------------------------------------------------
+
+    def turn(self, prompt: Any = None, *, key: str = "", new: bool = False) -> Turn:
+        """The next turn of the record."""
+        self._open_turn = ReplayTurn(self, prompt, key=key, new=new)
+        return self._open_turn
+
+    def _begin_turn(self, prompt: Any, *, key: str, new: bool) -> Began:
+        play = self._play
+        play.check()
+        self._finish_records()
+        got = {"prompt": prompt}
+        if not self._turns_left:
+            if self._broke_off():
+                play.end(f"the record ends after t{self._number}: its run was interrupted")
+            said = "the record has no further turn, and the program begins one"
+            play.diverge(Divergence(what=said, turn=self._number + 1, got=got), self.id)
+        first = self._turns_left.pop(0)
+        pinned = bool(key) and first.known("key") == key
+        if not pinned and not self._asked(first, prompt):
+            recorded = first.known("input")
+            found = Divergence(
+                what="the turn begins with another prompt",
+                turn=first.turn,
+                seq=first.seq,
+                commit=first.id,
+                expected={"prompt": recorded},
+                got=got,
+                diff=scripts.unified(recorded, prompt),
+            )
+            play.diverge(found, self.id)
+        play.reach(self.id, first.seq)
+        self._number = first.turn
+        commits = play.source.turn(self.id, first.turn)
+        self._script = Script([c for c in commits if c.seq > first.seq])
+        play.report.turns += 1
+        return Began(retype(first.id, "turn"), first.turn, "reused")
+
+    def _asked(self, first: Commit, prompt: Any) -> bool:
+        if known.same_value(first, "input", prompt, self._scrub):
+            return True
+        if isinstance(first.content.get("input"), Gone):
+            return True
+        return is_redacted(first, "input") and scripts.alike(first.known("input"), prompt)
+
+    def _made(self, draft: Draft) -> str:
+        """The commit that recorded what the program records now."""
+        play = self._play
+        play.check()
+        if draft.kind not in scripts.CHECKED:
+            return draft.id
+        with play.lock:
+            found, same = self._script.mark(draft, self._scrub)
+        if found is None:
+            if not self._script.left and self._ends_here(self._number):
+                play.end(f"the record ends in t{self._number}, where the program records more")
+            extra = Divergence(
+                what=f"the program makes a record of kind {draft.kind} that it did not make then",
+                turn=self._number,
+                got=_said(draft),
+            )
+            if draft.kind == "entry":  # what was said is what the rest builds on
+                play.diverge(extra, self.id)
+            play.differ(extra, self.id)
+            return draft.id
+        if not same:
+            before, now = _recorded(found), _said(draft)
+            difference = Divergence(
+                what=f"a record of kind {draft.kind} says something else",
+                turn=self._number,
+                seq=found.seq,
+                commit=found.id,
+                expected=before,
+                got=now,
+                diff=scripts.unified(before, now),
+            )
+            play.differ(difference, self.id)
+        with play.lock:
+            play.report.records += same
+        play.reach(self.id, found.seq)
+        return found.id
+
+    def _turn_ended(self, status: str, cause: str) -> None:
+        """The program ended its turn: so must the record have."""
+        script, play = self._script, self._play
+        left = scripts.leftover(script, self._number)
+        if left is not None:
+            said = f"; it was left by {cause}" if cause else ""
+            play.diverge(msgspec.structs.replace(left, what=left.what + said), self.id)
+        kind, recorded = cause.partition(":")[0], script.cause.partition(":")[0]
+        found = Divergence(
+            what=f"the turn ended {script.status} ({script.cause})".replace(" ()", "")
+            + f" in the record, and now {status} ({cause})".replace(" ()", ""),
+            turn=self._number,
+            seq=script.last,
+        )
+        if status == "interrupted" and script.status in ("ok", "aborted"):
+            play.diverge(found, self.id)
+        # A record that breaks off here says nothing of how the program would have ended.
+        open_end = status != script.status and self._ends_here(self._number)
+        differs = not open_end and (status, kind) != (script.status, recorded)
+        if differs:
+            play.differ(found, self.id)
+        play.reach(self.id, script.last)
+
+    def _ends_here(self, number: int) -> bool:
+        """Whether the record of this session breaks off in that turn."""
+        return number == self._last_turn and self._script.status in ("", "interrupted")
+
+    def _broke_off(self) -> bool:
+        """Whether the run the record is of was interrupted."""
+        log = self._play.source.logs[self.id]
+        ends = [c for c in log if c.kind in ("run", "resume", "run_end")]
+        return bool(ends) and (ends[-1].kind != "run_end" or ends[-1].status == "interrupted")
+
+    def _finish_records(self) -> None:
+        """What the program did not record of what it had, up to here."""
+        for commit in self._script.unmade():
+            found = Divergence(
+                what=f"a record of kind {commit.kind} was made then and is not made now",
+                turn=commit.turn,
+                seq=commit.seq,
+                commit=commit.id,
+                expected=_recorded(commit),
+            )
+            self._play.differ(found, self.id)
+        self._script = Script([])
+
+    def _finish(self) -> None:
+        """The program is done: nothing of the record may be left."""
+        self._play.check()
+        if self._turns_left:
+            first = self._turns_left[0]
+            found = Divergence(
+                what="the program ended and never began this turn",
+                turn=first.turn,
+                seq=first.seq,
+                commit=first.id,
+                expected={"prompt": first.known("input")},
+            )
+            self._play.diverge(found, self.id)
+        self._finish_records()
+
+    def child(
+        self,
+        name: str,
+        *,
+        agent: str = "",
+        budget: Mapping[str, int] | None = None,
+        busy: HeldMode = "fail",
+    ) -> Session[Any]:
+        """The sub-agent of that name, as it was then."""
+        turn, play = self._open_turn, self._play
+        if not isinstance(turn, ReplayTurn) or turn.ended:
+            raise InvalidInput(f"child {name!r:.60} needs an open turn", session=self.id)
+        cue = turn._take(Asking(kind="child", name=name))
+        assert cue.child is not None
+        play.reach(self.id, cue.seq)
+        if cue.child.session not in play.source.logs:
+            said = f"the child {name!r:.60} is not in the record: the replay cannot go on"
+            hole = Divergence(what=said, turn=turn.number, seq=cue.seq, commit=cue.commit)
+            play.diverge(hole, self.id)
+        child = ReplaySession(play, cue.child.session, first=cue.after + 1, last=cue.turns)
+
+        def left(status: str) -> None:
+            child._finish()
+            if cue.end < scripts.NEVER:
+                play.reach(self.id, cue.end)
+
+        child._on_leave = left
+        return child
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
+        if error is None:
+            self._leave("pause", "user")
+
+
+def _said(draft: Draft) -> dict[str, Any]:
+    """What a draft would record, for a report."""
+    said = {
+        name: value
+        for name in ("input", "output")
+        if (value := getattr(draft, name)) is not msgspec.UNSET
+    }
+    records = [msgspec.to_builtins(r, enc_hook=str) for c in draft.changes if (r := _of(c))]
+    return {**said, **({"records": records} if records else {})}
+
+
+def _of(change: Any) -> Any:
+    return getattr(change, "record", None)
+
+
+def _recorded(commit: Commit) -> dict[str, Any]:
+    said = {name: commit.known(name) for name in ("input", "output") if commit.has(name)}
+    records = [msgspec.to_builtins(op.record) for op in commit.delta if isinstance(op, Put)]
+    return {**said, **({"records": records} if records else {})}
+
+
+# -- driving --------------------------------------------------------------------------------------
+
+
+def replay(
+    source: Source,
+    agent: Agent,
+    copy: Store,
+    context: Context,
+    *,
+    turns: str | None = None,
+    strict: bool = False,
+) -> Replayed:
+    """Drive an agent against a record, up to the first divergence. `copy` is an empty store."""
+    first, last = turn_numbers(turns, source.turns)
+    play = Replay(source, copy, context, strict=strict)
+    session = ReplaySession(play, source.main, first=first, last=last)
+    play.report.uncaptured = uncaptured(source, first, last)
+    try:
+        try:
+            play.report.result = _drive(agent, session)
+        except Exception as error:
+            _raised(session, error)
+        session._finish()
+    except Halted:
+        pass
+    return play.report
+
+
+def _drive(agent: Agent, session: ReplaySession) -> Any:
+    if not inspect.iscoroutinefunction(agent):
+        return agent(session)
+    import asyncio
+    import contextvars
+    from concurrent.futures import ThreadPoolExecutor
+
+    from stator.runtime.aio import AsyncSession
+    from stator.runtime.aio_pool import Pool
+
+    pool = Pool()
+    main = agent(AsyncSession(session, pool))
+    try:
+        # In a thread of its own: whoever replays may be on a loop already.
+        with ThreadPoolExecutor(1, "stator replay") as thread:
+            ran = thread.submit(contextvars.copy_context().run, asyncio.run, main)
+            return ran.result()
+    finally:
+        pool.close()
+
+
+def _raised(session: ReplaySession, error: Exception) -> None:
+    """The agent raised: as it did then, or not."""
+    session._play.check()
+    turn = session._open_turn
+    if turn is not None and turn._how == "interrupted":
+        return  # how the turn ended was compared
+    if session._broke_off():
+        return
+    said = f"the agent raised {type(error).__name__}: {error}"[:500]
+    session._play.diverge(Divergence(what=said, turn=session._number), session.id)
+
+
+# -- what was not captured ------------------------------------------------------------------------
+
+
+def uncaptured(source: Source, first: int, last: int) -> list[Uncaptured]:
+    """What the record does not hold of the turns a replay goes through."""
+    found: list[Uncaptured] = []
+    for session, log in source.logs.items():
+        own = session == source.main
+        commits = [c for c in log if not own or first <= c.turn <= last]
+        found += _missing(commits)
+    return [*found, Uncaptured(what=ALWAYS, why="never captured")]
+
+
+def _missing(commits: Sequence[Commit]) -> list[Uncaptured]:
+    found: list[Uncaptured] = []
+    nested = {c.call for c in commits if c.kind == "call" and c.parent}
+
+    def add(commit: Commit, what: str, why: str) -> None:
+        found.append(Uncaptured(what=what, why=why, turn=commit.turn, seq=commit.seq))
+
+    for commit in commits:
+        what = commit.tool or commit.kind
+        for name, shown in (("input", "arguments"), ("output", "result")):
+            item = commit.content.get(name)
+            if isinstance(item, Gone):
+                add(commit, f"{what}, {shown}", f"erased by @{item.by}")
+            elif is_redacted(commit, name):
+                add(commit, f"{what}, {shown}", "a secret was taken out; the rest is compared")
+        if commit.kind == "call" and commit.call in nested:
+            add(commit, what, "called inside another tool, which does not run")
+        if commit.kind == "entry" and commit.status == "partial":
+            add(commit, "a response that broke off", "its chunks were never recorded")
+        elif commit.kind == "entry" and not commit.call and _is_response(commit):
+            add(commit, "a response the agent fetched itself", "compared, and not given")
+    return found
+
+
+def _is_response(commit: Commit) -> bool:
+    return dialect(commit.known("output")) != "plain"
+
+
+def _visible(line: str) -> str:
+    """A line as a terminal may show it: what was recorded may be anything."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)

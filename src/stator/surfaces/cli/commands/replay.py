@@ -1,0 +1,160 @@
+"""`stator replay`: an agent driven against its record."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from stator.connect import connect
+from stator.errors import InvalidInput
+from stator.model import canon
+from stator.model.ids import short
+from stator.model.script import Divergence
+from stator.runtime import replaying
+from stator.runtime.replaying import Replayed, Source, load_fixture
+from stator.surfaces.cli.asking import asking
+from stator.surfaces.cli.exits import FINDING, OK
+from stator.surfaces.cli.gist import brief, count
+from stator.surfaces.cli.loading import load_function, quiet
+from stator.surfaces.cli.paint import Line
+from stator.surfaces.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import (
+        JsonFlag,
+        NoPagerFlag,
+        SessionOption,
+        StoreOption,
+        TurnsOption,
+    )
+
+EXAMPLES = """
+stator replay fix-login agent.py:main         against the record of a session
+stator replay tests/login.stator agent:main   against a fixture, as a test does
+stator replay fix-login agent:main --turns t3..t5
+stator replay fix-login agent:main --strict   decisions and facts must be the same, too
+"""
+STYLES = {"-": "removed", "+": "added", "@": "dim"}
+
+
+def replay(
+    source: str,
+    target: str,
+    /,
+    *,
+    turns: TurnsOption = None,
+    strict: bool = False,
+    session: SessionOption = None,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Drive an agent against its record; say where it would do otherwise.
+
+    No tool runs, no model is asked, and nothing is written. The agent is a function of a session:
+    def main(s): with s.turn(…) as t: …; it may be a coroutine function. Exits 1 if it diverges.
+
+    Parameters
+    ----------
+    source
+        A session, or the file of a fixture.
+    target
+        The agent: module:function, or file.py:function.
+    strict
+        Decisions, facts and the like that are made otherwise are a divergence, too.
+    """
+    agent = load_function(target)
+    found = _source(source, session, store)
+    with connect("memory:") as copy, Screen(json=json, pager=not no_pager) as screen:
+        with quiet():
+            replayed = replaying.replay(
+                found, agent, copy.port, copy.context, turns=turns, strict=strict
+            )
+        if json:
+            screen.document("stator.replay/1", _plain(replayed))
+        else:
+            _show(screen, replayed)
+    return OK if replayed.ok else FINDING
+
+
+def _source(source: str, session: str | None, store: str | None) -> Source:
+    if os.path.isfile(source):
+        return Source(load_fixture(source), session or "")
+    with asking(store) as ask:
+        view = ask.session(source)
+        return replaying.gather(ask.store.port, view.id)
+
+
+def _show(screen: Screen, replayed: Replayed) -> None:
+    head = (
+        Line(replayed.name, "title").add(" ").add(short(replayed.session), "id").add(" · ", "dim")
+    )
+    head.add(replayed.verdict, "ok" if replayed.ok else "bad")
+    reused = [
+        count(replayed.turns, "turn"),
+        count(replayed.calls, "call"),
+        count(replayed.answers, "answer"),
+        count(replayed.records, "record"),
+    ]
+    screen.line(head.add(f" · {', '.join(reused)} reused", "dim"))
+    if replayed.divergence is not None:
+        screen.line()
+        _divergence(screen, replayed.divergence, "bad")
+    if replayed.ended:
+        screen.line(Line("stopped: ", "bold").add(replayed.ended), hang=2)
+    for difference in replayed.differences:
+        screen.line()
+        _divergence(screen, difference, "changed")
+    screen.line()
+    for item in replayed.uncaptured:
+        line = Line("not captured ", "dim").add(f"@{item.seq} " if item.seq else "", "id")
+        screen.line(line.add(item.what).add(f": {item.why}", "dim"), hang=4)
+
+
+def _divergence(screen: Screen, found: Divergence, style: str) -> None:
+    where = f"t{found.turn}" + (f" no. {found.place}" if found.place else "")
+    line = Line(where, "bold").add(f" @{found.seq}" if found.seq else "", "id").add(" ")
+    screen.line(line.add(found.what, style), hang=2)
+    if found.diff:
+        screen.lines(diff_lines(found.diff))
+        return
+    for name, said in (("recorded", found.expected), ("now", found.got)):
+        if said is not None:
+            screen.line(Line(f"  {name:9} ", "dim").add(brief(said)))
+
+
+def diff_lines(diff: str) -> list[Line]:
+    """A unified diff, as it is."""
+    return [Line("  ").add(row, STYLES.get(row[:1], "")) for row in diff.splitlines()]
+
+
+def _plain(replayed: Replayed) -> dict[str, Any]:
+    return {
+        "session": replayed.session,
+        "name": replayed.name,
+        "ok": replayed.ok,
+        "turns": replayed.turns,
+        "calls": replayed.calls,
+        "answers": replayed.answers,
+        "records": replayed.records,
+        "divergence": None if replayed.divergence is None else _item(replayed.divergence),
+        "differences": [_item(difference) for difference in replayed.differences],
+        "ended": replayed.ended,
+        "uncaptured": [
+            {"turn": item.turn, "seq": item.seq, "what": item.what, "why": item.why}
+            for item in replayed.uncaptured
+        ],
+    }
+
+
+def _item(found: Divergence) -> dict[str, Any]:
+    plain = {name: getattr(found, name) for name in found.__struct_fields__}
+    return {**plain, "expected": _value(found.expected), "got": _value(found.got)}
+
+
+def _value(value: Any) -> Any:
+    """In the recorded form; what has none, such as an agent's own object, as text."""
+    try:
+        return canon.to_plain(value)
+    except InvalidInput:
+        return repr(value)[:400]

@@ -1,0 +1,116 @@
+"""`stator rerun`: recorded calls made again, with the tools of today."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from stator.model import canon
+from stator.model.ids import short
+from stator.runtime import reruns
+from stator.runtime.reruns import Again, Rerun
+from stator.surfaces.cli.asking import telling
+from stator.surfaces.cli.commands.replay import diff_lines
+from stator.surfaces.cli.exits import FINDING, OK
+from stator.surfaces.cli.gates import asked, goes_on_line
+from stator.surfaces.cli.gist import count
+from stator.surfaces.cli.loading import load_tools, quiet
+from stator.surfaces.cli.paint import Line
+from stator.surfaces.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import (
+        EffectsOption,
+        JsonFlag,
+        NoPagerFlag,
+        SessionArgument,
+        StoreOption,
+        ToolsOption,
+        TurnsOption,
+    )
+
+EXAMPLES = """
+stator rerun fix-login --tools tools:TOOLS            every call, writes ask first
+stator rerun fix-login --tools tools.py:TOOLS --turns t5
+stator rerun fix-login --tools tools:TOOLS --effects run
+"""
+STYLES = {
+    "same": "ok",
+    "other value": "changed",
+    "other status": "bad",
+    "not compared": "doubt",
+    "not run": "doubt",
+}
+
+
+def rerun(
+    session: SessionArgument = None,
+    *,
+    tools: ToolsOption = None,
+    turns: TurnsOption = None,
+    effects: EffectsOption = "ask",
+    name: str = "",
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Make recorded calls again, and show which end otherwise.
+
+    Each call is made with its recorded arguments, in order, in a session of its own: a retry that
+    branches off where the first of the turns began. A write waits for a person: approve it, then the
+    same command goes on. Exits 1 unless every call was made and ended as it had.
+
+    Parameters
+    ----------
+    name
+        What to call the session it happens in; default: SESSION~rerun.
+    """
+    hands = load_tools(tools)
+    with telling(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+        view = ask.session(session)
+        with quiet():
+            found = reruns.rerun(
+                ask.store.port,
+                ask.store.context,
+                view.id,
+                hands,
+                turns,
+                effects=effects,
+                name=name,
+            )
+        if json:
+            screen.document("stator.rerun/1", _plain(found))
+        else:
+            _show(screen, view.name, found)
+    return OK if found.same else FINDING
+
+
+def _show(screen: Screen, name: str, found: Rerun) -> None:
+    head = Line(name, "title").add(" rerun in ").add(found.name, "bold").add(" ")
+    head.add(short(found.session), "id").add(f" · {count(len(found.calls), 'call')}", "dim")
+    for verdict, number in found.counts().items():
+        head.add(" · ", "dim").add(f"{number} {verdict}", STYLES[verdict])
+    screen.line(head)
+    for call in found.calls:
+        screen.line(_line(call), hang=4)
+        screen.lines(diff_lines(call.diff))
+    if found.waiting:
+        screen.lines(["", goes_on_line(found.waiting)])
+
+
+def _line(call: Again) -> Line:
+    line = Line().add(f"t{call.turn}", "dim", width=5).add(f"@{call.seq}", "id", width=6)
+    line.add(call.verdict, STYLES[call.verdict], width=14)
+    line.extend(asked(call.tool, call.arguments))
+    if call.after and call.after != call.before:
+        line.add(f" {call.before} → ").status(call.after)
+    return line.add(f" — {call.why}" if call.why else "", "dim")
+
+
+def _plain(found: Rerun) -> dict[str, Any]:
+    calls = [
+        {**msgspec.structs.asdict(call), "arguments": canon.to_plain(call.arguments)}
+        for call in found.calls
+    ]
+    return {**msgspec.structs.asdict(found), "same": found.same, "calls": calls}

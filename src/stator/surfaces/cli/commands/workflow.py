@@ -1,0 +1,273 @@
+"""`stator workflow`: recorded chains of calls as files with parameters, and running them."""
+
+from __future__ import annotations
+
+import json as jsons
+import sys
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from stator.connect import connect
+from stator.errors import BadQuery, NotFound
+from stator.model import canon
+from stator.model import workflow as model
+from stator.model.ids import short
+from stator.model.workflow import Workflow
+from stator.runtime import workflows
+from stator.runtime.workflows import Made, Ran
+from stator.surfaces.cli.asking import asking
+from stator.surfaces.cli.exits import FINDING, OK
+from stator.surfaces.cli.gates import asked, goes_on_line
+from stator.surfaces.cli.gist import brief, count
+from stator.surfaces.cli.loading import load_tools, quiet
+from stator.surfaces.cli.paint import Line
+from stator.surfaces.cli.screen import Screen, note
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import (
+        EffectsOption,
+        JsonFlag,
+        NoPagerFlag,
+        RunSessionOption,
+        SetOption,
+        StoreOption,
+        Text,
+        ToolsOption,
+        TurnsOption,
+        WorkflowFileOption,
+    )
+
+EXAMPLES = """
+stator workflow extract fix-login -o refund.json      the calls that worked, as a file
+stator workflow extract fix-login --turns t3..t5
+stator workflow show refund.json                      its parameters and calls
+stator workflow run refund.json --tools tools:TOOLS --set order=A-18
+stator workflow run refund.json --tools tools:TOOLS --dry-run
+"""
+MINE = {
+    "extract": {"turns", "output", "name"},
+    "show": set[str](),
+    "run": {"tools", "set", "session", "effects", "dry_run"},
+}
+"""Which options belong to which part."""
+
+
+def workflow(
+    action: str,
+    what: Text = None,
+    /,
+    *,
+    turns: TurnsOption = None,
+    output: WorkflowFileOption = None,
+    name: str = "",
+    tools: ToolsOption = None,
+    set: SetOption = None,
+    session: RunSessionOption = None,
+    effects: EffectsOption = "ask",
+    dry_run: bool = False,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Make a workflow of recorded calls, show one, or run one.
+
+    Values that come from the prompt, or that several calls have, become parameters; what an earlier
+    call gave becomes a reference to it; a secret is always a parameter that must be set. Run, it has a
+    session of its own: a write waits for a person, and running it again goes on where it stopped.
+
+    Parameters
+    ----------
+    action
+        extract, show or run.
+    what
+        The session to extract from; the file to show or run.
+    name
+        Of extract: what to call the workflow; default: the session's name.
+    dry_run
+        Of run: show what would be called, and do nothing.
+    """
+    given: dict[str, Any] = {
+        "turns": turns,
+        "output": output,
+        "name": name,
+        "tools": tools,
+        "set": set,
+    }
+    given |= {"session": session, "dry_run": dry_run, "effects": effects != "ask"}
+    if action not in MINE:
+        raise BadQuery(f"no such action: {action!r:.40}", hint="extract, show or run")
+    odd = [key for key, value in given.items() if value and key not in MINE[action]]
+    if odd:
+        raise BadQuery(f"--{odd[0].replace('_', '-')} does not belong to workflow {action}")
+    if action == "extract":
+        return _extract(what, turns, output, name, store, json=json, no_pager=no_pager)
+    if what is None:
+        raise BadQuery("which file?", hint=f"stator workflow {action} FILE")
+    found = model.parse(_read(what))
+    if action == "show":
+        with Screen(json=json, pager=not no_pager) as screen:
+            _shown(screen, found, json=json)
+        return OK
+    hands = load_tools(tools)
+    values = model.values_for(found, _values(found, set or []))
+    if dry_run:
+        workflows.check_tools(found, hands)
+        with Screen(json=json, pager=not no_pager) as screen:
+            _dry(screen, found, values, json=json)
+        return OK
+    with connect(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        with quiet():
+            ran = workflows.run(
+                opened.port,
+                opened.context,
+                found,
+                hands,
+                values,
+                session=session or "",
+                effects=effects,
+            )
+        _ran(screen, ran, json=json)
+    return OK if ran.status == "done" else FINDING
+
+
+def _extract(
+    session: str | None,
+    turns: str | None,
+    output: str | None,
+    name: str,
+    store: str | None,
+    *,
+    json: bool,
+    no_pager: bool,
+) -> int:
+    with asking(store) as ask:
+        made = workflows.extract(ask.session(session), turns, name=name)
+    if output is None:
+        sys.stdout.write(made.to_json())
+        return OK
+    try:
+        with open(output, "x", encoding="utf-8") as file:
+            file.write(made.to_json())
+    except FileExistsError:  # it may have been edited since
+        raise BadQuery(f"{output!r:.200} is there already", hint="take another name") from None
+    with Screen(json=json, pager=not no_pager) as screen:
+        _shown(screen, made, json=json)
+    note(f"written to {output}")
+    return OK
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(model.SIZE_MAX + 1)
+    except FileNotFoundError:
+        raise NotFound(f"no file {path!r:.200}") from None
+
+
+def _values(found: Workflow, given: list[str]) -> dict[str, Any]:
+    """`name=value`, as it was typed: text where the default is text or there is none, else JSON."""
+    defaults = {parameter.name: parameter for parameter in found.parameters}
+    values: dict[str, Any] = {}
+    for item in given:
+        name, equals, text = item.partition("=")
+        if not equals:
+            raise BadQuery(f"not name=value: {item!r:.60}", hint="--set order=A-18")
+        known = defaults.get(name)
+        if known is None or known.required or isinstance(known.default, str):
+            values[name] = text
+            continue
+        try:
+            values[name] = canon.from_plain(canon.to_plain(jsons.loads(text)))
+        except ValueError:
+            raise BadQuery(
+                f"{name} is not text: {text!r:.60} is not JSON",
+                hint=f"by default it is {brief(known.default, 60)}",
+            ) from None
+    return values
+
+
+# -- showing --------------------------------------------------------------------------------------
+
+
+def _shown(screen: Screen, found: Workflow, *, json: bool) -> None:
+    if json:
+        plain: dict[str, Any] = msgspec.to_builtins(found)
+        screen.document(model.SCHEMA, plain)
+        return
+    head = Line(found.name, "title").add(f" · {count(len(found.calls), 'call')}", "dim")
+    screen.line(head.add(f" · from {found.source}" if found.source else "", "dim"))
+    for parameter in found.parameters:
+        line = Line("  ").add(parameter.name, "bold", width=16).add(" ")
+        if parameter.required:
+            line.add("must be set", "doubt")
+        else:
+            line.add(brief(parameter.default, 60))
+        screen.line(line.add(f"  {', '.join(parameter.seen)}", "dim"))
+    if found.parameters:
+        screen.line()
+    for call in found.calls:
+        screen.line(_call(call.id, call.tool, call.effect, call.input), hang=6)
+    for text in found.notes:
+        screen.line(Line(f"  {text}", "dim"), hang=4)
+
+
+def _call(identifier: str, tool: str, effect: str, given: dict[str, Any]) -> Line:
+    shown = ", ".join(f"{key}={_reference(value)}" for key, value in given.items())
+    line = Line(f"  {identifier:5} ", "id").add(f"{tool}({shown})", "bold")
+    return line.add(f" · {effect}", "dim")
+
+
+def _reference(value: Any) -> str:
+    """An argument in short: $order, c1/payment/id, or the value."""
+    if isinstance(value, dict) and "$param" in value:
+        return f"${value['$param']}"
+    if isinstance(value, dict) and "$from" in value:
+        return f"{value['$from']}{value.get('at', '')}"
+    return brief(value, 60)
+
+
+def _dry(screen: Screen, found: Workflow, values: dict[str, Any], *, json: bool) -> None:
+    if json:
+        screen.document(
+            "stator.workflow_run/1",
+            {
+                "workflow": found.name,
+                "status": "dry run",
+                "parameters": canon.to_plain(values),
+                "calls": msgspec.to_builtins(found.calls),
+            },
+        )
+        return
+    screen.line(Line(found.name, "title").add(" · dry run: nothing is called", "dim"))
+    for name, value in values.items():
+        screen.line(Line("  ").add(name, "bold", width=16).add(f" {brief(value, 60)}"))
+    for call in found.calls:
+        screen.line(_call(call.id, call.tool, call.effect, call.input), hang=6)
+
+
+def _ran(screen: Screen, ran: Ran, *, json: bool) -> None:
+    if json:
+        calls = [
+            {**msgspec.structs.asdict(call), "arguments": canon.to_plain(call.arguments)}
+            for call in ran.calls
+        ]
+        plain = {**msgspec.structs.asdict(ran), "calls": calls}
+        screen.document("stator.workflow_run/1", plain)
+        return
+    style = {"done": "ok", "failed": "bad", "waits": "doubt"}[ran.status]
+    head = Line(ran.workflow, "title").add(" · ", "dim").add(ran.status, style)
+    screen.line(head.add(f" · {ran.name} ", "dim").add(short(ran.session), "id"))
+    for call in ran.calls:
+        screen.line(_made(call), hang=6)
+    if ran.waiting:
+        screen.lines(["", goes_on_line(ran.waiting)])
+    elif ran.status == "failed":
+        screen.lines(["", Line("the same command again goes on from there", "dim")])
+
+
+def _made(call: Made) -> Line:
+    line = Line(f"  {call.id:5} ", "id").status(call.status, width=18).add(" ")
+    line.extend(Line(call.tool) if call.arguments is None else asked(call.tool, call.arguments))
+    line.add(" · made before" if call.replayed else "", "dim")
+    return line.add(f" — {call.error}" if call.error and call.status != "ok" else "", "dim")

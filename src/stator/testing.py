@@ -1,0 +1,243 @@
+"""For your own tests: a store in memory, a clock that stands still, scripted models and tools, and replay.
+
+    from stator.testing import replay
+
+    def test_the_login_fix_still_goes_as_recorded():
+        replay("tests/login.stator", agent).check()
+
+With pytest, the fixture `stator_replay` does the same and fails with the report.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from stator.connect import context as real_context
+from stator.connect import mint
+from stator.errors import BadType
+from stator.model.commit import Commit
+from stator.model.reply import Reply
+from stator.model.script import Divergence
+from stator.model.state import Effect
+from stator.runtime import replaying
+from stator.runtime.context import Context
+from stator.runtime.reading import SessionView
+from stator.runtime.replaying import Replayed, Source, Uncaptured, load_fixture
+from stator.runtime.stores import Store
+from stator.runtime.tools import Tool
+from stator.store.memory import MemoryStore
+
+with contextlib.suppress(ImportError):  # pytest is not needed for the rest
+    from stator.pytest_plugin import stator_replay
+
+__all__ = [
+    "Divergence",
+    "FakeClock",
+    "Replayed",
+    "ScriptedModel",
+    "ScriptedTool",
+    "Uncaptured",
+    "load_fixture",
+    "memory_store",
+    "replay",
+    "stator_replay",
+]
+
+START = 1_750_000_000_000_000
+"""Where a fake clock begins: 2025-06-15 15:06:40 UTC."""
+Provider = Literal["anthropic", "openai", "openai-chat"]
+
+
+class FakeClock:
+    """A clock that moves only when it is told to, or by `tick_s` at each look. In µs since 1970."""
+
+    def __init__(self, start: int = START, *, tick_s: float = 0.0) -> None:
+        self.now = start
+        self._tick = round(tick_s * 1_000_000)
+        self._passed_s = 0.0
+
+    def __call__(self) -> int:
+        self.now += self._tick
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass; also what sleeping does in a store that has this clock."""
+        self.now += round(seconds * 1_000_000)
+        self._passed_s += seconds
+
+    def monotonic(self) -> float:
+        """The seconds that were let pass; looking at a clock takes none."""
+        return self._passed_s
+
+
+def memory_store(clock: FakeClock | None = None, *, project: str = "test", root: str = "") -> Store:
+    """A store that is gone with the test. No time passes in it but what `clock` says; sleeping is instant."""
+    time = FakeClock(tick_s=1.0) if clock is None else clock
+    context = Context(
+        clock=time,
+        mint=mint,
+        secret=os.urandom,
+        sleep=time.advance,
+        monotonic=time.monotonic,
+        host="here",
+        pid=1,
+        program="test",
+        principal="local:test",
+        project=project,
+        root=root,
+    )
+    return Store(MemoryStore(clock=time), context)
+
+
+class ScriptedModel:
+    """A model that says what it is told to, in order, and fails when it is asked once more.
+
+    An answer is text; a list of calls, as `("read_file", {"path": "a.py"})`; an exception, to be raised; or a
+    dict, a response as it is. It is called as it is, or as a client of the SDK is: `messages.create`,
+    `responses.create`, `chat.completions.create`. `asked` holds what it was sent.
+    """
+
+    def __init__(self, answers: Sequence[Any], *, provider: Provider = "anthropic") -> None:
+        self._answers = list(answers)
+        self._provider: Provider = provider
+        self.asked: list[dict[str, Any]] = []
+        self.messages = self.responses = self.chat = self.completions = self
+
+    @property
+    def left(self) -> int:
+        """How many answers nobody has asked for."""
+        return len(self._answers) - len(self.asked)
+
+    def __call__(self, **request: Any) -> Any:
+        if self.left <= 0:
+            raise AssertionError(f"the model was asked more than {len(self._answers)} times")
+        answer = self._answers[len(self.asked)]
+        self.asked.append(request)
+        if isinstance(answer, BaseException):
+            raise answer
+        if isinstance(answer, dict):
+            return Reply(answer)
+        text, calls = (answer, []) if isinstance(answer, str) else ("", list(answer))
+        return Reply(_SHAPES[self._provider](text, calls, len(self.asked)))
+
+    create = __call__
+
+
+def _anthropic(text: str, calls: list[tuple[str, Any]], turn: int) -> dict[str, Any]:
+    said = [{"type": "text", "text": text}] if text else []
+    asks = [
+        {"type": "tool_use", "id": f"toolu_{turn}_{n}", "name": name, "input": dict(given)}
+        for n, (name, given) in enumerate(calls)
+    ]
+    return {
+        "role": "assistant",
+        "content": [*said, *asks],
+        "stop_reason": "tool_use" if asks else "end_turn",
+        "usage": {"input_tokens": 10, "output_tokens": 5},
+    }
+
+
+def _openai(text: str, calls: list[tuple[str, Any]], turn: int) -> dict[str, Any]:
+    said = {"type": "message", "role": "assistant"}
+    items = [{**said, "content": [{"type": "output_text", "text": text}]}] if text else []
+    asks = [
+        {
+            "type": "function_call",
+            "call_id": f"call_{turn}_{n}",
+            "name": name,
+            "arguments": _json(given),
+        }
+        for n, (name, given) in enumerate(calls)
+    ]
+    usage = {"input_tokens": 10, "output_tokens": 5}
+    return {"output": [*items, *asks], "status": "completed", "usage": usage}
+
+
+def _openai_chat(text: str, calls: list[tuple[str, Any]], turn: int) -> dict[str, Any]:
+    asks = [
+        {
+            "id": f"call_{turn}_{n}",
+            "type": "function",
+            "function": {"name": name, "arguments": _json(given)},
+        }
+        for n, (name, given) in enumerate(calls)
+    ]
+    message = {"role": "assistant", "content": text or None, "tool_calls": asks or None}
+    why = "tool_calls" if asks else "stop"
+    return {
+        "choices": [{"index": 0, "finish_reason": why, "message": message}],
+        "usage": {"prompt_tokens": 10, "completion_tokens": 5},
+    }
+
+
+_SHAPES: dict[Provider, Callable[[str, list[tuple[str, Any]], int], dict[str, Any]]] = {
+    "anthropic": _anthropic,
+    "openai": _openai,
+    "openai-chat": _openai_chat,
+}
+
+
+def _json(given: Any) -> str:
+    import json
+
+    return json.dumps(given)
+
+
+class ScriptedTool(Tool[..., Any]):
+    """A tool that gives what it is told to, in order, and fails when it is called once more.
+
+    An exception among the answers is raised. `calls` holds the arguments it was called with.
+    """
+
+    def __init__(
+        self, name: str, answers: Sequence[Any], *, effect: Effect = "write", **options: Any
+    ) -> None:
+        self.calls: list[dict[str, Any]] = []
+        self._answers = list(answers)
+        super().__init__(self._answer, name=name, effect=effect, **options)
+
+    def _answer(self, **given: Any) -> Any:
+        if len(self.calls) >= len(self._answers):
+            raise AssertionError(f"{self.name} was called more than {len(self._answers)} times")
+        self.calls.append(given)
+        answer = self._answers[len(self.calls) - 1]
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+
+def replay(
+    source: Any,
+    agent: replaying.Agent,
+    *,
+    session: str | None = None,
+    turns: str | None = None,
+    strict: bool = False,
+) -> Replayed:
+    """Drive an agent against recorded outcomes: no tool runs, no model is asked, the source stays as it is.
+
+    `source` is a session (`store.read("login")`), the path of a fixture that `stator export --fixture` made,
+    or sealed commits. `agent` is a function of a session, or a coroutine function of one. `session` says which
+    one of a fixture with several, `turns` which of its turns (`"t3..t5"`). `strict`: decisions, facts and the
+    like that are made otherwise are a divergence too.
+    """
+    found = _source(source, session or "")
+    return replaying.replay(found, agent, MemoryStore(), real_context(), turns=turns, strict=strict)
+
+
+def _source(source: Any, session: str) -> Source:
+    if isinstance(source, Source):
+        return source
+    if isinstance(source, SessionView):
+        return replaying.gather(source._store, source.id)
+    if isinstance(source, (str, os.PathLike)):
+        return Source(load_fixture(Path(source)), session)
+    commits = list(getattr(source, "commits", source))
+    logs = [[item] if isinstance(item, Commit) else item for item in commits]
+    if not all(isinstance(commit, Commit) for log in logs for commit in log):
+        raise BadType("not a record", hint="a session, the path of a fixture, or commits")
+    return Source(logs, session)

@@ -1,0 +1,518 @@
+"""Replay: an agent driven against its record. No tool runs, no model is asked, the first divergence is explained."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import stator
+from runtime.support import Counted, driving, dying, left_by, raising
+from stator.errors import Ambiguous, BadPosition, CallFailed, Diverged, InDoubt
+from stator.testing import FakeClock, ScriptedModel, ScriptedTool, memory_store, replay
+
+READ = Counted(name="read_file", value="def login(): …")
+PAY = Counted(name="pay", value={"id": "re_1"})
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    READ.runs.clear()
+    PAY.runs.clear()
+
+
+def agent(s, *, path="auth.py", amount=5, topic="auth", order=1):
+    """Reads, decides, pays."""
+    with s.turn("fix the login bug") as t:
+        calls = [
+            lambda: t.call(READ.tool(effect="read"), path=path),
+            lambda: t.call(PAY.tool(), amount=amount),
+        ]
+        for call in calls[::order]:
+            call()
+        t.decide("use JWT", topic=topic)
+    return s.name
+
+
+@pytest.fixture
+def recorded(either):
+    """The view of a session that `agent` drove."""
+    with either.open("login") as s:
+        agent(s)
+    READ.runs.clear()
+    PAY.runs.clear()
+    return either.read("login")
+
+
+def loop(model, dispatch):
+    """An ordinary tool-use loop."""
+
+    def drive(s):
+        with s.turn("pay the invoice") as t:
+            while True:
+                r = t.model(model.messages.create, model="m", messages=t.messages("anthropic"))
+                if r.stop_reason != "tool_use":
+                    return r.content[0].text
+                t.results(r, dispatch, effects={"read_file": "read"}, parallel=True)
+
+    return drive
+
+
+# -- as recorded ----------------------------------------------------------------------------------
+
+
+def test_a_program_that_did_not_change_replays_as_recorded_and_no_tool_runs(recorded):
+    found = replay(recorded, agent).check()
+    assert (found.turns, found.calls, found.records) == (1, 2, 1)
+    assert found.result == "login"
+    assert (READ.runs, PAY.runs) == ([], [])
+
+
+def test_the_source_is_as_it_was(recorded):
+    head = recorded.head
+    replay(recorded, agent)
+    assert recorded.head == head
+
+
+def test_a_recorded_loop_needs_no_model(memory):
+    model = ScriptedModel(
+        [
+            [("read_file", {"path": "a"}), ("read_file", {"path": "b"})],
+            [("pay", {"amount": 5})],
+            "paid",
+        ]
+    )
+    tools = {"read_file": READ, "pay": PAY}
+    with memory.open("loop") as s:
+        loop(model, tools)(s)
+    silent = ScriptedModel([])
+    found = replay(memory.read("loop"), loop(silent, tools)).check()
+    assert (found.answers, found.calls, found.result) == (3, 3, "paid")
+    assert silent.asked == []
+
+
+def test_what_the_program_reads_of_the_state_is_what_was_there_then(memory):
+    def counting(s):
+        for prompt in ("one", "two", "three"):
+            with s.turn(prompt) as t:
+                t.call(PAY.tool(), amount=s.facts().get("seen", 0))
+                t.fact("seen", s.facts().get("seen", 0) + 1)
+
+    with memory.open("counting") as s:
+        counting(s)
+    assert replay(memory.read("counting"), counting).check().calls == 3
+
+
+def test_an_asynchronous_agent_replays_as_well(tmp_path):
+    async def main(s):
+        async with s.turn("look") as t:
+            return await asyncio.gather(*(t.call(READ.tool(effect="read"), path=p) for p in "abc"))
+
+    async def record():
+        async with stator.aio.connect(tmp_path / "a.db") as store, store.open("a") as s:
+            await main(s)
+
+    asyncio.run(record())
+    with stator.connect(tmp_path / "a.db") as store:
+        found = replay(store.read("a"), main).check()
+    assert (found.calls, len(found.result)) == (3, 3)
+
+
+def test_an_agent_can_be_replayed_from_inside_a_loop(recorded):
+    async def same(s):
+        async with s.turn("fix the login bug") as t:
+            await t.call(READ.tool(effect="read"), path="auth.py")
+            await t.call(PAY.tool(), amount=5)
+            await t.decide("use JWT", topic="auth")
+
+    async def main():
+        return replay(recorded, same)
+
+    assert asyncio.run(main()).check().calls == 2
+
+
+def test_a_failed_call_fails_as_it_did(memory):
+    def brave(s):
+        with s.turn("one") as t:
+            try:
+                t.call(Counted(raising(ValueError("no such file")), name="read_file"), path="x")
+            except CallFailed as error:
+                t.say(f"sorry: {error.outcome.error}")
+
+    with memory.open("brave") as s:
+        brave(s)
+    assert replay(memory.read("brave"), brave).check().records == 1
+
+
+def test_a_call_that_was_in_doubt_is_in_doubt_again_though_it_was_settled_since(memory):
+    def careful(s):
+        with s.turn("one") as t:
+            outcome = t.try_call(Counted(raising(TimeoutError()), name="pay"), amount=5)
+            assert outcome.status == "in doubt"
+            t.say("who knows")
+
+    with memory.open("careful") as s:
+        careful(s)
+        s.in_doubt[0].settle("done")
+    assert replay(memory.read("careful"), careful).check().calls == 1
+
+
+def test_a_question_the_model_did_not_answer_fails_again(memory):
+    def patient(s):
+        with s.turn("one") as t:
+            try:
+                t.model(model, model="m")
+            except CallFailed:
+                return t.model(model, model="m").content[0].text
+
+    model = ScriptedModel([ValueError("overloaded"), "there you are"])
+    with memory.open("patient") as s:
+        patient(s)
+    model = ScriptedModel([])
+    found = replay(memory.read("patient"), patient).check()
+    assert (found.answers, found.result) == (2, "there you are")
+
+
+def test_a_turn_that_was_interrupted_and_continued_replays_as_one(store):
+    def work(s, pay):
+        with s.turn("one") as t:
+            t.call(READ.tool(effect="read"), path="a")
+            t.call(pay, amount=1)
+
+    with driving(store) as s:
+        work(s, Counted(dying, name="pay").tool(effect="idempotent"))
+    with store.open("main") as s:
+        work(s, PAY.tool(effect="idempotent"))
+    found = replay(store.read("main"), lambda s: work(s, PAY.tool(effect="idempotent"))).check()
+    assert found.calls == 2
+
+
+def test_a_program_that_goes_further_than_an_interrupted_record_stops_where_the_record_does(store):
+    with left_by(store, ZeroDivisionError) as (_, t):
+        t.call(READ.tool(effect="read"), path="auth.py")
+        raising(ZeroDivisionError())()
+
+    def further(s):
+        with s.turn("one") as t:
+            t.call(READ.tool(effect="read"), path="auth.py")
+            t.call(PAY.tool(), amount=5)
+
+    found = replay(store.read("main"), further).check()
+    assert found.ended == "the record ends in t1, where the program asks for a call of pay"
+    assert PAY.runs == []
+
+
+def test_a_call_that_waited_for_a_person_waits_again_and_runs_again_once_it_had_its_yes(memory):
+    rules = [stator.Rule(tool="pay", why="money")]
+
+    def asking(s):
+        with s.turn("one") as t:
+            t.call(PAY.tool(), amount=5)
+            t.say("paid")
+
+    with pytest.raises(stator.ApprovalNeeded), memory.open("w", rules=rules) as s:
+        asking(s)
+    assert replay(memory.read("w"), asking, strict=True).check().calls == 0
+    waiting = memory.read("w").calls()[0].call
+    memory.contribute("w").approve(waiting)
+    with memory.open("w", rules=rules) as s:
+        asking(s)
+    assert replay(memory.read("w"), asking, strict=True).check().records == 1
+
+
+def test_prompts_that_are_nothing_and_turns_that_have_a_key_are_found(memory):
+    def odd(s, prompt=None):
+        with s.turn():
+            pass
+        with s.turn(prompt, key="nightly"):
+            pass
+        s.tag("done")
+
+    with memory.open("odd") as s:
+        odd(s)
+    assert (
+        replay(memory.read("odd"), lambda s: odd(s, "other words"), strict=True).check().turns == 2
+    )
+
+
+def test_children_are_replayed_with_their_parent(memory):
+    def boss(s, amount=5):
+        with s.turn("delegate") as t, s.child("helper") as c:
+            with c.turn("help") as u:
+                u.call(PAY.tool(), amount=amount)
+                u.say("done")
+            t.say("thanks")
+
+    with memory.open("boss") as s:
+        boss(s)
+    assert replay(memory.read("boss"), boss).check().turns == 2
+    found = replay(memory.read("boss"), lambda s: boss(s, amount=6))
+    assert found.divergence is not None
+    assert "pay was called with other arguments" in found.divergence.what
+
+
+def test_calls_that_tools_make_are_not_asked_for(memory):
+    inner = READ.tool(effect="read")
+    outer = stator.tool(lambda path: inner(path=path), name="outer")
+
+    def nested(s):
+        with s.turn("one") as t:
+            t.call(outer, path="a")
+
+    with memory.open("nested") as s:
+        nested(s)
+    found = replay(memory.read("nested"), nested).check()
+    assert found.calls == 1
+    assert "called inside another tool" in str(found)
+
+
+def test_a_fork_replays_its_own_turns(memory):
+    with memory.open("login") as s:
+        agent(s)
+    memory.fork("login", as_name="other")
+    with memory.open("other") as s:
+        agent(s, amount=7)
+    found = replay(memory.read("other"), lambda s: agent(s, amount=7)).check()
+    assert found.turns == 1
+
+
+def test_some_turns_can_be_replayed_by_themselves(memory):
+    for amount in (1, 2, 3):
+        with memory.open("login") as s:
+            agent(s, amount=amount)
+    assert replay(memory.read("login"), lambda s: agent(s, amount=2), turns="t2").check().turns == 1
+    with pytest.raises(BadPosition, match="there are 3"):
+        replay(memory.read("login"), agent, turns="t9")
+
+
+def test_commits_in_hand_can_be_replayed(recorded):
+    assert replay(list(recorded.log()), agent).check().calls == 2
+
+
+def test_of_several_sessions_in_hand_the_one_to_replay_is_named(memory):
+    with memory.open("login") as s:
+        agent(s)
+    memory.fork("login", as_name="other")
+    with memory.open("other") as s:
+        agent(s, amount=7)
+    fork = list(memory.read("other").log())
+    assert replay(fork, lambda s: agent(s, amount=7)).check().name == "other"
+    with memory.open("login") as s:
+        agent(s)
+    own = [commit for commit in fork if commit.session == memory.read("other").id]
+    both = [list(memory.read("login").log()), own]
+    with pytest.raises(Ambiguous, match="several sessions"):
+        replay(both, agent)
+    assert replay(both, lambda s: agent(s, amount=7), session="other").ok
+
+
+# -- diverged -------------------------------------------------------------------------------------
+
+
+def test_other_arguments_are_explained_with_a_diff_and_the_commit(recorded):
+    found = replay(recorded, lambda s: agent(s, amount=6))
+    at = found.divergence
+    assert at is not None
+    assert (at.turn, at.place) == (1, 2)
+    assert at.expected == {"tool": "pay", "arguments": {"amount": 5}}
+    assert at.got == {"tool": "pay", "arguments": {"amount": 6}}
+    assert '-  "amount": 5\n+  "amount": 6' in at.diff
+    assert recorded.commit(f"@{at.seq}").id == at.commit
+    assert found.calls == 1
+
+
+def test_another_order_of_calls_is_a_divergence(recorded):
+    found = replay(recorded, lambda s: agent(s, order=-1))
+    assert found.divergence is not None
+    assert "asks for a call of pay, which the record has later" in found.divergence.what
+
+
+def test_calls_that_were_never_asked_for_are_a_divergence(recorded):
+    def lazy(s):
+        with s.turn("fix the login bug") as t:
+            t.call(READ.tool(effect="read"), path="auth.py")
+
+    found = replay(recorded, lazy)
+    assert found.divergence is not None
+    assert "never asked for a call of pay" in found.divergence.what
+
+
+def test_a_call_too_many_is_a_divergence(recorded):
+    def eager(s):
+        with s.turn("fix the login bug") as t:
+            t.call(READ.tool(effect="read"), path="auth.py")
+            t.call(PAY.tool(), amount=5)
+            t.call(PAY.tool(), amount=5)
+
+    found = replay(recorded, eager)
+    assert found.divergence is not None
+    assert "nothing more is on record" in found.divergence.what
+    assert PAY.runs == []
+
+
+def test_another_prompt_is_a_divergence(recorded):
+    def other(s):
+        with s.turn("break the login"):
+            pass
+
+    found = replay(recorded, other)
+    assert found.divergence is not None
+    assert found.divergence.diff.endswith("-fix the login bug\n+break the login")
+
+
+def test_a_turn_too_many_and_one_too_few_are_divergences(recorded):
+    def twice(s):
+        agent(s)
+        agent(s)
+
+    for program, what in (
+        (twice, "has no further turn"),
+        (lambda s: None, "never began this turn"),
+    ):
+        found = replay(recorded, program)
+        assert found.divergence is not None
+        assert what in found.divergence.what
+
+
+def test_an_agent_that_raises_where_it_did_not_is_a_divergence(recorded):
+    def broken(s):
+        agent(s)
+        raise KeyError("oops")
+
+    found = replay(recorded, broken)
+    assert found.divergence is not None
+    assert found.divergence.what == "the agent raised KeyError: 'oops'"
+
+
+def test_an_agent_cannot_catch_its_divergence(recorded):
+    def stubborn(s):
+        with s.turn("fix the login bug") as t:
+            for _ in range(3):
+                try:
+                    t.call(PAY.tool(), amount=99)
+                except Exception:
+                    continue
+
+    assert not replay(recorded, stubborn).ok
+    assert PAY.runs == []
+
+
+def test_another_decision_is_reported_and_fails_only_where_that_is_wanted(recorded):
+    found = replay(recorded, lambda s: agent(s, topic="login")).check()
+    assert [difference.what for difference in found.differences] == [
+        "a record of kind decision says something else"
+    ]
+    strict = replay(recorded, lambda s: agent(s, topic="login"), strict=True)
+    with pytest.raises(Diverged, match="says something else"):
+        strict.check()
+
+
+def test_a_decision_that_is_not_made_any_more_is_reported(recorded):
+    def silent(s):
+        with s.turn("fix the login bug") as t:
+            t.call(READ.tool(effect="read"), path="auth.py")
+            t.call(PAY.tool(), amount=5)
+
+    found = replay(recorded, silent).check()
+    assert "was made then and is not made now" in found.differences[0].what
+
+
+# -- what was not captured ------------------------------------------------------------------------
+
+KEY = "sk-ant-api03-" + "Zq7" * 31
+
+
+def test_a_secret_that_was_taken_out_is_not_compared_and_the_report_says_so(memory):
+    def login(s, key=KEY, user="ann"):
+        with s.turn("log in") as t:
+            t.call(PAY.tool(), token=key, user=user)
+
+    with memory.open("secret") as s:
+        login(s)
+    found = replay(memory.read("secret"), lambda s: login(s, key="sk-ant-api03-" + "Xy9" * 31))
+    assert "a secret was taken out" in str(found.check())
+    assert not replay(memory.read("secret"), lambda s: login(s, user="bob")).ok
+
+
+def test_a_replay_stops_where_content_was_erased(memory):
+    with memory.open("login") as s:
+        agent(s)
+        outcome = next(commit for commit in s.log() if commit.kind == "outcome")
+        s.erase(f"@{outcome.seq}", fields=["output"])
+    found = replay(memory.read("login"), agent)
+    assert found.divergence is not None
+    assert found.divergence.what.startswith("what read_file returned was erased by")
+    assert "read_file, result: erased" in str(found)
+
+
+def test_a_child_that_is_not_in_the_record_is_not_passed_over(memory):
+    def boss(s):
+        with s.turn("delegate"), s.child("helper") as c, c.turn("help"):
+            pass
+
+    with memory.open("boss") as s:
+        boss(s)
+    found = replay(list(memory.read("boss").log()), boss)
+    assert found.divergence is not None
+    assert "'helper' is not in the record" in found.divergence.what
+
+
+def test_an_asynchronous_agent_that_diverges_is_stopped(recorded):
+    async def other(s):
+        async with s.turn("fix the login bug") as t:
+            await asyncio.gather(*(t.call(PAY.tool(), amount=n) for n in range(5)))
+
+    found = replay(recorded, other)
+    assert found.divergence is not None
+    assert PAY.runs == []
+
+
+def test_the_report_always_says_what_is_never_captured(recorded):
+    assert "clock, randomness, environment" in str(replay(recorded, agent))
+
+
+def test_a_report_shows_what_was_recorded_and_does_nothing_to_the_terminal(memory):
+    def hostile(s, text):
+        with s.turn("one") as t:
+            t.call(PAY.tool(), text=text)
+
+    with memory.open("x") as s:
+        hostile(s, "\x1b]0;owned\x07\u202e\ud800")
+    report = str(replay(memory.read("x"), lambda s: hostile(s, "\x9b31m")))
+    assert all(line.isprintable() for line in report.split("\n"))
+
+
+# -- the helpers ----------------------------------------------------------------------------------
+
+
+def test_a_fake_clock_moves_when_it_is_told_to_and_sleeping_moves_it():
+    clock = FakeClock()
+    store = memory_store(clock)
+    before = clock()
+    store.context.sleep(60)
+    assert clock() - before == 60_000_000
+    assert store.context.monotonic() == 60
+
+
+def test_a_scripted_tool_gives_its_answers_in_order_and_no_more(memory):
+    tool = ScriptedTool("pay", [{"id": 1}, stator.InDoubt("who knows")])
+    with memory.open("x") as s, s.turn("pay") as t:
+        assert t.call(tool, amount=1) == {"id": 1}
+        with pytest.raises(InDoubt):
+            t.call(tool, amount=2)
+    with pytest.raises(AssertionError, match="more than 2 times"):
+        tool(amount=3)
+    assert tool.calls == [{"amount": 1}, {"amount": 2}]
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai", "openai-chat"])
+def test_a_scripted_model_speaks_every_dialect_that_the_loop_reads(memory, provider):
+    model = ScriptedModel([[("pay", {"amount": 5})], "paid"], provider=provider)
+    with memory.open("x") as s, s.turn("pay") as t:
+        r = t.model(model, model="m")
+        (told,) = t.results(r, {"pay": PAY})
+        assert "re_1" in str(told)
+        t.model(model, model="m", messages=t.messages(provider))
+        with pytest.raises(CallFailed, match="more than 2 times"):
+            t.model(model, model="m")
+    assert model.left == 0

@@ -1,0 +1,153 @@
+"""Rerun: the recorded chain of calls made again, and what ended otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import stator
+from runtime.support import Counted, raising
+from stator.errors import BadPosition, InvalidInput
+from stator.runtime.reruns import rerun
+
+
+def tools(read="v1", pay=None):
+    """The tools of today."""
+    pay = pay or Counted(name="pay", value={"id": "re_1"})
+    reader = Counted(name="read_file", value=read)
+    return {"read_file": reader.tool(effect="read"), "pay": pay.tool()}
+
+
+@pytest.fixture
+def recorded(either):
+    """A store with a session of two turns: a read and a payment, then another read."""
+    with either.open("login") as s:
+        hands = tools()
+        with s.turn("pay it") as t:
+            t.call(hands["read_file"], path="invoice")
+            t.call(hands["pay"], amount=5)
+        with s.turn("pay it") as t:
+            t.call(hands["read_file"], path="ledger")
+    return either
+
+
+def again(store, hands, span=None, **options):
+    return rerun(store.port, store.context, store.read("login").id, hands, span, **options)
+
+
+def verdicts(found):
+    return [call.verdict for call in found.calls]
+
+
+def test_a_chain_that_ends_as_it_did_is_the_same(recorded):
+    found = again(recorded, tools(), effects="run")
+    assert verdicts(found) == ["same", "same", "same"]
+    assert found.same
+
+
+def test_it_happens_in_a_retry_of_its_own_and_the_source_stays_as_it_is(recorded):
+    head = recorded.read("login").head
+    found = again(recorded, tools(), effects="run")
+    assert recorded.read("login").head == head
+    made = recorded.read(found.session)
+    assert made.record.parent.kind == "retry"
+    assert made.head.turn == 2
+    assert again(recorded, tools(), effects="run").name == "login~rerun2"
+
+
+def test_another_value_is_shown_as_a_diff(recorded):
+    found = again(recorded, tools(read="v2"), effects="run")
+    assert verdicts(found) == ["other value", "same", "other value"]
+    assert found.calls[0].diff.endswith("-v1\n+v2")
+    assert not found.same
+
+
+def test_another_status_says_why(recorded):
+    pay = Counted(raising(ValueError("card declined")), name="pay")
+    found = again(recorded, tools(pay=pay), effects="run")
+    call = found.calls[1]
+    assert (call.verdict, call.before, call.after) == ("other status", "ok", "error")
+    assert call.why == "card declined"
+
+
+def test_a_write_waits_for_a_person_and_the_same_rerun_goes_on(recorded):
+    pay = Counted(name="pay", value={"id": "re_1"})
+    found = again(recorded, tools(pay=pay))
+    assert verdicts(found) == ["same", "not run", "not run"]
+    assert [call.why for call in found.calls[1:]] == [
+        "waits for approval",
+        "a call before it waits for approval",
+    ]
+    assert pay.runs == []
+    recorded.contribute(found.session).approve(found.waiting)
+    after = again(recorded, tools(pay=pay))
+    assert (after.session, verdicts(after)) == (found.session, ["same"] * 3)
+    assert pay.runs == [{"amount": 5}]
+
+
+def test_a_policy_that_allows_a_tool_does_not_let_a_rerun_write(recorded):
+    from dataclasses import replace
+
+    allow = '[[approval]]\ntool = "pay"\naction = "allow"\n'
+    context = replace(recorded.context, policy=lambda: allow)
+    session = recorded.read("login").id
+    assert rerun(recorded.port, context, session, tools()).waiting
+
+
+def test_some_turns_are_rerun_by_themselves(recorded):
+    found = again(recorded, tools(), "t2")
+    assert [(call.tool, call.turn) for call in found.calls] == [("read_file", 2)]
+    assert found.same
+    with pytest.raises(BadPosition, match="there are 2"):
+        again(recorded, tools(), "t3")
+
+
+def test_a_tool_that_is_not_there_is_said_to_be_missing(recorded):
+    found = again(recorded, {"read_file": tools()["read_file"]}, effects="run")
+    assert (found.calls[1].verdict, found.calls[1].why) == (
+        "not run",
+        "there is no tool of that name",
+    )
+
+
+def test_arguments_that_held_a_secret_or_were_erased_are_not_run(either):
+    pay = Counted(name="pay")
+    with either.open("login") as s:
+        with s.turn("pay") as t:
+            t.call(pay.tool(), token="sk-ant-api03-" + "Zq7" * 31)
+            t.call(pay.tool(), amount=1)
+        calls = [commit for commit in s.log() if commit.kind == "call"]
+        s.erase(f"@{calls[1].seq}", fields=["input"])
+    pay.runs.clear()
+    found = again(either, {"pay": pay.tool()}, effects="run")
+    assert [call.why for call in found.calls] == [
+        "its arguments held a secret, which is not on record",
+        "its arguments were erased",
+    ]
+    assert pay.runs == []
+
+
+def test_a_function_of_name_and_arguments_will_do(recorded):
+    found = again(recorded, lambda name, given: {"id": "re_1"}, effects="run")
+    assert verdicts(found) == ["other value", "same", "other value"]
+
+
+def test_a_name_that_is_taken_is_refused(recorded):
+    with pytest.raises(InvalidInput, match="no rerun that waits"):
+        again(recorded, tools(), name="login")
+
+
+def test_a_driver_can_rerun_what_it_drives(recorded):
+    with recorded.open("login") as s:
+        assert s.rerun(tools(), "t1", effects="run", name="once-more").name == "once-more"
+
+
+def test_the_asynchronous_twin_reruns_as_well(tmp_path):
+    async def main():
+        async with stator.aio.connect(tmp_path / "a.db") as store, store.open("a") as s:
+            async with s.turn("look") as t:
+                await t.call(tools()["read_file"], path="a")
+            return await s.rerun(tools())
+
+    assert asyncio.run(main()).same
