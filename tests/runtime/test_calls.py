@@ -11,7 +11,6 @@ from stator.errors import BadType, CallCancelled, CallFailed, InDoubt, NotDone
 @pytest.fixture
 def turn(memory):
     with memory.open("a") as session, session.turn("one") as t:
-        t.session = session
         yield t
 
 

@@ -234,7 +234,6 @@ def test_a_programs_turns_are_those_of_its_runs_in_order(runs):
 @pytest.fixture
 def turn(memory):
     with memory.open("main") as session, session.turn("one") as t:
-        t.session = session
         yield t
 
 

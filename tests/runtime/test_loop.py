@@ -37,7 +37,6 @@ from stator.runtime import approvals
 @pytest.fixture
 def turn(memory):
     with memory.open("main") as session, session.turn("one") as t:
-        t.session = session
         yield t
 
 

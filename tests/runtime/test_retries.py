@@ -40,7 +40,6 @@ def store(memory, slept):
 @pytest.fixture
 def turn(store):
     with store.open("main") as session, session.turn("one") as t:
-        t.session = session
         yield t
 
 

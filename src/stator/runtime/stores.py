@@ -101,7 +101,7 @@ class Store(Runner, Keeper):
         from stator.runtime.sessions import drive
         from stator.runtime.terms import Terms
 
-        if exact := is_id(name, "session"):  # that session, whoever goes on for it
+        if exact := is_id(str(name), "session"):  # that session, whoever goes on for it
             known = self.port.session(name).record
             name, project, tenant = known.name, known.project, known.tenant
         record = SessionRecord(
