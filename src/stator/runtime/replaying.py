@@ -31,6 +31,7 @@ from stator.model.reply import dialect
 from stator.model.script import Asking, Cue, Divergence, Script
 from stator.model.state import SessionRecord
 from stator.runtime.calls import Calling
+from stator.runtime.compaction import Compaction
 from stator.runtime.context import Context
 from stator.runtime.reading import SessionView
 from stator.runtime.recovery import Recovery
@@ -438,7 +439,7 @@ class ReplaySession(Session[Any]):
         at = self._began_at
         return self._store.commits(row.id, after=at - 1, upto=at, limit=1)[0]
 
-    def _append(self, drafts: Sequence[Draft]) -> list[Commit]:
+    def _append(self, drafts: Sequence[Draft], *, if_head: str | None = None) -> list[Commit]:
         raise InvalidInput("a replay writes nothing")
 
     def _submit(self, draft: Draft) -> str:
@@ -450,8 +451,12 @@ class ReplaySession(Session[Any]):
     def _offer(self, tools: Any) -> None:
         return None
 
-    def track(self, root: str = "") -> None:
+    def track(self, root: str = "", **options: Any) -> None:
         """Tools do not run, so that there is nothing to look at."""
+
+    def compact(self, **options: Any) -> Compaction:
+        """No model is asked, so that there is nothing to shorten."""
+        return Compaction(session=self.id)
 
     def _leave(self, kind: str, reason: str, *, interrupted: bool = False) -> None:
         if not self._left:
