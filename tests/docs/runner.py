@@ -6,6 +6,7 @@ is commands after `$ ` and what they print; a command without output under it on
 not compared, nor are spaces and rules. A block whose info string has `no-run` is shown only
 (`console no-run`); `exit=N` says which exit code is right. A Python block with `file=NAME` is not run but
 written to that file, for `$ python NAME`, which runs in a process of its own and may be killed.
+`$ cd NAME` goes on in another folder beside this one, with a home of its own: another machine.
 """
 
 from __future__ import annotations
@@ -192,6 +193,9 @@ class Page:
         words = shlex.split(command, comments=True)
         given = dict(word.split("=", 1) for word in words if re.match(r"[A-Z_]+=", word))
         program, *words = words[len(given) :]
+        if program == "cd":
+            self._move(words[0])
+            return 0, ""
         if program in ("python", "cat"):
             found = sys.executable if program == "python" else program
             return self._process([found, *words], given)
@@ -207,6 +211,13 @@ class Page:
         assert isinstance(buffer, io.BytesIO)
         text = buffer.getvalue().decode().replace(str(self.work), "~/project")
         return code, _USER.sub("local:ann", _RUN.sub("on laptop, pid 4711", text))
+
+    def _move(self, name: str) -> None:
+        """Another machine: nothing of this one is there."""
+        self.work, home = self.folder / name / "project", self.folder / name / "home"
+        self.work.mkdir(parents=True)
+        home.mkdir()
+        self.env["HOME"] = str(home)
 
     def _process(self, words: list[str], env: dict[str, str]) -> tuple[int, str]:
         """A program of the page, as a shell would run it and tell of it."""
