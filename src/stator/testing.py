@@ -26,7 +26,8 @@ from stator.model.state import Effect
 from stator.runtime import replaying
 from stator.runtime.context import Context
 from stator.runtime.reading import SessionView
-from stator.runtime.replaying import Replayed, Source, Uncaptured, load_fixture
+from stator.runtime.replay_sources import Source, gather, load_fixture
+from stator.runtime.replayed import Replayed, Uncaptured
 from stator.runtime.stores import Store
 from stator.runtime.tools import Tool
 from stator.store.memory import MemoryStore
@@ -233,7 +234,7 @@ def _source(source: Any, session: str) -> Source:
     if isinstance(source, Source):
         return source
     if isinstance(source, SessionView):
-        return replaying.gather(source._store, source.id)
+        return gather(source._store, source.id)
     if isinstance(source, (str, os.PathLike)):
         return Source(load_fixture(Path(source)), session)
     commits = list(getattr(source, "commits", source))

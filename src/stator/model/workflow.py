@@ -13,6 +13,7 @@ JSON has no word for. A file is data and never trusted: it names tools, it never
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -84,8 +85,8 @@ class Workflow(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_de
     """The session and turns it was made from."""
 
     def to_json(self) -> str:
-        """The file's text."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2).decode() + "\n"
+        """The file's text; ASCII, so that a terminal may show it."""
+        return json.dumps(msgspec.to_builtins(self), indent=2) + "\n"
 
 
 # -- reading a file -------------------------------------------------------------------------------

@@ -10,14 +10,12 @@ from __future__ import annotations
 import inspect
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from importlib import import_module
-from pathlib import Path
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Literal, NoReturn, cast
 
 import msgspec
 
-from stator.errors import Ambiguous, ApprovalNeeded, Diverged, InvalidInput, NotFound
+from stator.errors import ApprovalNeeded, InvalidInput
 from stator.model import replay as known
 from stator.model import script as scripts
 from stator.model.call import Answer, Asked, EffectOf, Outcome
@@ -27,14 +25,13 @@ from stator.model.ids import retype, short
 from stator.model.position import turn_numbers
 from stator.model.query import Lease, SessionRow
 from stator.model.replay import is_redacted
-from stator.model.reply import dialect
 from stator.model.script import Asking, Cue, Divergence, Script
-from stator.model.state import SessionRecord
 from stator.runtime.calls import Calling
 from stator.runtime.compaction import Compaction
 from stator.runtime.context import Context
-from stator.runtime.reading import SessionView
 from stator.runtime.recovery import Recovery
+from stator.runtime.replay_sources import Source
+from stator.runtime.replayed import Replayed, uncaptured
 from stator.runtime.sessions import Began, HeldMode, Session
 from stator.runtime.terms import Terms
 from stator.runtime.turns import Turn
@@ -42,164 +39,10 @@ from stator.store.port import Store
 
 Agent = Callable[[Any], Any]
 """A function of a session: `def agent(s): with s.turn("…") as t: …`; or a coroutine function of one."""
-ALWAYS = "clock, randomness, environment, files and network that the agent uses itself"
 
 
 class Halted(BaseException):
     """Ends a replay, whatever the agent catches."""
-
-
-class Uncaptured(msgspec.Struct, frozen=True, kw_only=True):
-    """Something the record does not hold, so that no replay can check it."""
-
-    what: str
-    why: str
-    turn: int = 0
-    seq: int = 0
-
-    def __str__(self) -> str:
-        where = f"@{self.seq} " if self.seq else ""
-        return f"{where}{self.what}: {self.why}"
-
-
-class Replayed(msgspec.Struct, kw_only=True):
-    """What came of a replay. `print(replayed)` is a report."""
-
-    session: str
-    name: str
-    turns: int = 0
-    calls: int = 0
-    """Outcomes that were given from the record."""
-    answers: int = 0
-    """Answers of the model that were given from the record."""
-    records: int = 0
-    """Decisions, facts and the like that the program made as it had made them."""
-    divergence: Divergence | None = None
-    differences: list[Divergence] = []
-    """Records made otherwise, or not at all: reported, and a divergence only if `strict`."""
-    ended: str = ""
-    """Why the replay ended before the program did, where the record does."""
-    uncaptured: list[Uncaptured] = []
-    result: Any = None
-    """What the agent returned."""
-
-    @property
-    def ok(self) -> bool:
-        return self.divergence is None
-
-    @property
-    def verdict(self) -> str:
-        """In a word or two."""
-        if not self.ok:
-            return "diverged"
-        return "as recorded, as far as the record goes" if self.ended else "as recorded"
-
-    def check(self) -> Replayed:
-        """Itself, or `Diverged` with the report."""
-        if self.divergence is not None:
-            raise Diverged(str(self), session=self.session, commit=self.divergence.commit or None)
-        return self
-
-    def __str__(self) -> str:
-        head = f"replay of {self.name} {short(self.session)}: "
-        head += self.verdict
-        reused = {
-            "turn": self.turns,
-            "call": self.calls,
-            "answer": self.answers,
-            "record": self.records,
-        }
-        counted = [f"{n} {noun}{'' if n == 1 else 's'}" for noun, n in reused.items()]
-        done = f"  {', '.join(counted)} reused"
-        lines = [head, done]
-        if self.divergence is not None:
-            lines += [f"  {line}" for line in str(self.divergence).splitlines()]
-        if self.ended:
-            lines.append(f"  stopped: {self.ended}")
-        for difference in self.differences:
-            lines += [f"  differs: {line}" for line in str(difference).splitlines()]
-        lines += [f"  not captured: {item}" for item in self.uncaptured]
-        return "\n".join(map(_visible, lines))
-
-
-class Source:
-    """The sealed commits of a session, its ancestors and its children."""
-
-    def __init__(self, logs: Iterable[Sequence[Commit]], main: str = "") -> None:
-        self.logs: dict[str, list[Commit]] = {}
-        for log in logs:
-            for commit in log:
-                self.logs.setdefault(commit.session, []).append(commit)
-        if not self.logs:
-            raise InvalidInput("there are no commits to replay")
-        self.main = _wanted(self.logs, main)
-        self._by_turn: dict[tuple[str, int], list[Commit]] = defaultdict(list)
-        for session, own in self.logs.items():
-            for commit in own:
-                self._by_turn[session, commit.turn].append(commit)
-
-    def turn(self, session: str, number: int) -> list[Commit]:
-        """The commits of a turn, and those after it and before the next."""
-        return self._by_turn[session, number]
-
-    def record(self, session: str) -> SessionRecord:
-        return _record(self.logs[session][0])
-
-    @property
-    def turns(self) -> int:
-        """The number of its last turn."""
-        return max(commit.turn for commit in self.logs[self.main])
-
-
-def load_fixture(path: str | Path) -> list[list[Commit]]:
-    """The sessions a bundle holds, verified; nothing in it is executed."""
-    found: list[list[Commit]] = import_module("stator.runtime.bundles").read_commits(str(path))
-    return found
-
-
-def gather(store: Store, session: str) -> Source:
-    """Everything a replay of a session needs."""
-    logs = [list(SessionView(store, session).log())]
-    for found in logs:
-        for child in scripts.child_sessions(found):
-            try:
-                logs.append(list(SessionView(store, child).log()))
-            except NotFound:
-                continue  # it was purged, or never began: said when the program comes to it
-    return Source(logs, session)
-
-
-def _wanted(logs: Mapping[str, Sequence[Commit]], wanted: str) -> str:
-    """The session that is meant; without a word, the one that is nobody's child, nor only there
-    because another was forked from it."""
-    records = {session: _record(log[0]) for session, log in logs.items()}
-    if wanted:
-        found = [s for s, r in records.items() if wanted in (s, r.name) or s.endswith(wanted)]
-        if not found:
-            raise NotFound(f"no session {wanted!r:.80} in this record")
-        return found[0]
-    upto: dict[str, int] = {}
-    for record in records.values():
-        for part in record.lineage:
-            upto[part.session] = max(part.upto, upto.get(part.session, 0))
-    own = [
-        session
-        for session, record in records.items()
-        if record.parent is None or record.parent.kind != "child"
-        if logs[session][-1].seq > upto.get(session, 0)
-    ]
-    if len(own) != 1:
-        names = [records[session].name for session in own]
-        raise Ambiguous("several sessions are in this record", candidates=names, hint="say which")
-    return own[0]
-
-
-def _record(first: Commit) -> SessionRecord:
-    found = (op.record for op in first.delta if isinstance(op, Put))
-    record = next((record for record in found if isinstance(record, SessionRecord)), None)
-    if record is None or first.kind not in ("open", "fork"):
-        raise InvalidInput(f"session {first.session} does not begin in it")
-    return record
 
 
 class Replay:
@@ -722,49 +565,3 @@ def _raised(session: ReplaySession, error: Exception) -> None:
         return
     said = f"the agent raised {type(error).__name__}: {error}"[:500]
     session._play.diverge(Divergence(what=said, turn=session._number), session.id)
-
-
-# -- what was not captured ------------------------------------------------------------------------
-
-
-def uncaptured(source: Source, first: int, last: int) -> list[Uncaptured]:
-    """What the record does not hold of the turns a replay goes through."""
-    found: list[Uncaptured] = []
-    for session, log in source.logs.items():
-        own = session == source.main
-        commits = [c for c in log if not own or first <= c.turn <= last]
-        found += _missing(commits)
-    return [*found, Uncaptured(what=ALWAYS, why="never captured")]
-
-
-def _missing(commits: Sequence[Commit]) -> list[Uncaptured]:
-    found: list[Uncaptured] = []
-    nested = {c.call for c in commits if c.kind == "call" and c.parent}
-
-    def add(commit: Commit, what: str, why: str) -> None:
-        found.append(Uncaptured(what=what, why=why, turn=commit.turn, seq=commit.seq))
-
-    for commit in commits:
-        what = commit.tool or commit.kind
-        for name, shown in (("input", "arguments"), ("output", "result")):
-            item = commit.content.get(name)
-            if isinstance(item, Gone):
-                add(commit, f"{what}, {shown}", f"erased by @{item.by}")
-            elif is_redacted(commit, name):
-                add(commit, f"{what}, {shown}", "a secret was taken out; the rest is compared")
-        if commit.kind == "call" and commit.call in nested:
-            add(commit, what, "called inside another tool, which does not run")
-        if commit.kind == "entry" and commit.status == "partial":
-            add(commit, "a response that broke off", "its chunks were never recorded")
-        elif commit.kind == "entry" and not commit.call and _is_response(commit):
-            add(commit, "a response the agent fetched itself", "compared, and not given")
-    return found
-
-
-def _is_response(commit: Commit) -> bool:
-    return dialect(commit.known("output")) != "plain"
-
-
-def _visible(line: str) -> str:
-    """A line as a terminal may show it: what was recorded may be anything."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)

@@ -11,7 +11,8 @@ from stator.model import canon
 from stator.model.ids import short
 from stator.model.script import Divergence
 from stator.runtime import replaying
-from stator.runtime.replaying import Replayed, Source, load_fixture
+from stator.runtime.replay_sources import Source, gather, load_fixture
+from stator.runtime.replayed import Replayed
 from stator.surfaces.cli.asking import asking
 from stator.surfaces.cli.exits import FINDING, OK
 from stator.surfaces.cli.gist import brief, count
@@ -82,7 +83,7 @@ def _source(source: str, session: str | None, store: str | None) -> Source:
         return Source(load_fixture(source), session or "")
     with asking(store) as ask:
         view = ask.session(source)
-        return replaying.gather(ask.store.port, view.id)
+        return gather(ask.store.port, view.id)
 
 
 def _show(screen: Screen, replayed: Replayed) -> None:
