@@ -218,25 +218,26 @@ def replay(
     session: str | None = None,
     turns: str | None = None,
     strict: bool = False,
+    passphrase: str | None = None,
 ) -> Replayed:
     """Drive an agent against recorded outcomes: no tool runs, no model is asked, the source stays as it is.
 
     `source` is a session (`store.read("login")`), the path of a fixture that `stator export --fixture` made,
     or sealed commits. `agent` is a function of a session, or a coroutine function of one. `session` says which
     one of a fixture with several, `turns` which of its turns (`"t3..t5"`). `strict`: decisions, facts and the
-    like that are made otherwise are a divergence too.
+    like that are made otherwise are a divergence too. `passphrase` opens a fixture that is locked.
     """
-    found = _source(source, session or "")
+    found = _source(source, session or "", passphrase)
     return replaying.replay(found, agent, MemoryStore(), real_context(), turns=turns, strict=strict)
 
 
-def _source(source: Any, session: str) -> Source:
+def _source(source: Any, session: str, passphrase: str | None) -> Source:
     if isinstance(source, Source):
         return source
     if isinstance(source, SessionView):
         return gather(source._store, source.id)
     if isinstance(source, (str, os.PathLike)):
-        return Source(load_fixture(Path(source)), session)
+        return Source(load_fixture(Path(source), passphrase), session)
     commits = list(getattr(source, "commits", source))
     logs = [[item] if isinstance(item, Commit) else item for item in commits]
     if not all(isinstance(commit, Commit) for log in logs for commit in log):

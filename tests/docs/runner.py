@@ -43,6 +43,7 @@ _VARYING = [
         (r"\b\d\d:\d\d:\d\d\b", "TIME"),
         (r"\b\d{16}\b", "MICROS"),
         (r"\b\d+ (s|min|h|d) ago\b|\bjust now\b", "AGO"),
+        (r"\b\d+ s\b", "SECONDS"),
         (r"\b[\d.]+ [KM]?B\b", "SIZE"),
         (r"\bpid \d+|\bstore [0-9a-f]{8}\b|SQLite [\d.]+", "ABOUT"),
         (r"\w[\w.<>-]* on [\w.-]+, ABOUT", "PROGRAM"),

@@ -731,6 +731,28 @@ def test_a_failed_call_that_the_model_was_told_of_is_replayed(memory):
     assert (model.asked, len(act.runs)) == (2, 1)
 
 
+def test_a_question_that_failed_in_a_turn_that_ended_fails_again_and_nobody_is_asked(memory):
+    asked = []
+
+    def model(n):
+        asked.append(n)
+        if n == 1:
+            raise ValueError("overloaded")
+        return "an answer"
+
+    for run in (1, 2):
+        with driving(memory) as s:
+            with s.turn("one") as t:
+                with pytest.raises(CallFailed):
+                    t.model(model, n=1)
+                assert t.model(model, n=2) == "an answer"
+                with pytest.raises(CallFailed):
+                    t.model(model, n=1)
+            assert t.reused is (run == 2)
+            raise Died
+    assert asked == [1, 2, 1]
+
+
 # -- approvals ------------------------------------------------------------------------------------
 
 

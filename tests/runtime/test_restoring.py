@@ -63,6 +63,32 @@ def test_before_its_first_write_a_file_is_as_that_write_found_it(done):
     assert read("a.py") == "1\n"
 
 
+def test_a_file_that_was_only_read_by_then_is_as_the_next_write_found_it(store):
+    put("a.py", "1\n")
+    with store.open("s") as s:
+        s.track(contents=True)
+        with s.turn("look") as t:
+            t.call(stator.tool(read, effect="read", files="path"), path="a.py")
+        with s.turn("change") as t:
+            t.call(write, path="a.py", text="two\n")
+    store.contribute("s").restore("a.py", at="t1", apply=True)
+    assert read("a.py") == "1\n"
+    assert store.read("s").contents("a.py", "t1").data == b"1\n"
+
+
+def test_a_file_that_somebody_changed_after_it_was_read_is_not_taken_for_what_was_read(store):
+    put("a.py", "1\n")
+    with store.open("s") as s:
+        s.track(contents=True)
+        with s.turn("look") as t:
+            t.call(stator.tool(read, effect="read", files="path"), path="a.py")
+        put("a.py", "by hand\n")
+        with s.turn("change") as t:
+            t.call(write, path="a.py", text="two\n")
+    (found,) = store.contribute("s").restore("a.py", at="t1").files
+    assert found.action == "not kept"
+
+
 def test_what_was_not_kept_cannot_be_restored_and_says_why(store):
     with store.open("s") as s:
         s.track(contents=True, max_bytes=5)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 from msgspec import UNSET
@@ -129,6 +129,21 @@ class KnownCall(msgspec.Struct, kw_only=True):
         return msgspec.structs.replace(known, error=error, value=said.get("returned"))
 
 
+def _unanswered(commit: Commit) -> Outcome:
+    """What is known of a question that the model did not answer."""
+    return KnownCall(
+        call=commit.call,
+        tool=commit.tool,
+        effect="read",
+        turn=commit.turn,
+        seq=commit.seq,
+        attempt=commit.attempt or 1,
+        status=cast("CallStatus", commit.status),
+        cause=commit.cause,
+        ending=commit,
+    ).outcome()
+
+
 class Known:
     """The record of one turn, handed out piece by piece. Not safe for threads: its turn locks."""
 
@@ -138,6 +153,8 @@ class Known:
         self._entries: list[Commit] = []
         self._broken: set[str] = set()
         """Questions to the model that were not answered, or not to the end."""
+        self._failed: dict[str, Commit] = {}
+        """How each of those ended, in the order they did."""
         self._taken: set[int] = set()
         by_id: dict[str, KnownCall] = {}
         for commit in commits:
@@ -155,7 +172,12 @@ class Known:
         elif kind == "approval" and commit.status == "started" and (call := by_id.get(commit.call)):
             call.status = "started"
         elif kind == "outcome" and commit.tool == MODEL:
-            (self._broken.discard if commit.status == "ok" else self._broken.add)(commit.call)
+            self._failed.pop(commit.call, None)
+            if commit.status == "ok":
+                self._broken.discard(commit.call)
+            else:
+                self._broken.add(commit.call)
+                self._failed[commit.call] = commit
         elif kind == "entry" and commit.actor == "model":
             if commit.call not in self._broken:
                 (self._entries if commit.call else self._marks).append(commit)
@@ -213,6 +235,16 @@ class Known:
             if commit.seq not in self._taken:
                 self._taken.add(commit.seq)
                 return commit
+        return None
+
+    def failed_ask(self) -> Outcome | None:
+        """What became of the next question to the model, if it was asked before the next answer came
+        and was not answered."""
+        answers = [commit.seq for commit in self._entries if commit.seq not in self._taken]
+        for commit in self._failed.values():
+            if commit.seq not in self._taken and not (answers and answers[0] < commit.seq):
+                self._taken.add(commit.seq)
+                return _unanswered(commit)
         return None
 
     def call(

@@ -28,7 +28,7 @@ SHARE = 10
 """Percent of the sessions that one run may remove without being told twice."""
 BYTES = 10**9
 """Bytes that it may."""
-TRANSCRIPT = frozenset({"turn", "entry", "call", "outcome", "settlement", "raw"})
+TRANSCRIPT = frozenset({"turn", "entry", "call", "outcome", "settlement", "compaction", "raw"})
 """Kinds of commit of which the transcript is made."""
 WORDS = ("input", "input_hash", "output", "output_summary")
 """What expires of them: what was asked and answered, never who, when, why or at what cost."""

@@ -8,7 +8,7 @@ comes in as a fork. Nothing is ever overwritten.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from importlib.metadata import version
 from itertools import groupby
 
@@ -27,6 +27,7 @@ from stator.runtime.context import Context
 from stator.runtime.crypt import SALT_BYTES, new_lock
 from stator.runtime.imported import mark
 from stator.runtime.meeting import Fate, Plan, plan
+from stator.runtime.resolve import matching
 from stator.store.port import Store
 
 PAGE = 64
@@ -35,7 +36,8 @@ DIGEST = bundle.DIGEST_BYTES
 FRAME_BYTES = 1 << 20
 """Content after which a frame is full."""
 FRAME_COMMITS = 5000
-MANY = 1000
+FAMILY = frozenset({"child", "fork", "retry", "import"})
+"""How one session can come of another."""
 TRIES = 3
 
 Progress = Callable[[str, int, int], None]
@@ -104,8 +106,8 @@ def export(
     replace: bool = False,
     progress: Progress | None = None,
 ) -> Exported:
-    """Write sessions, and what they were forked from, to a file."""
-    chosen = _chosen(store, _whole_tree(store, sessions) if tree else sessions)
+    """Write sessions, their children and what they were forked from to a file."""
+    chosen = _chosen(store, _family(store, sessions, FAMILY if tree else frozenset({"child"})))
     header = Header(
         requires=[bundle.LOCKED] if passphrase is not None else [],
         optional=[bundle.FIXTURE] if fixture else [],
@@ -143,12 +145,18 @@ def export(
     )
 
 
-def _whole_tree(store: Store, sessions: Sequence[str]) -> list[str]:
-    """The sessions, and every fork, retry and child of theirs."""
+def _family(store: Store, sessions: Sequence[str], kinds: Set[str]) -> list[str]:
+    """The sessions, and those that came of them in these ways. Without its children a session could
+    neither be gone on with nor replayed."""
     found = list(dict.fromkeys(sessions))
     for session in found:
-        rows = store.sessions(SessionQuery(parent=session), limit=MANY).rows
-        found += [row.id for row in rows if row.id not in found]
+        found += [
+            row.id
+            for row in matching(store, SessionQuery(parent=session))
+            if row.record.parent is not None
+            and row.record.parent.kind in kinds
+            and row.id not in found
+        ]
     return found
 
 

@@ -239,8 +239,9 @@ def summarised(summary: Summary | None, messages: list[dict[str, Any]]) -> str:
     if inspect.iscoroutine(text):
         text.close()
     if not isinstance(text, str) or not text.strip():
+        got = "nothing but space" if isinstance(text, str) else type(text).__name__
         raise InvalidInput(
-            f"a summary is a text, got {type(text).__name__}",
+            f"a summary is a text, got {got}",
             path="$.summary",
             hint="a function of messages that returns text, not a coroutine; or the text itself",
         )

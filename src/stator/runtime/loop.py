@@ -58,6 +58,9 @@ class ModelCalling(Calling):
 
     def life(self) -> Life:
         turn = self.turn
+        failed = turn._failed_ask()
+        if failed is not None:
+            return failed
         entry = turn._next_entry()
         if entry is not None:
             self.seq = entry.seq

@@ -142,14 +142,30 @@ def content(store: Store, point: Point, path: str, root: str) -> Content | None:
 
 
 def held_at(store: Store, point: Point, key: str) -> Held | None:
-    """A file at a position: as the last record there says, else as the first write after it found it."""
+    """A file at a position: as the last record there says, else as the first write after it found it.
+
+    Content is kept around writes, so that of a file that was only read so far the write after it may
+    have what it held.
+    """
     entry = store.find(point.session, "files", key, at=point.seq)
     record = entry.record if entry is not None else None
-    if isinstance(record, FileRecord) and knows(record):
-        return after(record)
+    standing = record if isinstance(record, FileRecord) and knows(record) else None
+    if standing is not None and (standing.op == "deleted" or standing.after_in):
+        return after(standing)
     upto = store.head(point.session).seq
     later = store.versions(point.session, after=point.seq, upto=upto, collections=("files",))
-    return first_start([version for version in with_sources(later) if version.key == key])
+    return as_it_was(standing, [v for v in with_sources(later) if v.key == key])
+
+
+def as_it_was(standing: FileRecord | None, later: Iterable[Version]) -> Held | None:
+    """A file at a position, by the last record there that knows it and the versions after it."""
+    if standing is None:
+        return first_start(later)
+    said = after(standing)
+    if said is None or said.within:
+        return said
+    found = first_start(later)
+    return found if found is not None and found.within and found.digest == said.digest else said
 
 
 def knows(record: FileRecord) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 
 from stator.errors import Ambiguous, InvalidInput, NotFound
@@ -45,10 +44,11 @@ class Source:
         return max(commit.turn for commit in self.logs[self.main])
 
 
-def load_fixture(path: str | Path) -> list[list[Commit]]:
+def load_fixture(path: str | Path, passphrase: str | None = None) -> list[list[Commit]]:
     """The sessions a bundle holds, verified; nothing in it is executed."""
-    found: list[list[Commit]] = import_module("stator.runtime.bundles").read_commits(str(path))
-    return found
+    from stator.runtime import bundles
+
+    return bundles.read_commits(str(path), passphrase)
 
 
 def gather(store: Store, session: str) -> Source:

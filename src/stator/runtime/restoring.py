@@ -244,12 +244,11 @@ def _compare(
 
 
 def _then(versions: Sequence[Version], point: Point) -> Held | None:
-    """As the last record there says, else as the first write after it found it."""
-    for version in reversed(versions):
-        record = getattr(version.op, "record", None)
-        if version.seq <= point.seq and isinstance(record, FileRecord) and patching.knows(record):
-            return patching.after(record)
-    return patching.first_start(version for version in versions if version.seq > point.seq)
+    """The file at the position."""
+    sofar = _files([version for version in versions if version.seq <= point.seq])
+    known = [file for file in sofar if patching.knows(file)]
+    later = [version for version in versions if version.seq > point.seq]
+    return patching.as_it_was(known[-1] if known else None, later)
 
 
 def _same(now: Look, held: Held, mode: int) -> bool:

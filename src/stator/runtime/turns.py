@@ -333,6 +333,14 @@ class Turn(Recorder, Loop):
                 return None
         return entry
 
+    def _failed_ask(self) -> Outcome | None:
+        """What became of the next question to the model that this turn's record has no answer to. A
+        turn that goes on asks it again."""
+        if self._known is None or not self.reused:
+            return None
+        with self._lock:
+            return self._known.failed_ask()
+
     def _entry(self, said: Any, *, call: str = "", model: Any = "", status: str = "") -> Draft:
         """What the model said, as it is recorded."""
         session = self._session

@@ -31,8 +31,8 @@ stator diff t4..t5 --patch         what files hold now and held then, as git sho
 stator diff --json | jq .decisions
 """
 SIGNS = {"added": "+", "changed": "~", "superseded": "≈", "removed": "-"}
-NOISE = frozenset({"session", "runs", "tools", "working_set", "spend", "calls"})
-"""Bookkeeping; calls are listed from the log instead."""
+NOISE = frozenset({"session", "runs", "tools", "working_set", "spend", "calls", "evicted"})
+"""Bookkeeping; calls are listed from the log, what left the view by `stator evicted`."""
 _INCIDENTAL = frozenset({"order", "digest", "commit"})
 """Fields that change along with the one that says something."""
 CALLS_SHOWN = 12
