@@ -25,7 +25,7 @@ from stator.model.call import (
     Reconcile,
     settled,
 )
-from stator.model.commit import Change, Commit, Draft, Upsert
+from stator.model.commit import CONTINUED, Change, Commit, Draft, Upsert
 from stator.model.delta import Drop, Put
 from stator.model.state import CallStatus, Effect, Record
 
@@ -171,6 +171,8 @@ class Known:
             call.last = True
         elif kind == "approval" and commit.status == "started" and (call := by_id.get(commit.call)):
             call.status = "started"
+        elif kind == "turn" and commit.status == CONTINUED:
+            self._failed.clear()  # whoever goes on asks again
         elif kind == "outcome" and commit.tool == MODEL:
             self._failed.pop(commit.call, None)
             if commit.status == "ok":

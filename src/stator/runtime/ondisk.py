@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 from typing import NamedTuple
 
 from stator.errors import InvalidInput
-from stator.runtime import paths
-from stator.runtime.observe import digest
+from stator.runtime import plainfiles
 from stator.runtime.plainfiles import DIGITS
 
 _DIGEST = re.compile(rf"[0-9a-f]{{{DIGITS}}}|size:\d+")
@@ -30,18 +27,17 @@ def compare(root: str, path: str, recorded: str, bytes_max: int) -> Compared:
     opened.
     """
     try:
-        where, relative = paths.split(path, "")
-        if where != ".":
-            return Compared("")
-        full = os.path.join(root, relative)
-        found = os.stat(full)
+        size = plainfiles.size(root, path)
     except InvalidInput:
         return Compared("")
-    except OSError:
+    if size is None:
         return Compared("gone from disk")
-    if not stat.S_ISREG(found.st_mode) or not _DIGEST.fullmatch(recorded):
+    if not _DIGEST.fullmatch(recorded):
         return Compared("")
-    if found.st_size > bytes_max:
+    if size > bytes_max:
         return Compared("not compared with the disk: too large")
-    same = digest(full) == recorded
-    return Compared("unchanged on disk" if same else "changed on disk since", found.st_size)
+    found = plainfiles.look(root, path)
+    if not found.digest:
+        return Compared("")
+    same = found.digest == recorded
+    return Compared("unchanged on disk" if same else "changed on disk since", size)

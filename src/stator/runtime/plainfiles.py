@@ -72,6 +72,19 @@ def look(root: str, path: str, limit: int = DIGEST_MAX) -> Look:
         return UNREADABLE
 
 
+def size(root: str, path: str) -> int | None:
+    """How large a file below a folder is; None if nothing stands there, 0 if it is no plain file."""
+    *folders, name = parts(path)
+    try:
+        with _folder(root, folders) as folder:
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except (FileNotFoundError, NotADirectoryError):
+        return None if not _is_link(root, folders) else 0
+    except (OSError, ValueError):
+        return 0
+    return found.st_size if stat.S_ISREG(found.st_mode) else 0
+
+
 def _look(folder: int, name: str, limit: int) -> Look:
     found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     stamp = _stamp(found)

@@ -28,6 +28,7 @@ from stator.runtime.context import Context
 from stator.runtime.loop import by_name
 from stator.runtime.reading import SessionView
 from stator.runtime.resolve import Point
+from stator.runtime.retries import labels_of
 from stator.runtime.sessions import drive
 from stator.runtime.terms import Terms
 from stator.runtime.tools import declare
@@ -160,7 +161,7 @@ def rerun(
     if not found:
         raise InvalidInput("there is no turn to rerun", session=session)
     start = found[0].begun.seq - 1
-    row = _branch(store, context, view, start, name)
+    row = _branch(store, context, view, start, name, effects)
     made: list[Again] = []
     waiting = ""
     try:
@@ -178,19 +179,22 @@ def rerun(
     return Rerun(source=session, session=row.id, name=row.record.name, calls=made, waiting=waiting)
 
 
-def _branch(store: Store, context: Context, view: SessionView, start: int, name: str) -> SessionRow:
+def _branch(
+    store: Store, context: Context, view: SessionView, start: int, name: str, effects: Effects
+) -> SessionRow:
     """The session to rerun in: one that waits for approval goes on, else a new one."""
     record = view.record
+    point, labels = Point(view.id, start, ""), labels_of(record, effects)
     base = check_name(name) if name else f"{record.name}~rerun"
     for n in range(1, NAMES_MAX):
         wanted = base if n == 1 else f"{base}{n}"
         query = SessionQuery(name=wanted, project=record.project, tenant=record.tenant)
         rows = store.sessions(query, limit=1).rows
         if not rows:
-            return forks.fork(store, context, Point(view.id, start, ""), name=wanted, kind="retry")
+            return forks.fork(store, context, point, name=wanted, kind="retry", labels=labels)
         parent = rows[0].record.parent
         ours = parent is not None and (parent.session, parent.seq) == (view.id, start)
-        if ours and rows[0].record.reason == "approval":
+        if ours and rows[0].record.reason == "approval" and effects == "ask":
             return rows[0]
         if name:
             raise InvalidInput(

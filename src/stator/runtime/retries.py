@@ -104,9 +104,7 @@ def _fork(
     name: str,
 ) -> SessionRow:
     source = store.session(found.original).record
-    labels = {key: value for key, value in source.labels.items() if key != EFFECTS}
-    if effects == "run":
-        labels[EFFECTS] = effects
+    labels = labels_of(source, effects)
     point = Point(found.original, found.before, f"t{turn - 1}")
     if name:
         return forks.fork(store, context, point, name=name, kind="retry", labels=labels)
@@ -119,6 +117,12 @@ def _fork(
             if number > len(found.retries) + NAMES:
                 raise
     raise AssertionError
+
+
+def labels_of(source: SessionRecord, effects: RetryEffects) -> dict[str, str]:
+    """The labels of a retry: its original's, and whether it may write without asking."""
+    labels = {key: value for key, value in source.labels.items() if key != EFFECTS}
+    return labels | {EFFECTS: effects} if effects == "run" else labels
 
 
 def begin(
