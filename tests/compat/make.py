@@ -1,18 +1,25 @@
-"""Write the database of this release that every later one must open: python tests/compat/make.py PATH.
+"""Write the database and the bundle of this release that every later one must open:
+python tests/compat/make.py PATH.db PATH.stator.
 
-Run once per release, by hand; the file goes to tests/compat/data and is never written again.
+Run once per release, by hand; the files go to tests/compat/data and are never written again.
 """
 
 from __future__ import annotations
 
 import itertools
+import os
 import sys
+import tempfile
 from collections.abc import Callable
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import stator
+from stator.model.commit import Draft, Purge, Upsert
 from stator.model.ids import PREFIXES, Kind
+from stator.model.state import FlagRecord
+from stator.runtime import projectmarks, projects
 from stator.runtime.context import Context
 from stator.runtime.sessions import Session
 from stator.runtime.stores import Store
@@ -34,12 +41,12 @@ def secrets() -> Callable[[int], bytes]:
     return lambda size: sha256(b"salt %d" % next(numbers)).digest()[:size]
 
 
-def opened(path: str) -> Store:
+def opened(path: str, root: str) -> Store:
     sqlite.create(path)
     store = sqlite.SqliteStore(path, clock=clock(), salts=secrets())
     context = Context(
         clock=clock(), mint=minted(), secret=secrets(), host="host", pid=1, program="make.py",
-        principal="local:someone", project="compat",
+        principal="local:someone", project="compat", root=root,
     )  # fmt: skip
     return Store(store, context)
 
@@ -127,8 +134,56 @@ def loop(store: Store) -> None:
             someone.pause()
 
 
+def write(path: str, text: str) -> str:
+    Path(path).write_text(text, encoding="utf-8")
+    return "written"
+
+
+def going_on(store: Store) -> None:
+    """Files that were kept, compactions, a rewind, a retry that was adopted, sessions on their way out."""
+    tool = stator.tool(files="path", name="write")(write)
+    with store.open("going-on") as session:
+        session.track(contents=True)
+        for n in range(4):
+            with session.turn(f"request {n}") as t:
+                t.call(tool, path="a.py", text=f"n = {n}\n")
+                t.artifact("progress", f"done: {n}")
+                t.decide(f"way {n}", topic="way", why=f"reason {n}")
+                t.say(f"answer {n}")
+        session.compact(keep=1, summary="three requests were answered")
+        session.undo_compaction()
+        session.compact(keep=2, summary="two requests were answered")
+        session.rewind("t3")
+        with session.turn("another request") as t:
+            t.say("another answer")
+        with session.retry("t5", effects="run") as t:
+            t.decide("the other way", topic="way", why="a second look")
+        session.adopt("t5.2")
+    store.retention("transcript=90d", "trash=365d")
+    store.hold("going-on", why="a question of law")
+    for name in ("trashed", "purged"):
+        with store.open(name) as session, session.turn("one") as t:
+            t.say("soon gone")
+    port, context = store.port, store.context
+    trashed = store.read("trashed").row
+    projectmarks.put(port, context, trashed, projectmarks.TRASH, by="local:someone", why="trash=1d")
+    gone = store.read("purged").row
+    mark = FlagRecord(name=projectmarks.PURGED, on=gone.id, why="purge=1d", by="local:someone")
+    own = projects.own(port, context, gone.record)
+    said = Draft(
+        id=context.mint("commit"),
+        session=own.id,
+        kind="purge",
+        input={"name": "purged", "policy": "purge=1d", "turns": 1, "commits": gone.head},
+        changes=(Purge(gone.id), Upsert("flags", mark)),
+    )
+    port.append(own.id, [said])
+
+
 def main() -> None:
-    with opened(sys.argv[1]) as store:
+    database, bundle = (os.path.abspath(name) for name in sys.argv[1:3])
+    with tempfile.TemporaryDirectory() as root, opened(database, root) as store:
+        os.chdir(root)
         with store.open("fix-login", agent="demo", app=dict, labels={"team": "a"}) as session:
             record(session)
             session.erase("@9", fields=["why"])
@@ -142,6 +197,8 @@ def main() -> None:
                     t.file(f"src/m{n % 7}.py", "modified", after=f"{n:032x}")
                     t.decide(f"choice {n}", topic=f"topic {n % 11}", why=f"because {n}")
         loop(store)
+        going_on(store)
+        store.export(["fix-login", "going-on"], bundle, tree=True)
         print(fork.id)
 
 

@@ -40,7 +40,9 @@ def answers(path: Path) -> dict[str, object]:
                 "counts": msgspec.to_builtins(view.counts),
                 "log": _digest([_as_then(wire.commit(commit)) for commit in view.log()]),
                 "state": _digest(msgspec.to_builtins(view.state())),
-                "first_turn": _digest(msgspec.to_builtins(view.state("t1"))),
+                "first_turn": _digest(
+                    msgspec.to_builtins(view.state("t1" if row.turns else "head"))
+                ),
                 "files": [f"{file.op} {file.path}" for file in view.files()],
                 "decisions": [line.record.what for line in view.decisions(standing=True)],
                 "failed": [call.tool for call in view.calls(status="failed")],
@@ -66,7 +68,7 @@ def _digest(value: object) -> str:
 
 
 def test_there_is_a_database_of_every_release():
-    assert [*RELEASES] == ["0.1.0", "0.2.0"]
+    assert [*RELEASES] == ["0.1.0", "0.2.0", "0.3.0"]
 
 
 def test_an_old_database_verifies(release):
@@ -92,6 +94,21 @@ def test_reading_an_old_database_leaves_every_byte_in_place(release):
     before = path.read_bytes()
     answers(path)
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("bundle", sorted(DATA.glob("*.stator")), ids=lambda path: path.stem)
+def test_an_old_bundle_is_taken_up_as_it_was(bundle, tmp_path):
+    known = json.loads(bundle.with_suffix(".json").read_text(encoding="utf-8"))
+    with stator.connect(tmp_path / "store.db", project="compat") as store:
+        taken = store.import_bundle(bundle).sessions
+        assert list(verify(store.port)) == []
+        assert {each.name: each.head for each in taken} == {
+            each.name: known[each.name]["head"] for each in taken
+        }
+
+
+def test_there_is_a_bundle_of_every_release_that_had_them():
+    assert [path.stem for path in sorted(DATA.glob("*.stator"))] == [*RELEASES][2:]
 
 
 def test_an_old_session_can_be_driven_on(release):

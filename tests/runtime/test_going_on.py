@@ -139,6 +139,20 @@ def test_a_session_with_everything_in_it_travels_and_goes_on(session, store, tmp
             assert adopted.name == "a~t4.2"
 
 
+def test_a_name_that_leads_to_an_adopted_session_leads_there_on_another_machine(
+    session, store, tmp_path
+):
+    with session.retry("t3", effects="run") as t:
+        t.say("otherwise")
+    session.adopt("t3.2")
+    session.pause()
+    store.export("a", tmp_path / "a.stator")
+    with stator.connect(tmp_path / "there.db", project="there") as there:
+        there.import_bundle(tmp_path / "a.stator")
+        assert there.read("a").name == "a~t3.2"
+        assert there.read(session.id).head == store.read(session.id).head
+
+
 def test_a_bundle_brings_the_children_a_replay_needs(store, tmp_path):
     model = Model(says(), says())
 

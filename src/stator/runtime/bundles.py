@@ -150,6 +150,7 @@ def _family(store: Store, sessions: Sequence[str], kinds: Set[str]) -> list[str]
     neither be gone on with nor replayed."""
     found = list(dict.fromkeys(sessions))
     for session in found:
+        found += [original for original in _goes_on_for(store, session) if original not in found]
         found += [
             row.id
             for row in matching(store, SessionQuery(parent=session))
@@ -158,6 +159,18 @@ def _family(store: Store, sessions: Sequence[str], kinds: Set[str]) -> list[str]
             and row.id not in found
         ]
     return found
+
+
+def _goes_on_for(store: Store, session: str) -> list[str]:
+    """The session that another one was adopted for: its name leads there, so it comes along whole."""
+    parent = store.session(session).record.parent
+    if parent is None:
+        return []
+    try:
+        original = store.session(parent.session)
+    except NotFound:  # it was purged
+        return []
+    return [original.id] if original.record.adopted == session else []
 
 
 def _chosen(store: Store, sessions: Sequence[str]) -> list[Bundled]:
