@@ -13,7 +13,6 @@ from stator.model import diff as diffs
 from stator.model.commit import Commit, Large
 from stator.model.delta import Op, Put, Version
 from stator.model.diff import CallItem, Diff
-from stator.model.patch import FilePatch
 from stator.model.position import AtTurn, Range, Ref, parse_range, parse_ref
 from stator.model.query import CallQuery, CallRow, Counts, Head, Page, SessionRow, TurnRow
 from stator.model.state import (
@@ -29,10 +28,8 @@ from stator.model.state import (
     State,
     file_key,
 )
-from stator.runtime import patching, recalling
 from stator.runtime.arguments import text
 from stator.runtime.context import nap
-from stator.runtime.patching import Content
 from stator.runtime.reflog import Reflog, left_turns, reflog, rewinds
 from stator.runtime.resolve import Point, find_session, resolve
 from stator.runtime.resolve import span as turn_span
@@ -42,9 +39,12 @@ from stator.store.port import Store
 if TYPE_CHECKING:  # loaded when somebody asks for them
     from stator.model.brief import Brief, Target
     from stator.model.compare import Comparison
+    from stator.model.patch import FilePatch
     from stator.model.transcript import CountTokens
     from stator.model.tree import Tree
     from stator.runtime.artifacts import Artifact
+    from stator.runtime.patching import Content
+    from stator.runtime.recalling import Evicted, Recalled
 
 PAGE = 1000
 SMALL_RANGE = 256
@@ -317,6 +317,8 @@ class SessionView:
     def patch(self, start: str | None = None, end: str | None = None) -> list[FilePatch]:
         """The net change of each file this session wrote there, as a unified diff where its contents
         were kept; ranges as in `diff`."""
+        from stator.runtime import patching
+
         a, b = self._points(start, end)
         trunk = self._common(a, b)
         mine, theirs = (self._wrote(point, trunk) for point in (a, b))
@@ -326,6 +328,8 @@ class SessionView:
 
     def contents(self, path: str, at: str = "head", *, root: str = ".") -> Content | None:
         """What a file held at a position, exactly, where that was kept; None if it did not exist."""
+        from stator.runtime import patching
+
         return patching.content(self._store, self.at(at), path, root)
 
     def _wrote(self, point: Point, after: int) -> list[Version]:
@@ -471,14 +475,18 @@ class SessionView:
 
     # -- what left the view -----------------------------------------------------------------------
 
-    def evicted(self, *, all: bool = False) -> list[recalling.Evicted]:
+    def evicted(self, *, all: bool = False) -> list[Evicted]:
         """What the compaction that stands took from the agent's view, what matters most first; or
         what every compaction did."""
+        from stator.runtime import recalling
+
         return recalling.evicted(self._store, self._id, all=all)
 
-    def recall(self, key: str) -> recalling.Recalled:
+    def recall(self, key: str) -> Recalled:
         """The content behind a key such as `decision:auth`, `call:c_…` or `entry:@12`, with where it
         came from."""
+        from stator.runtime import recalling
+
         return recalling.recall(self._store, self._id, text(key, "key"))
 
     # -- questions --------------------------------------------------------------------------------
