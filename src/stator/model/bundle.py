@@ -509,4 +509,11 @@ def _check_opening(one: Bundled, record: SessionRecord) -> None:
 
 
 def _fixed(record: SessionRecord) -> tuple[object, ...]:
-    return record.tenant, record.project, record.mode, record.lineage, record.parent
+    return (
+        record.name,
+        record.tenant,
+        record.project,
+        record.mode,
+        record.lineage,
+        record.parent,
+    )
