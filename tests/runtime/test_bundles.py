@@ -20,7 +20,7 @@ from stator.model.approval import answer
 from stator.model.commit import Draft, Gone, Purge, Upsert
 from stator.model.query import Holder
 from stator.model.state import FlagRecord
-from stator.runtime import approvals, projects
+from stator.runtime import approvals, bundles, projects
 from stator.runtime.bundles import read_commits
 from stator.runtime.imported import imported_upto
 
@@ -535,6 +535,46 @@ def test_an_erasure_of_what_both_share_is_carried_out_where_they_parted(
     here.close()
     for path in (tmp_path / "here").iterdir():
         assert b"marker-91c2-marker" not in path.read_bytes()
+
+
+def test_content_that_is_missing_in_what_both_share_is_erased_by_an_erasure_only(here, there, file):
+    """A commit may say of its content that anybody took it."""
+    work(here)
+    carry(here, there, file)
+    with there.open("fix-login") as s, s.turn("there"):
+        pass
+    with here.open("fix-login") as s, s.turn("here"):
+        pass
+    before = list(here.read("fix-login").log())
+    there.export("fix-login", file, replace=True)
+    (commits,) = read_commits(str(file))
+    bad = [chain.without(c, {"input"}, 4) if c.kind == "turn" else c for c in commits]
+    assert fates(here.import_bundle(made(file, bad))) == ["fork"]
+    assert list(here.read("fix-login").log()) == before
+
+
+def test_two_exports_to_one_place_do_not_write_into_each_other(here, file, monkeypatch):
+    work(here)
+    (file.parent / "x.stator.partial").write_text("somebody's")
+    batches = bundles._batches
+
+    def meanwhile(*args):
+        monkeypatch.undo()
+        here.export("fix-login", file)
+        return batches(*args)
+
+    monkeypatch.setattr(bundles, "_batches", meanwhile)
+    with pytest.raises(Conflict, match="there already"):
+        here.export("fix-login", file)
+    assert len(read_commits(str(file))) == 1
+    assert (file.parent / "x.stator.partial").read_text() == "somebody's"
+    assert [p.name for p in file.parent.glob("x.stator.*")] == ["x.stator.partial"]
+
+
+def test_a_place_that_cannot_be_written_is_named(here, tmp_path):
+    work(here)
+    with pytest.raises(InvalidInput, match=r"nowhere/x\.stator cannot be written: No such file"):
+        here.export("fix-login", tmp_path / "nowhere" / "x.stator")
 
 
 def test_a_session_whose_beginning_was_erased_says_that_it_cannot_travel(here, file, monkeypatch):
