@@ -372,6 +372,15 @@ def test_another_session_under_an_id_that_is_here_is_refused(file, there):
     assert there.read("fix-login").head == head
 
 
+@pytest.mark.parametrize("by", [-5, 2, 999_999, 2**53])
+def test_content_that_is_gone_by_no_erasure_is_refused(file, there, by):
+    """Imported, the session would not verify."""
+    commits = log(file)
+    n = next(n for n, c in enumerate(commits) if c.kind == "turn")
+    commits[n] = chain.without(commits[n], {"input"}, by)
+    refused(there, made(file, commits), match="is no erasure")
+
+
 def test_ids_that_another_process_just_used_are_refused(file, there, tmp_path):
     """What it appended is not in any index yet."""
     commits = log(file)

@@ -489,6 +489,14 @@ def test_what_a_grafted_session_says_of_erasures_and_evictions_names_its_own_com
             assert entry.key == f"entry:@{entry.seq}"
 
 
+def test_what_is_recalled_of_an_imported_session_says_that_it_was_imported(here, there, file):
+    work(here)
+    carry(here, there, file)
+    found = there.read("fix-login").recall("decision:auth")
+    assert (found.source, found.trust) == ("import", "unverified")
+    assert here.read("fix-login").recall("decision:auth").source != "import"
+
+
 def test_an_import_is_marked_up_to_where_it_reaches(here, there, file):
     view = work(here)
     carry(here, there, file)
@@ -535,22 +543,6 @@ def test_an_erasure_of_what_both_share_is_carried_out_where_they_parted(
     here.close()
     for path in (tmp_path / "here").iterdir():
         assert b"marker-91c2-marker" not in path.read_bytes()
-
-
-def test_content_that_is_missing_in_what_both_share_is_erased_by_an_erasure_only(here, there, file):
-    """A commit may say of its content that anybody took it."""
-    work(here)
-    carry(here, there, file)
-    with there.open("fix-login") as s, s.turn("there"):
-        pass
-    with here.open("fix-login") as s, s.turn("here"):
-        pass
-    before = list(here.read("fix-login").log())
-    there.export("fix-login", file, replace=True)
-    (commits,) = read_commits(str(file))
-    bad = [chain.without(c, {"input"}, 4) if c.kind == "turn" else c for c in commits]
-    assert fates(here.import_bundle(made(file, bad))) == ["fork"]
-    assert list(here.read("fix-login").log()) == before
 
 
 def test_two_exports_to_one_place_do_not_write_into_each_other(here, file, monkeypatch):

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence, Set
 from importlib.metadata import version
 from itertools import groupby
-from operator import itemgetter
 
 import msgspec
 
@@ -408,19 +407,12 @@ class _Stream:
         yield from self._marks
 
     def _watched(self, one: Plan, commits: Iterator[Commit]) -> Iterator[Commit]:
-        """Only what an erasure of that log took: a commit may say anything of who took its content."""
-        gone: list[tuple[int, str, int]] = []
-        erasures: set[int] = set()
         for commit in commits:
-            if commit.kind == "erasure":
-                erasures.add(commit.seq)
             if commit.seq <= one.cuts[-1]:
+                gone = {n for n, i in commit.content.items() if isinstance(i, Gone) and i.by}
                 seq = commit.seq + sum(cut < commit.seq for cut in one.cuts)
-                items = commit.content.items()
-                gone += [(seq, name, item.by) for name, item in items if isinstance(item, Gone)]
+                self.erased += [(one.into, seq, gone)] if gone else []
             yield commit
-        for seq, taken in groupby((g for g in gone if g[2] in erasures), key=itemgetter(0)):
-            self.erased.append((one.into, seq, {name for _, name, _ in taken}))
 
 
 def _brought(store: Store, one: Plan, dry_run: bool) -> Brought:
