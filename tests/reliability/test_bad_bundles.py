@@ -19,14 +19,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from runtime.bundling import bulky, machine, work
-from stator.errors import BadBundle, BrokenChain, IdReused, InvalidInput, NewerBundle, StatorError
+from runtime.bundling import bulky, machine, made, work
+from stator.errors import (
+    BadBundle,
+    BrokenChain,
+    Conflict,
+    IdReused,
+    InvalidInput,
+    NewerBundle,
+    StatorError,
+)
 from stator.model import bundle, canon, chain
-from stator.model.bundle import Batch, End, Header, Limits, Lock, Manifest
+from stator.model.bundle import Header, Limits, Lock, Manifest
 from stator.model.commit import Commit, Draft
 from stator.model.delta import Put
-from stator.model.state import SessionRecord
-from stator.runtime.bundlefile import BundleReader, BundleWriter
+from stator.runtime.bundlefile import BundleReader
 from stator.runtime.bundles import read_commits
 
 
@@ -66,38 +73,6 @@ def resealed(path: Path, data: bytes) -> Path:
 
 def body(path: Path) -> bytes:
     return path.read_bytes()[: -bundle.DIGEST_BYTES]
-
-
-def made(
-    path: Path,
-    commits: list[Commit],
-    *,
-    header: Header | None = None,
-    sessions: list[Any] | None = None,
-    end: int | None = None,
-    **told: Any,
-) -> Path:
-    """A bundle of one session's commits, with whatever the manifest is told of it."""
-    puts = (op.record for op in commits[0].delta if isinstance(op, Put))
-    record = next(found for found in puts if isinstance(found, SessionRecord))
-    one = bundle.Bundled(
-        **{
-            "id": commits[0].session,
-            "name": record.name,
-            "project": record.project,
-            "seq": commits[-1].seq,
-            "hash": commits[-1].hash,
-            **told,
-        }
-    )
-    path = path.with_name("made.stator")
-    with BundleWriter(str(path), header or Header(), replace=True) as writer:
-        manifest = Manifest(sessions=[one] if sessions is None else sessions)
-        writer.add(bundle.MANIFEST, bundle.encode(manifest))
-        writer.add(bundle.BATCH, bundle.encode(Batch(0, [bundle.pack(c) for c in commits])))
-        writer.add(bundle.END, bundle.encode(End(commits=len(commits) if end is None else end)))
-        writer.finish()
-    return path
 
 
 def rechained(commits: list[Commit], n: int, **changes: Any) -> list[Commit]:
@@ -351,7 +326,15 @@ def test_a_session_twice_in_one_manifest_is_refused(file, there):
 
 
 @pytest.mark.parametrize(
-    "lie", [{"mode": "project"}, {"id": "s_" + "0" * 32}, {"project": "/etc"}], ids=str
+    "lie",
+    [
+        {"mode": "project"},
+        {"id": "s_" + "0" * 32},
+        {"project": "/etc"},
+        {"name": "(project)"},
+        {"name": "somebody-else"},
+    ],
+    ids=str,
 )
 def test_a_commit_cannot_make_the_session_another(file, there, lie):
     commits = log(file)
@@ -378,6 +361,36 @@ def test_a_project_s_own_session_is_not_taken(file, there):
     delta = [msgspec.structs.replace(op, record=record)]
     path = made(file, rechained(commits, 0, content=content, delta=delta), name="(project)")
     refused(there, path, StatorError)
+
+
+def test_another_session_under_an_id_that_is_here_is_refused(file, there):
+    there.import_bundle(file)
+    head = there.read("fix-login").head
+    commits = log(file)
+    with pytest.raises(Conflict, match="no commit in common"):
+        there.import_bundle(made(file, rechained(commits, 0, at=commits[0].at + 1)))
+    assert there.read("fix-login").head == head
+
+
+@pytest.mark.parametrize("by", [-5, 2, 999_999, 2**53])
+def test_content_that_is_gone_by_no_erasure_is_refused(file, there, by):
+    """Imported, the session would not verify."""
+    commits = log(file)
+    n = next(n for n, c in enumerate(commits) if c.kind == "turn")
+    commits[n] = chain.without(commits[n], {"input"}, by)
+    refused(there, made(file, commits), match="is no erasure")
+
+
+def test_ids_that_another_process_just_used_are_refused(file, there, tmp_path):
+    """What it appended is not in any index yet."""
+    commits = log(file)
+    with there.open("mine"):
+        pass
+    with machine(tmp_path / "there", "/srv/shop") as other:
+        session = other.read("mine").id
+        other.port.append(session, [Draft(id=commits[3].id, session=session, kind="flag")])
+        with pytest.raises(IdReused):
+            there.import_bundle(file)
 
 
 def test_ids_that_are_taken_by_other_commits_are_refused(file, there):

@@ -7,7 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import stator
-from stator.model.state import FactRecord
+from stator.model import bundle
+from stator.model.bundle import Batch, End, Header, Manifest
+from stator.model.commit import Commit
+from stator.model.delta import Put
+from stator.model.state import FactRecord, SessionRecord
+from stator.runtime.bundlefile import BundleWriter
 from stator.runtime.stores import Store
 from stator.runtime.verify import verify
 
@@ -50,6 +55,38 @@ def facts(store: Store, session: str) -> list[Any]:
 @stator.tool(effect="read")
 def read_file(path: str) -> str:
     return f"content of {path}\n" * 40
+
+
+def made(
+    path: Path,
+    commits: list[Commit],
+    *,
+    header: Header | None = None,
+    sessions: list[Any] | None = None,
+    end: int | None = None,
+    **told: Any,
+) -> Path:
+    """A bundle of one session's commits, with whatever the manifest is told of it."""
+    puts = (op.record for op in commits[0].delta if isinstance(op, Put))
+    record = next(found for found in puts if isinstance(found, SessionRecord))
+    one = bundle.Bundled(
+        **{
+            "id": commits[0].session,
+            "name": record.name,
+            "project": record.project,
+            "seq": commits[-1].seq,
+            "hash": commits[-1].hash,
+            **told,
+        }
+    )
+    path = path.with_name("made.stator")
+    with BundleWriter(str(path), header or Header(), replace=True) as writer:
+        manifest = Manifest(sessions=[one] if sessions is None else sessions)
+        writer.add(bundle.MANIFEST, bundle.encode(manifest))
+        writer.add(bundle.BATCH, bundle.encode(Batch(0, [bundle.pack(c) for c in commits])))
+        writer.add(bundle.END, bundle.encode(End(commits=len(commits) if end is None else end)))
+        writer.finish()
+    return path
 
 
 def whole(store: Store, session: str) -> dict[str, Any]:

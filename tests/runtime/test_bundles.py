@@ -9,17 +9,18 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import stator
-from runtime.bundling import bulky, facts, findings, machine, read_file, whole, work
+from runtime.bundling import bulky, facts, findings, machine, made, read_file, whole, work
 from runtime.waiting import ask_for
 from stator.errors import BadBundle, Busy, Conflict, Erased, InvalidInput
 from stator.model import chain
 from stator.model.approval import answer
-from stator.model.commit import Draft, Gone, Upsert
+from stator.model.commit import Draft, Gone, Purge, Upsert
 from stator.model.query import Holder
 from stator.model.state import FlagRecord
-from stator.runtime import approvals, projects
+from stator.runtime import approvals, bundles, projects
 from stator.runtime.bundles import read_commits
 from stator.runtime.imported import imported_upto
 
@@ -389,6 +390,113 @@ def test_what_was_purged_here_is_not_brought_back(here, there, file):
         there.import_bundle(file)
 
 
+@pytest.mark.parametrize("project", ["/srv/work/shop", "/srv/elsewhere"])
+def test_what_was_purged_in_one_project_is_not_brought_back_into_another(
+    here, there, file, project
+):
+    """Also where the project it was in is not known any more, so that it would go to another."""
+    view = work(here)
+    carry(here, there, file)
+    own = projects.own(there.port, there.context, there.port.session(view.id).record)
+    flag = FlagRecord(name="purged", on=view.id, why="90 days", by="local:ann")
+    draft = Draft(
+        id=there.context.mint("commit"),
+        session=own.id,
+        kind="purge",
+        changes=(Purge(view.id), Upsert("flags", flag)),
+    )
+    there.port.append(own.id, [draft])
+    with pytest.raises(Conflict, match="purged here"):
+        there.import_bundle(file, project=project)
+
+
+def test_a_driver_that_goes_on_while_a_bundle_is_read_makes_a_fork_of_it(
+    here, there, file, monkeypatch
+):
+    view = work(here)
+    carry(here, there, file)
+    with there.open("fix-login") as s, s.turn("more"):
+        pass
+    there.export("fix-login", file, replace=True)
+    ingest = here.port.ingest
+
+    def late(*args, **options):
+        monkeypatch.undo()
+        with here.open("fix-login") as s, s.turn("meanwhile"):
+            pass
+        return ingest(*args, **options)
+
+    monkeypatch.setattr(here.port, "ingest", late)
+    assert fates(here.import_bundle(file)) == ["fork"]
+    assert here.read(view.id).head.turn == 4
+    assert findings(here) == []
+
+
+def test_a_yes_that_was_taken_back_cannot_be_put_again_by_a_bundle(here, file):
+    """Its mark is this store's own, and whoever has an older bundle has it too."""
+    with here.open("fix-login") as s, s.turn("pay the invoice"):
+        call = ask_for(s, "pay", "payments above 100", amount=500)
+    grant = approvals.approve(here.port, here.context, call, by="local:ann", scope="session")
+    here.export("fix-login", file)
+    given = next(c for c in read_commits(str(file))[0] if c.kind == "approval")
+    approvals.revoke(here.port, here.context, grant.id, by="local:ann")
+    here.export("fix-login", file, replace=True)
+    (commits,) = read_commits(str(file))
+    again = replace(
+        given, id=here.context.mint("commit"), seq=commits[-1].seq + 1, prev=commits[-1].hash
+    )
+    bad = made(file, [*commits, replace(again, hash=chain.rehash(again))])
+    assert fates(here.import_bundle(bad)) == ["fast-forward"]
+    assert approvals.standing(here.port, grant.session) == []
+    states = [one.state for one in approvals.grants(here.port, now=here.context.clock())]
+    assert states == ["imported"]
+
+
+def test_a_no_that_was_given_here_stands_when_its_session_comes_back(here, there, file):
+    view = work(here)
+    approvals.grant(here.port, here.context, view.id, "pay", by="local:ann", verdict="denied")
+    carry(here, there, file)
+    with there.open("fix-login") as s, s.turn("more"):
+        pass
+    assert fates(carry(there, here, file)) == ["fast-forward"]
+    (entry,) = approvals.standing(here.port, view.id)
+    assert getattr(entry.record, "verdict", "") == "denied"
+
+
+def test_what_a_grafted_session_says_of_erasures_and_evictions_names_its_own_commits(
+    here, there, file
+):
+    view = work(here)
+    carry(here, there, file)
+    with there.open("fix-login") as s:
+        for n in range(3):
+            with s.turn(f"there {n}") as t:
+                t.say(f"answer {n} " * 40)
+        s.compact(strategy=["mask", "summarise"], summary=lambda *_: "so far", keep=1)
+    there.erase(there.erasing("fix-login", "t4"), why="asked to")
+    with here.open("fix-login") as s, s.turn("here"):
+        pass
+    (one,) = carry(there, here, file).sessions
+    ours, theirs = here.read(one.into), there.read(view.id)
+    moved = {c.seq: c.id for c in ours.log()}
+    erasure = next(c for c in ours.log() if c.kind == "erasure")
+    named = [moved[seq] for seq, _ in erasure.value("input")["commits"]]
+    other = next(c for c in theirs.log() if c.kind == "erasure")
+    same = {c.seq: c.id for c in theirs.log()}
+    assert named == [same[seq] for seq, _ in other.value("input")["commits"]]
+    for entry in ours.state()["evicted"].values():
+        if entry.key.startswith("entry:@"):
+            assert entry.key == f"entry:@{entry.seq}"
+
+
+def test_what_is_recalled_of_an_imported_session_says_that_it_was_imported(here, there, file):
+    work(here)
+    carry(here, there, file)
+    found = there.read("fix-login").recall("decision:auth")
+    assert (found.source, found.trust) == ("import", "unverified")
+    assert here.read("fix-login").recall("decision:auth").source != "import"
+
+
 def test_an_import_is_marked_up_to_where_it_reaches(here, there, file):
     view = work(here)
     carry(here, there, file)
@@ -435,6 +543,30 @@ def test_an_erasure_of_what_both_share_is_carried_out_where_they_parted(
     here.close()
     for path in (tmp_path / "here").iterdir():
         assert b"marker-91c2-marker" not in path.read_bytes()
+
+
+def test_two_exports_to_one_place_do_not_write_into_each_other(here, file, monkeypatch):
+    work(here)
+    (file.parent / "x.stator.partial").write_text("somebody's")
+    batches = bundles._batches
+
+    def meanwhile(*args):
+        monkeypatch.undo()
+        here.export("fix-login", file)
+        return batches(*args)
+
+    monkeypatch.setattr(bundles, "_batches", meanwhile)
+    with pytest.raises(Conflict, match="there already"):
+        here.export("fix-login", file)
+    assert len(read_commits(str(file))) == 1
+    assert (file.parent / "x.stator.partial").read_text() == "somebody's"
+    assert [p.name for p in file.parent.glob("x.stator.*")] == ["x.stator.partial"]
+
+
+def test_a_place_that_cannot_be_written_is_named(here, tmp_path):
+    work(here)
+    with pytest.raises(InvalidInput, match=r"nowhere/x\.stator cannot be written: No such file"):
+        here.export("fix-login", tmp_path / "nowhere" / "x.stator")
 
 
 def test_a_session_whose_beginning_was_erased_says_that_it_cannot_travel(here, file, monkeypatch):

@@ -297,8 +297,47 @@ def test_what_cannot_be_kept_needs_force(done):
         "what is there now cannot be kept: secret",
     )
     assert found.change is None
-    assert done.restore("a.py", at="t1", apply=True, force=True).applied
+    forced = done.restore("a.py", at="t1", apply=True, force=True)
+    assert forced.applied
+    assert forced.files[0].reason == "what is there now cannot be kept: secret"
     assert read("a.py") == "two\n"
+
+
+def test_what_is_on_disk_and_was_erased_from_the_log_is_neither_lost_nor_kept_again(done, store):
+    """The log would be said to hold it, and does not."""
+    held = store.read("work").contents("a.py").seq
+    done.erase(f"@{held}")
+    (found,) = done.restore("a.py", at="t0").files
+    assert found.action == "refused"
+    assert found.reason == "what is there now cannot be kept: erased"
+    with pytest.raises(Conflict, match="erased"):
+        done.restore("a.py", at="t0", apply=True)
+    assert read("a.py") == "three\n"
+
+
+def test_a_mode_that_somebody_changed_since_comes_back_with_the_way_back(done):
+    os.chmod("a.py", 0o755)
+    found = done.restore("a.py", at="t1", apply=True)
+    assert os.stat("a.py").st_mode & 0o777 == 0o644
+    done.restore("a.py", at=f"@{found.snapshot}", apply=True)
+    assert (read("a.py"), os.stat("a.py").st_mode & 0o777) == ("three\n", 0o755)
+
+
+def test_a_restore_that_ends_in_the_middle_says_what_is_done(done, monkeypatch):
+    look = plainfiles.remove
+
+    def late(root, path, before):
+        put("b.py", "by somebody else\n")
+        look(root, path, before)
+
+    monkeypatch.setattr(plainfiles, "remove", late)
+    with pytest.raises(
+        Conflict, match=r"changed while .*the file before it was restored"
+    ) as caught:
+        done.restore("a.py", "b.py", at="t1", apply=True)
+    assert (read("a.py"), read("b.py")) == ("two\n", "by somebody else\n")
+    done.restore("a.py", at=f"@{caught.value.ids['snapshot']}", apply=True)
+    assert read("a.py") == "three\n"
 
 
 # -- paths that are not to be trusted -------------------------------------------------------------

@@ -160,6 +160,18 @@ def test_an_import_makes_the_store_it_is_to_go_to(bundle, ask, empty):
     assert ask("ls").out.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("given", "named"), [("./shop", "{here}/shop"), ("shop", "shop"), ("{here}/a/..", "{here}")]
+)
+def test_a_project_that_is_given_as_a_folder_is_that_folder_from_anywhere(
+    bundle, ask, empty, tmp_path, monkeypatch, given, named
+):
+    monkeypatch.chdir(tmp_path)
+    answer = ask("import", str(bundle), "--json", "--project", given.format(here=tmp_path))
+    (one,) = json.loads(answer.out)["sessions"]
+    assert one["project"] == named.format(here=tmp_path)
+
+
 def test_a_dry_run_writes_nothing_anywhere(bundle, ask, empty):
     with stator.connect(empty):
         pass

@@ -153,6 +153,12 @@ def test_a_secret_on_disk_is_not_put_on_the_screen(work, ask):
     assert "wJalrXUtnFEMI" not in found.out
 
 
+def test_no_way_back_is_promised_for_what_could_not_be_kept(work, ask):
+    found = ask("restore", "notes.env", "--at", "t0", "--apply", "--force")
+    assert "deleted notes.env: what is there now cannot be kept: secret" in found.out
+    assert "undo" not in found.out
+
+
 def test_everything_is_restored_but_what_may_never_be_written(work, ask):
     with stator.connect(work) as store:
         store.contribute("work").file("/etc/passwd", "modified")

@@ -466,6 +466,9 @@ def own_commits(one: Bundled, commits: Iterable[Packed]) -> Iterator[Commit]:
     """A session's commits as they are unpacked: without a hole, of that session, up to its head."""
     prev, seq = chain.GENESIS, one.after
     opened: SessionRecord | None = None
+    erasures: set[int] = set()
+    takers: dict[int, int] = {}
+    """The erasures that content is said to be gone by, each with a commit that says so."""
     for packed in commits:
         seq += 1
         if packed.seq != seq or seq > one.seq:
@@ -474,8 +477,15 @@ def own_commits(one: Bundled, commits: Iterable[Packed]) -> Iterator[Commit]:
         known, opened = opened, _check_session(one, commit, opened)
         if known is None and opened.lineage and opened.parent is not None:
             commit = msgspec.structs.replace(commit, prev=opened.parent.hash)
+        if commit.kind == "erasure":
+            erasures.add(seq)
+        gone = (item.by for item in commit.content.values() if isinstance(item, Gone))
+        takers.update((by, seq) for by in gone if by)
         yield commit
         prev = commit.hash
+    for by, said in takers.items():
+        if by not in erasures:
+            raise refuse(f"content of @{said} is gone, but @{by} is no erasure", session=one.id)
     if (seq, prev) != (one.seq, one.hash):
         raise refuse(f"session {one.id} ends at @{seq} {prev[:12]}, not at its head @{one.seq}")
 
@@ -509,4 +519,11 @@ def _check_opening(one: Bundled, record: SessionRecord) -> None:
 
 
 def _fixed(record: SessionRecord) -> tuple[object, ...]:
-    return record.tenant, record.project, record.mode, record.lineage, record.parent
+    return (
+        record.name,
+        record.tenant,
+        record.project,
+        record.mode,
+        record.lineage,
+        record.parent,
+    )

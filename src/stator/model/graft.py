@@ -32,12 +32,14 @@ from stator.model.state import (
 POINTING = {
     "compaction": ("outputs", "mask", "summarise"),
     "rewind": ("to", "from"),
-    "erasure": ("seq",),
+    "erasure": ("seq", "from", "to"),
 }
 """Kinds whose input names seqs, and under which keys."""
 _ASKED = re.compile(r"(\d{1,16})/")
 """How the origin of a call that a model asked for begins: the seq of the entry that asked."""
 _AT = re.compile(r"@(\d{1,16})\Z")
+_ENTRY = re.compile(r"entry:@(\d{1,16})\Z")
+"""The key of what was said: it names the seq that holds it."""
 
 
 def root(
@@ -164,7 +166,9 @@ class Graft:
             known = self._hashes.get(seq)
             return replace(record, seq=seq, hash=self._hash_at(seq) if known is None else known)
         if isinstance(record, EvictedRecord) and self.moved(record.seq) != record.seq:
-            return replace(record, seq=self.moved(record.seq))
+            said = _ENTRY.match(record.key)
+            key = f"entry:@{self.moved(int(said[1]))}" if said else record.key
+            return replace(record, key=key, seq=self.moved(record.seq))
         if isinstance(record, (ScoreRecord, FlagRecord)) and (at := _AT.match(record.on)):
             return replace(record, on=f"@{self.moved(int(at[1]))}")
         return record
@@ -178,8 +182,16 @@ class Graft:
                 for key in POINTING[commit.kind]:
                     if isinstance(plain.get(key), int):
                         plain[key] = self.moved(plain[key])
+                if commit.kind == "erasure" and isinstance(plain.get("commits"), list):
+                    plain["commits"] = [self._erased(each) for each in plain["commits"]]
                 return canon.encode(plain)
         return item
+
+    def _erased(self, each: Any) -> Any:
+        """One of the commits a larger erasure is about: its seq and the content that went."""
+        if isinstance(each, list) and each and isinstance(each[0], int):
+            return [self.moved(each[0]), *each[1:]]
+        return each
 
     def _origin(self, origin: tuple[str, str] | None) -> tuple[str, str] | None:
         asked = _ASKED.match(origin[1]) if origin and origin[0] == "model" else None

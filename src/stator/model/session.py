@@ -11,7 +11,15 @@ from typing import Any, Literal
 
 import msgspec
 
-from stator.errors import BadBudget, BadText, Conflict, InvalidInput, LeaseLost, WrongState
+from stator.errors import (
+    BadBudget,
+    BadText,
+    Busy,
+    Conflict,
+    InvalidInput,
+    LeaseLost,
+    WrongState,
+)
 
 Mode = Literal["driven", "recorded", "project"]
 Status = Literal["open", "active", "paused", "closed", "archived"]
@@ -116,6 +124,16 @@ def check_lease(*, mode: Mode, kind: str, epoch: int, current: int, session: str
         f"a {kind} in session {session} needs the lease",
         hint="open the session to drive it",
         session=session,
+    )
+
+
+def driven(record: Any, holder: Any) -> Busy:
+    """What is said to who brings commits to a session that somebody drives."""
+    return Busy(
+        f"session {record.name!r:.80} is driven by {holder.program or 'a program'}",
+        holder=holder,
+        hint="nothing was taken; import when it is done",
+        session=record.id,
     )
 
 

@@ -8,7 +8,7 @@ project, to the project's own session), and counts only in the store it was give
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -28,6 +28,7 @@ from stator.model.query import SessionRow
 from stator.model.state import ApprovalRecord, CallRecord, Entry
 from stator.runtime import projects
 from stator.runtime.context import Context
+from stator.runtime.imported import imported_upto
 from stator.runtime.resolve import arguments_of, find_call, intent_of, rows_of
 from stator.store.port import Store
 
@@ -145,11 +146,19 @@ def standing(store: Store, session: str) -> list[Entry]:
 
 def _own(store: Store, session: str) -> list[Entry]:
     here = store.info().id
-    return [
+    found = [
         entry
         for entry in store.entries(session, "approvals")
         if isinstance(entry.record, ApprovalRecord) and is_own(entry.record, session, here)
     ]
+    upto = imported_upto(store, store.session(session).record) if found else 0
+    return [entry for entry in found if not _is_brought(entry, upto)]
+
+
+def _is_brought(entry: Entry, upto: int) -> bool:
+    """Whether a yes came with a bundle. One that was given here, taken back or used up, and put again
+    by whoever had the log meanwhile, has its mark still; so what came says yes to nothing. A no stands."""
+    return entry.seq <= upto and getattr(entry.record, "verdict", "") != "denied"
 
 
 def grants(
@@ -167,7 +176,7 @@ def grants(
             name=row.record.name,
             record=entry.record,
             seq=entry.seq,
-            state=_state(entry.record, row.id, here, now),
+            state=_state(entry, row.id, here, now, imported_upto(store, row.record)),
         )
         for row in found
         for entry in store.entries(row.id, "approvals")
@@ -175,8 +184,9 @@ def grants(
     ]
 
 
-def _state(record: ApprovalRecord, session: str, store: str, now: int) -> str:
-    if not is_own(record, session, store):
+def _state(entry: Entry, session: str, store: str, now: int, upto: int) -> str:
+    record = cast("ApprovalRecord", entry.record)
+    if not is_own(record, session, store) or _is_brought(entry, upto):
         return "imported"
     return "expired" if is_expired(record, now) else "standing"
 

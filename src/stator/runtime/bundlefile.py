@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import sha256
+from itertools import count
 from typing import BinaryIO
 
 from stator.errors import BadBundle, Conflict, InvalidInput, NotFound
@@ -43,15 +44,14 @@ class BundleWriter:
     ) -> None:
         self.path = path
         self.size = 0
+        self._replace = replace
         _check_target(path, replace)
         self._digest = sha256()
         self._index = 0
         self._waiting: deque[tuple[bytes, int, Future[bytes]]] = deque()
         preface = bundle.preface(header)
         self._cipher = Cipher(header.lock, passphrase, preface) if header.lock else None
-        self._partial = f"{path}.partial"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-        self._file = os.fdopen(os.open(self._partial, flags, 0o600), "wb")
+        self._partial, self._file = _begun(path)
         self._pool = ThreadPoolExecutor(1)
         self._write(preface)
 
@@ -84,7 +84,10 @@ class BundleWriter:
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
+        if not self._replace:
+            _check_target(self.path, False)  # somebody may have put something there meanwhile
         os.replace(self._partial, self.path)
+        _sync_folder(self.path)
 
     def __enter__(self) -> BundleWriter:
         return self
@@ -95,6 +98,16 @@ class BundleWriter:
         if kind is not None:
             with contextlib.suppress(OSError):
                 os.unlink(self._partial)
+
+
+def _sync_folder(path: str) -> None:
+    """Have a new name on disk, where folders can be synced at all."""
+    with contextlib.suppress(OSError):
+        folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def _check_target(path: str, replace: bool) -> None:
@@ -110,6 +123,20 @@ def _check_target(path: str, replace: bool) -> None:
             f"{path} is there already",
             hint="give another name, or replace it with --force (replace=True)",
         )
+
+
+def _begun(path: str) -> tuple[str, BinaryIO]:
+    """A new file beside the target, and its name: nobody else's, also not that of another export."""
+    for n in count():
+        partial = f"{path}.{n}.partial"
+        try:
+            made = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise InvalidInput(f"{path} cannot be written: {error.strerror}") from None
+        return partial, os.fdopen(made, "wb")
+    raise AssertionError("there is always another number")
 
 
 def _compressed(data: bytes) -> bytes:

@@ -14,7 +14,7 @@ from itertools import groupby
 
 import msgspec
 
-from stator.errors import BrokenChain, InvalidInput, NotFound
+from stator.errors import BrokenChain, Conflict, InvalidInput, NotFound
 from stator.model import bundle, chain
 from stator.model.bundle import Bundled, End, Header, Manifest, Packed
 from stator.model.commit import Commit, Draft, Erase, Gone, Provenance, Upsert
@@ -316,12 +316,17 @@ def import_bundle(
     """Take in what a bundle holds, all of it or nothing."""
     moved = None if progress is None else lambda done, size: progress("importing", done, size)
     with BundleReader(path, _given(passphrase), progress=moved) as reader:
-        plans = plan(store, context, reader.manifest.sessions, lambda: _packed(reader), project)
+
+        def planned() -> list[Plan]:
+            listed = reader.manifest.sessions
+            return plan(store, context, listed, lambda: _packed(reader), project)
+
         if dry_run:
+            plans = planned()
             for _ in _Stream(reader, plans, checks=True):
                 pass
         else:
-            stream = _ingest(store, context, reader, plans)
+            plans, stream = _ingest(store, context, reader, planned)
             _erase_shared(store, context, stream.erased)
         assert reader.end is not None
         return Imported(
@@ -335,18 +340,22 @@ def import_bundle(
         )
 
 
-def _ingest(store: Store, context: Context, reader: BundleReader, plans: list[Plan]) -> _Stream:
-    """All of it in one transaction, with the marks that say where it came from."""
-    placed = {one.into: one.project for one in plans}
+def _ingest(
+    store: Store, context: Context, reader: BundleReader, planned: Callable[[], list[Plan]]
+) -> tuple[list[Plan], _Stream]:
+    """All of it in one transaction, with the marks that say where it came from.
+
+    Whoever went on with a session, marked one or imported the same since the plan was made makes
+    another plan of it.
+    """
     for left in reversed(range(TRIES)):
-        marks = _marks(store, context, plans)
-        stream = _Stream(reader, plans, marks)
+        plans = planned()
+        stream = _Stream(reader, plans, _marks(store, context, plans))
         try:
-            store.ingest(stream, projects=placed)
-            return stream
-        except BrokenChain as error:
-            moved = any(error.ids.get("session") == mark.session for mark in marks)
-            if not moved or not left:  # somebody else marked something meanwhile
+            store.ingest(stream, projects={one.into: one.project for one in plans})
+            return plans, stream
+        except (BrokenChain, Conflict):
+            if not left:
                 raise
     raise AssertionError("the last try returns or raises")
 

@@ -169,6 +169,7 @@ class Keeper:
         self._lock = threading.Lock()
         self._known: dict[tuple[str, int], str] = {}
         """Commits of this run, by the digest and mode they hold."""
+        self._anew: set[str] = set()
         self._cache: dict[str, tuple[Stamp, Look]] = {}
         self._cached = 0
 
@@ -278,14 +279,25 @@ class Keeper:
 
     def _within(self, batch: Batch, look: Look, standing: FileRecord | None) -> str:
         """The commit that holds a content, now or already."""
-        known = self._known.get((look.digest, look.mode), "")
-        if not known and standing is not None:
-            held = {standing.before: standing.before_in, standing.after: standing.after_in}
-            known = held.get(look.digest, "")
+        known = self._known.get((look.digest, look.mode), "") or self._stands(look, standing)
         for identifier, contents in batch.commits:
             if not known and contents.get(look.digest, {}).get("mode") == look.mode:
                 known = identifier
         return known or batch.put(look, self._mint)
+
+    def _stands(self, look: Look, standing: FileRecord | None) -> str:
+        if standing is None or look.digest in self._anew:
+            return ""
+        held = {standing.before: standing.before_in, standing.after: standing.after_in}
+        return held.get(look.digest, "")
+
+    def already(self, file: FileRecord, look: Look) -> str:
+        """The commit of an earlier run that is taken to hold what a file holds now."""
+        return self._stands(look, self._standing(file_key(file.root, file.path)))
+
+    def keep_anew(self, look: Look) -> None:
+        """A content that no earlier commit is to be taken for."""
+        self._anew.add(look.digest)
 
     def landed(self, batch: Batch) -> None:
         """These commits are in the log: what they hold need not be kept again."""

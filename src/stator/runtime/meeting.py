@@ -12,15 +12,15 @@ from typing import Literal
 
 import msgspec
 
-from stator.errors import Busy, Conflict, NotFound
+from stator.errors import Conflict, NotFound
 from stator.model.bundle import Bundled, Packed
 from stator.model.commit import Commit
 from stator.model.graft import Graft, root
 from stator.model.ids import from_bytes, short
 from stator.model.query import SessionQuery, SessionRow
-from stator.model.session import Parent
+from stator.model.session import Parent, driven
 from stator.model.state import SessionRecord
-from stator.runtime import projects
+from stator.runtime import projectmarks, projects
 from stator.runtime.context import Context
 from stator.runtime.forks import lineage
 from stator.store.port import Store
@@ -155,13 +155,15 @@ def _place(store: Store, context: Context, one: Bundled, before: Sequence[Plan])
 
 
 def _check_purged(store: Store, record: SessionRecord) -> None:
-    own = projects.known(store, record)
-    if own is not None and store.find(own.id, "flags", f"purged\n{record.id}") is not None:
-        raise Conflict(
-            f"session {record.name!r:.80} was purged here, and is not brought back",
-            hint="nothing was taken; import it into another store if that is meant",
-            session=record.id,
-        )
+    """Wherever it was purged: coming to another project would not make it another session."""
+    for own in projectmarks.project_sessions(store):
+        flag = projectmarks.key(projectmarks.PURGED, record.id)
+        if own.record.tenant == record.tenant and store.find(own.id, "flags", flag) is not None:
+            raise Conflict(
+                f"session {record.name!r:.80} was purged here, and is not brought back",
+                hint="nothing was taken; import it into another store if that is meant",
+                session=record.id,
+            )
 
 
 # -- sessions that are ----------------------------------------------------------------------------
@@ -174,12 +176,7 @@ def _known(store: Store, context: Context, one: Bundled, row: SessionRow, met: M
     if met.here:
         return _fork(store, context, one, target, met)
     if target.holder is not None and target.holder.live:
-        raise Busy(
-            f"session {target.record.name!r:.80} is driven by {target.holder.program or 'a program'}",
-            holder=target.holder,
-            hint="nothing was taken; import when it is done",
-            session=target.id,
-        )
+        raise driven(target.record, target.holder)
     graft = None
     if met.cuts:
         low = target.record.lineage[-1].upto
@@ -212,6 +209,12 @@ def _nothing_new(store: Store, one: Bundled, row: SessionRow, met: Met | None) -
 
 
 def _fork(store: Store, context: Context, one: Bundled, above: SessionRow, met: Met) -> Plan:
+    if met.common == one.after:
+        raise Conflict(
+            f"session {one.id} ({one.name!r:.80}) is another one here: they have no commit in common",
+            hint="nothing was taken; import it into a store of its own, with --store",
+            session=one.id,
+        )
     seq = met.common + len(met.cuts)
     parent = store.commits(above.id, after=seq - 1, upto=seq, limit=1)[0]
     told = store.find(above.id, "session", "", at=seq)

@@ -212,7 +212,7 @@ def _reached(path: str) -> Iterator[None]:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
             raise Conflict(
                 f"{path!r:.80} cannot be reached without following a link",
-                hint="nothing was written",
+                hint="it was left as it is",
             ) from None
         raise Conflict(f"{path!r:.80} cannot be written: {error.strerror}") from None
 

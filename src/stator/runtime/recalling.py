@@ -31,6 +31,7 @@ from stator.model.state import (
     Record,
     ScratchRecord,
 )
+from stator.runtime.imported import imported_upto
 from stator.runtime.rendering import commit_at
 from stator.runtime.resolve import find_call
 from stator.store.port import Store
@@ -214,6 +215,8 @@ def recall(store: Store, session: str, key: str) -> Recalled:
         found = None
     if found is None:
         raise _unknown(store, session, key)
+    if found.seq <= imported_upto(store, store.session(found.session).record):
+        return msgspec.structs.replace(found, source="import", trust="unverified")
     return found
 
 

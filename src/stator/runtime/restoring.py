@@ -129,12 +129,28 @@ def restore(
         return msgspec.structs.replace(found, applied=True, seq=_say(marker, point, done, Batch()))
     snapshot, batch = _snapshot(marker, keeper, point, todo)
     try:
-        for each in todo:
-            _carry_out(each, snapshot.id)
+        for n, each in enumerate(todo):
+            try:
+                _carry_out(each, snapshot.id)
+            except Conflict as error:
+                raise _stopped(error, n, snapshot) from None
             done.append(each)
     finally:
         seq = _say(marker, point, done, batch)
     return msgspec.structs.replace(found, applied=True, snapshot=snapshot.seq, seq=seq)
+
+
+def _stopped(error: Conflict, n: int, snapshot: Commit) -> Conflict:
+    """A restore that ends in the middle says what is done and where the rest of it was kept."""
+    if not n:
+        return error
+    before = "the file before it was" if n == 1 else f"the {n} files before it were"
+    return Conflict(
+        error.what,
+        hint=f"{before} restored; what was there is kept at @{snapshot.seq}",
+        session=snapshot.session,
+        snapshot=snapshot.seq,
+    )
 
 
 def _keeper(marker: Marker) -> Keeper:
@@ -170,7 +186,7 @@ def _plan(
         if each.item.action != "refused":
             _compare(each, log[key], back, point, reader)
         plan.append(each)
-    _refuse(plan, keeper, force)
+    _refuse(plan, keeper, reader, force)
     return plan
 
 
@@ -269,12 +285,12 @@ def _decide(each: _Planned, action: Action, reason: str = "") -> None:
     )
 
 
-def _refuse(plan: Sequence[_Planned], keeper: Keeper, force: bool) -> None:
+def _refuse(plan: Sequence[_Planned], keeper: Keeper, reader: patching.Reader, force: bool) -> None:
     """What would be lost, or is somebody else's, stops a restore that is not forced."""
     todo = [each for each in plan if each.item.action in ACTIONS]
     unfit = keeper.unfit({_id(each): (each.file, each.now) for each in todo if each.now.there})
     for each in todo:
-        lost = unfit.get(_id(each), "")
+        lost = unfit.get(_id(each), "") or _lost(each, keeper, reader)
         if lost == "secret":  # which is on disk, and need not be on a screen too
             each.item = msgspec.structs.replace(each.item, change=None)
         why = "changed since the session left it" if each.item.changed_since else ""
@@ -283,6 +299,22 @@ def _refuse(plan: Sequence[_Planned], keeper: Keeper, force: bool) -> None:
             each.item = msgspec.structs.replace(
                 each.item, action="refused", reason=why, needs_force=True
             )
+        elif lost:
+            each.item = msgspec.structs.replace(each.item, reason=why)
+
+
+def _lost(each: _Planned, keeper: Keeper, reader: patching.Reader) -> str:
+    """Why the commit that is to hold what is there now does not, if it does not.
+
+    What was erased from the log is not put into it again because it is still on disk.
+    """
+    known = keeper.already(each.file, each.now) if each.now.there else ""
+    loaded = reader.load(Held(each.now.digest, known)) if known else None
+    if isinstance(loaded, str):
+        return loaded.partition(":")[0]
+    if loaded is not None and loaded[1] & 0o777 != each.now.mode & 0o777:
+        keeper.keep_anew(each.now)
+    return ""
 
 
 def _id(each: _Planned) -> str:

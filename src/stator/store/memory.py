@@ -62,7 +62,7 @@ from stator.model.query import (
 from stator.model.redact import Redactor
 from stator.model.retention import tier_of
 from stator.model.seal import Place, Salts, same_part, scrub, seal
-from stator.model.session import check_lease, check_purge, check_transition
+from stator.model.session import check_lease, check_purge, check_transition, driven
 from stator.model.state import COLLECTIONS, Entry, ErasedRecord, SessionRecord
 
 LOCATED_MAX = 10
@@ -421,6 +421,8 @@ class MemoryStore:
         chain.must_follow(commit, log[-1].hash if log else chain.GENESIS, len(log) + 1)
         if any(c.id == commit.id for _, other in self._all() for c in other.commits):
             raise IdReused(f"commit {commit.id} is here already", commit=commit.id)
+        if kept.holder is not None:
+            raise driven(kept.record, kept.holder)
         self._take(kept, msgspec.structs.replace(commit, delta=_true_delta(commit)))
         return True
 

@@ -116,11 +116,11 @@ class Store(Protocol):
 
         Those of one session come one after the other, a fork's after what it continues. They must
         continue what is there: same prefix, unbroken chain (`BrokenChain`, naming the first bad
-        one), ids that no other commit has (`IdReused`). A session that does not exist yet begins
-        with its `open` or `fork` commit and is found here in the project that `projects` names for
-        its id, or in its own. Content that an arriving erasure has taken away is taken away here
-        too; content that was erased here stays erased. `commits` may be gone through again, should
-        the transaction have to be.
+        one), ids that no other commit has (`IdReused`), and a session that nobody drives (`Busy`).
+        One that does not exist yet begins with its `open` or `fork` commit and is found here in the
+        project that `projects` names for its id, or in its own. Content that an arriving erasure
+        has taken away is taken away here too; content that was erased here stays erased. `commits`
+        may be gone through again, should the transaction have to be.
         """
         ...
 

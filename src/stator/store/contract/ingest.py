@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from stator.errors import BrokenChain, Conflict, IdReused, StatorError
+from stator.errors import BrokenChain, Busy, Conflict, IdReused, StatorError
 from stator.model import chain
 from stator.model.commit import Commit, Gone
 from stator.model.delta import Put
-from stator.model.query import SessionQuery
+from stator.model.query import Holder, Lease, SessionQuery
 from stator.model.state import FactRecord
 from stator.store.contract.drive import Clock, Ids, Story, begin, large_text
 from stator.store.contract.state import busy
@@ -242,6 +242,7 @@ class TestIngest:
     ) -> None:
         """What the parent appended a moment ago is part of the lineage."""
         store.ingest(elsewhere.log)
+        elsewhere.store.release(Lease(elsewhere.session, elsewhere.drafts.epoch))
         here = Story(store, elsewhere.drafts)
         here.drafts.epoch = 0
         late = here.fact("late")
@@ -251,6 +252,18 @@ class TestIngest:
         found = store.find(fork.session, "facts", "late")
         assert found is not None
         assert found.seq == late.seq
+
+    def test_a_session_does_not_move_under_who_drives_it(
+        self, store: Store, elsewhere: Story
+    ) -> None:
+        log = elsewhere.log
+        store.ingest(log[:-1])
+        lease = store.acquire(elsewhere.session, Holder(epoch=0, program="agent.py"))
+        with pytest.raises(Busy, match=r"agent\.py"):
+            store.ingest(log)
+        assert store.ingest(log[:-1]) == 0
+        store.release(lease)
+        assert store.ingest(log) == 1
 
     def test_erased_content_is_ingested_as_erased(self, store: Store, elsewhere: Story) -> None:
         """And verifies."""

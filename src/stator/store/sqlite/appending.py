@@ -23,11 +23,11 @@ from stator.model.commit import CONTINUED, Commit, Draft, Gone, Upsert
 from stator.model.ids import check_id, from_bytes, to_bytes
 from stator.model.seal import Place as Spot
 from stator.model.seal import same_part, scrub, seal
-from stator.model.session import check_lease, check_transition
+from stator.model.session import check_lease, check_transition, driven
 from stator.model.state import Entry, SessionRecord
 from stator.store.port import Durability
 from stator.store.rows import to_row
-from stator.store.sqlite import erasure, listing, projection, purge, reader, space
+from stator.store.sqlite import erasure, lease, listing, projection, purge, reader, space
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.live import Live, in_project
 from stator.store.sqlite.projection import SEQ_BITS, SEQ_MASK, SQL, Ledger
@@ -404,6 +404,7 @@ class Appender:
     ) -> tuple[int, bool]:
         """How many were new, and whether something that was here had to be erased."""
         new, erased = 0, False
+        self.flush_dirty(db)  # ids are looked up in what is flushed, also of what others appended
         for session, own in groupby(commits, key=attrgetter("session")):
             first = next(own)
             if one(db, SQL["session_by_id"], (to_bytes(session),)) is None:
@@ -444,10 +445,17 @@ class Appender:
         identifier = to_bytes(commit.id)
         if identifier in self._recent or projection.find_commit(db, identifier) is not None:
             raise IdReused(f"commit {commit.id} is here already", commit=commit.id)
+        self._check_free(place)
         self._insert(db, live, commit, reader.resolve_keys(db, place, commit, known))
         if len(place.tail) >= projection.TAIL_MAX:
             self.flush(db, live)
         return True
+
+    def _check_free(self, place: Place) -> None:
+        """Nobody's log moves under a driver that has read it and goes on from there."""
+        holder = lease.holder(f"{self.path}-lease", place.holder, place.epoch)
+        if holder is not None and holder.live:
+            raise driven(place.record, holder)
 
 
 class _Past:

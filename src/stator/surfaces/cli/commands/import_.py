@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stator.connect import connect, locate
+from stator.connect import connect, locate, project_id
 from stator.model.ids import short
 from stator.surfaces.cli.gist import count, size
 from stator.surfaces.cli.paint import Line, widest
@@ -67,7 +69,7 @@ def import_(
         with bar(screen) as progress:
             report = opened.import_bundle(
                 path,
-                project=project,
+                project=_project(project),
                 passphrase=lambda: _passphrase(passphrase_file),
                 dry_run=dry_run,
                 progress=progress,
@@ -77,6 +79,13 @@ def import_(
         else:
             _show(screen, report)
     return 0
+
+
+def _project(given: str | None) -> str | None:
+    """What a project is called, given its folder or just that."""
+    if given is None or not (os.sep in given or given.startswith((".", "~"))):
+        return given
+    return project_id(Path(os.path.abspath(os.path.expanduser(given))))
 
 
 def _passphrase(file: str | None) -> str:

@@ -100,9 +100,10 @@ def _show(screen: Screen, ask: Asking, view: SessionView, found: Restoration) ->
         screen.line(_line(file, applied=found.applied), hang=4)
         if file.change is not None and not found.applied:
             screen.whole(patches.coloured([file.change]))
-    if found.snapshot:
+    back = [file for file in found.of(*ACTIONS) if not file.reason]
+    if found.snapshot and back:
         base = ask.store.context.root
-        here = [os.path.relpath(os.path.join(base, file.path)) for file in found.of(*ACTIONS)]
+        here = [os.path.relpath(os.path.join(base, file.path)) for file in back]
         names = [f"./{name}" if name.startswith("-") else name for name in here]
         at = f"{short(found.session)}:@{found.snapshot}"
         screen.whole([Line(f"undo: stator restore {shlex.join(names)} --at {at} --apply")])
