@@ -89,6 +89,20 @@ def test_what_a_turn_did_does_not_hold_the_rewind_after_it(either):
         assert [item.key for item in s.diff("t5").items if item.collection in STEPS] == alone
 
 
+def test_turns_that_were_rewound_do_not_count_from_the_end(either):
+    five_turns(either)
+    either.contribute("main").rewind("t2")
+    view = either.read("main")
+    assert [view.at(f"t-{n}").shown for n in (1, 2)] == ["t2", "t1"]
+    assert view.diff().end == "t2"
+    with pytest.raises(NotFound, match="the session has 2 turns"):
+        view.at("t-3")
+    with either.open("main") as s, s.turn("on"):
+        pass
+    assert [s.at(f"t-{n}").shown for n in (1, 2)] == ["t6", "t2"]
+    assert s.at("t5").shown == "t5"
+
+
 def test_what_was_spent_scored_flagged_and_tagged_stays(either):
     five_turns(either)
     with either.open("main") as s:
