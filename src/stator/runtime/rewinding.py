@@ -86,6 +86,14 @@ def rewind(store: Store, context: Context, session: str, to: str, *, by: str = "
 
 def rewind_driven(session: Session[Any], to: str) -> Rewound:
     """The same by whoever drives the session, between turns."""
+    check_between_turns(session)
+    target = _target(session, to)
+    done = _go_back(session, target, session._draft, session._append, session._principal)
+    session._looks_anew()
+    return done
+
+
+def check_between_turns(session: Session[Any]) -> None:
     turn = session._open_turn
     if turn is not None and not turn.ended:
         raise BadTurn(
@@ -93,10 +101,6 @@ def rewind_driven(session: Session[Any], to: str) -> Rewound:
             hint="end it first: a rewind is between turns",
             session=session.id,
         )
-    target = _target(session, to)
-    done = _go_back(session, target, session._draft, session._append, session._principal)
-    session._looks_anew()
-    return done
 
 
 def _target(view: SessionView, to: str) -> Point:
