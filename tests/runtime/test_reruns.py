@@ -8,7 +8,8 @@ import pytest
 
 import stator
 from runtime.support import Counted, raising
-from stator.errors import BadPosition, InvalidInput
+from stator.errors import BadPosition, BadType, InvalidInput
+from stator.model.query import SessionQuery
 from stator.runtime.reruns import rerun
 
 
@@ -151,3 +152,25 @@ def test_the_asynchronous_twin_reruns_as_well(tmp_path):
             return await s.rerun(tools())
 
     assert asyncio.run(main()).same
+
+
+def test_turns_that_were_rewound_are_not_run_again_unless_one_is_asked_for(recorded):
+    recorded.contribute("login").rewind("t1")
+    assert verdicts(again(recorded, tools(), effects="run")) == ["same", "same"]
+    assert [call.turn for call in again(recorded, tools(), "t-1", effects="run").calls] == [1, 1]
+    assert [call.turn for call in again(recorded, tools(), "t2", effects="run").calls] == [2]
+
+
+def test_every_turn_of_a_long_session_is_run_again(memory):
+    with memory.open("login") as s:
+        for number in range(1001):
+            with s.turn("more") as t:
+                if number == 1000:
+                    t.call(tools()["read_file"], path="last")
+    assert verdicts(again(memory, tools())) == ["same"]
+
+
+def test_what_is_no_tool_is_refused_before_anything_is_made(recorded):
+    with pytest.raises(BadType, match="not tools: int"):
+        again(recorded, 5)
+    assert [row.record.name for row in recorded.port.sessions(SessionQuery()).rows] == ["login"]

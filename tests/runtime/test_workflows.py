@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from runtime.support import Counted, raising
-from stator.errors import BadWorkflow
+from stator.errors import BadWorkflow, WrongState
 from stator.model import canon
 from stator.model.workflow import SCHEMA, Call, Workflow, parse
 from stator.runtime import workflows
@@ -205,3 +205,20 @@ def test_what_was_extracted_and_run_with_the_same_tools_is_the_same_chain(calls,
     made = parse(workflows.extract(store.read("s")).to_json().encode())
     assert run(store, made, tools(again), effects="run").status == "done"
     assert canon.dumps(again) == canon.dumps(recorded)
+
+
+def test_turns_that_were_rewound_are_left_out_and_named(recorded):
+    with recorded.open("invoice") as s:
+        with s.turn("again") as t:
+            t.call(shop().tools["find"], number="INV-4")
+        s.rewind("t1")
+    made = workflows.extract(recorded.read("invoice"))
+    assert [call.tool for call in made.calls] == ["find", "pay", "mail"]
+    assert made.notes[0] == "t2: left out, it was rewound"
+
+
+def test_a_workflow_is_not_run_in_a_session_of_an_agent(recorded):
+    made = workflows.extract(recorded.read("invoice"))
+    with pytest.raises(WrongState, match="session 'invoice' is no workflow's"):
+        run(recorded, made, shop().tools, session="invoice")
+    assert recorded.read("invoice").head.turn == 1

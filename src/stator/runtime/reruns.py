@@ -27,6 +27,7 @@ from stator.runtime.children import MANY
 from stator.runtime.context import Context
 from stator.runtime.loop import by_name
 from stator.runtime.reading import SessionView
+from stator.runtime.reflog import left_turns
 from stator.runtime.resolve import Point
 from stator.runtime.retries import labels_of
 from stator.runtime.sessions import drive
@@ -95,11 +96,16 @@ class Chain(msgspec.Struct, frozen=True):
 
 
 def chains(view: SessionView, turns: str | None) -> list[Chain]:
-    """The calls of some turns, in order; without those that tools made while they ran."""
-    first, last = turn_numbers(turns, view.head.turn)
+    """The calls of some turns, in order; without those that tools made while they ran, and without turns
+    that were rewound, unless it is one that is asked for."""
+    left = left_turns(view._store, view.id)
+    first, last = turn_numbers(turns, view.head.turn, left)
     found: list[Chain] = []
-    for row in view._store.turns(view.id, after=first - 1, upto=last):
-        upto = next(iter(view._store.turns(view.id, after=row.turn, upto=row.turn + 1)), None)
+    for number in range(first, last + 1):
+        if number in left and first != last:
+            continue
+        (row,) = view._store.turns(view.id, after=number - 1, upto=number)
+        upto = next(iter(view._store.turns(view.id, after=number, upto=number + 1)), None)
         # What is recorded after a turn and before the next has its number, such as settlements.
         end = view.head.seq if upto is None else upto.first - 1
         commits = [c for c in _read(view, row.first, end) if c.turn == row.turn]
@@ -111,6 +117,13 @@ def chains(view: SessionView, turns: str | None) -> list[Chain]:
     return found
 
 
+def rewound(view: SessionView, turns: str | None) -> set[int]:
+    """Which of some turns do not stand any more."""
+    left = left_turns(view._store, view.id)
+    first, last = turn_numbers(turns, view.head.turn, left)
+    return {turn for turn in left if first <= turn <= last}
+
+
 def _read(view: SessionView, first: int, last: int) -> list[Commit]:
     return list(view.log(f"@{first - 1}..@{last}"))
 
@@ -118,6 +131,10 @@ def _read(view: SessionView, first: int, last: int) -> list[Commit]:
 def toolbox(tools: Tools) -> Toolbox:
     """Tools as they are dispatched to: by name, or by a function of name and arguments."""
     if not isinstance(tools, (Mapping, Sequence)):
+        if not callable(tools):
+            raise BadType(
+                f"not tools: {type(tools).__name__}", hint="tools by name, or a list of them"
+            )
         return tools
     found: dict[str, Any] = (
         dict(tools) if isinstance(tools, Mapping) else {declare(tool).name: tool for tool in tools}

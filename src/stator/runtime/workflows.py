@@ -11,15 +11,16 @@ from typing import Any, Literal
 
 import msgspec
 
-from stator.errors import ApprovalNeeded, BadWorkflow
+from stator.errors import ApprovalNeeded, BadWorkflow, WrongState
 from stator.model import workflow as model
+from stator.model.query import SessionQuery
 from stator.model.session import check_name
 from stator.model.state import SessionRecord
 from stator.model.workflow import Call, Workflow, fill, values_for
 from stator.runtime.context import Context
 from stator.runtime.loop import by_name
 from stator.runtime.reading import SessionView
-from stator.runtime.reruns import Effects, Toolbox, Tools, chains, terms, toolbox
+from stator.runtime.reruns import Effects, Toolbox, Tools, chains, rewound, terms, toolbox
 from stator.runtime.sessions import drive
 from stator.runtime.turns import Turn
 from stator.store.port import Store
@@ -66,7 +67,10 @@ def extract(view: SessionView, turns: str | None = None, *, name: str = "") -> W
     source = f"{view.name} {view.id}"
     if found:
         source += f" t{found[0].begun.turn}..t{found[-1].begun.turn}"
-    return model.extract(name or view.name, prompts, calls, source=source)
+    made = model.extract(name or view.name, prompts, calls, source=source)
+    there = {chain.begun.turn for chain in found}
+    gone = [f"t{turn}: left out, it was rewound" for turn in rewound(view, turns) - there]
+    return msgspec.structs.replace(made, notes=[*sorted(gone), *made.notes])
 
 
 def run(
@@ -90,6 +94,7 @@ def run(
         project=context.project,
         created=context.clock(),
     )
+    _check_own(store, record)
     made: list[Made] = []
     ended: dict[str, Any] = {"status": "done"}
     with_id = record
@@ -107,6 +112,18 @@ def run(
         identifier = ended["waiting"] if status != "not run" else ""
         made.append(Made(id=call.id, tool=call.tool, status=status, call=identifier))
     return Ran(workflow=workflow.name, session=with_id.id, name=with_id.name, calls=made, **ended)
+
+
+def _check_own(store: Store, record: SessionRecord) -> None:
+    """A workflow runs in a session of its own, not in one that an agent is driven in."""
+    query = SessionQuery(name=record.name, project=record.project, tenant=record.tenant)
+    for row in store.sessions(query, limit=1).rows:
+        if row.record.agent != record.agent:
+            raise WrongState(
+                f"session {record.name!r:.80} is no workflow's",
+                hint="take another name, or none",
+                session=row.id,
+            )
 
 
 def _waits(made: list[Made]) -> bool:
