@@ -17,7 +17,7 @@ from stator.errors import (
     NotFound,
     WrongState,
 )
-from stator.runtime import aio
+from stator.runtime import aio, retries
 from stator.runtime.aio_pool import Pool
 from stator.runtime.resolve import find_session, followed
 
@@ -99,6 +99,13 @@ def test_a_retry_of_a_retry_is_a_sibling_of_both(either, session):
         second = another(s)
     assert session.at("t2.3").session == second
     assert either.read(second).record.parent.session == session.id
+
+
+def test_a_retry_that_has_not_begun_knows_whose_turn_it_is(either, session):
+    made = retries.make(either.port, either.context, session, "t2")
+    again = retries.make(either.port, either.context, either.read(made.row.id), "t2")
+    assert (again.original, again.number, again.prompt) == (session.id, 3, "ask 2")
+    assert session.adopt("t2.2").by == made.row.id
 
 
 def test_what_a_retry_went_on_with_is_its_own_to_retry(either, session):

@@ -172,7 +172,7 @@ def resolve(store: Store, session: str, position: Position) -> Point:
 def span(store: Store, session: str, position: AtTurn) -> tuple[Point, Point]:
     """Both ends of a turn: where the one before it ended, and where it ends itself."""
     if position.retry:
-        session = _retry(store, session, position)
+        session = sibling(store, session, position)
     nothing = Point(session, 0, "t0")
     if position.turn == 0:
         return nothing, nothing
@@ -230,7 +230,7 @@ def retries_turn(store: Store, parent: Parent, turn: int) -> bool:
         return False
 
 
-def _retry(store: Store, session: str, position: AtTurn) -> str:
+def sibling(store: Store, session: str, position: AtTurn) -> str:
     """The nth sibling of a turn: the original is 1, retries count from 2 in the order they were made."""
     found = siblings(store, session, position.turn)
     if position.retry == 1:

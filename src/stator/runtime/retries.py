@@ -21,7 +21,7 @@ from stator.runtime import forks
 from stator.runtime.context import Context
 from stator.runtime.lifecycle import held
 from stator.runtime.reading import SessionView
-from stator.runtime.resolve import Point, Siblings, retries_turn, siblings, span
+from stator.runtime.resolve import Point, Siblings, retries_turn, sibling, siblings, span
 from stator.runtime.terms import Terms
 from stator.store.port import Store
 
@@ -90,7 +90,14 @@ def _turn_of(store: Store, view: SessionView, ref: str) -> tuple[str, int]:
     parsed = parse_ref(ref)
     if not isinstance(parsed.position, AtTurn) or parsed.position.turn == 0:
         raise InvalidInput(f"a retry is of a turn, not of {ref!r:.60}", path="$.turn", hint="t5")
-    point = span(store, view._session_of(parsed), parsed.position)[1]
+    session = view._session_of(parsed)
+    try:
+        point = span(store, session, parsed.position)[1]
+    except NotFound:
+        parent = store.session(session).record.parent
+        if parent is None or not retries_turn(store, parent, parsed.position.turn):
+            raise
+        return parent.session, parsed.position.turn  # a retry that has not begun yet
     return point.session, int(point.shown[1:])
 
 
@@ -210,7 +217,11 @@ def _adopt_held(store: Store, context: Context, session: str, fields: dict[str, 
 def _adoption(store: Store, view: SessionView, ref: str) -> tuple[str, str]:
     """The session that is to be gone on for, and the one that does so; "" for itself."""
     parsed = parse_ref(ref)
-    target = view.at(ref).session
+    if isinstance(parsed.position, AtTurn) and parsed.position.retry:
+        # A retry that has not begun yet can be gone on with as well.
+        target = sibling(store, view._session_of(parsed), parsed.position)
+    else:
+        target = view.at(ref).session
     if isinstance(parsed.position, AtTurn) and parsed.position.retry == 1:
         return _adopted_from(store, target, parsed.position.turn), ""
     record = store.session(target).record
