@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import stator
 from runtime.conftest import memory_store
 from runtime.support import Counted, Died, Model, die, driving, raising, says
-from stator.errors import BadTurn, Busy, InvalidInput, NotFound, WrongState
+from stator.errors import ApprovalNeeded, BadTurn, Busy, InvalidInput, NotFound, WrongState
 from stator.model.commit import Upsert
 from stator.model.rewinds import STEPS
 from stator.model.state import KEPT_IN_REWIND, TagRecord
@@ -140,6 +140,12 @@ def test_rewind_prints_the_list_of_irreversible_effects_it_crosses(either):
         ("ship", "in doubt"),
     ]
     assert done.turns == [2]
+
+
+def test_a_call_that_waits_for_a_person_is_no_effect(either):
+    with pytest.raises(ApprovalNeeded), either.open("main") as s, s.turn("pay") as t:
+        t.call(Counted(name="pay").tool(approve=True))
+    assert either.contribute("main").rewind("t0").effects == []
 
 
 def test_effects_that_an_earlier_rewind_crossed_are_not_told_twice(either):

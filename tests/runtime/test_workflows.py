@@ -102,6 +102,13 @@ def test_a_write_waits_for_a_person_and_running_it_again_goes_on(recorded):
     assert [call.replayed for call in after.calls] == [True, False, False]
 
 
+def test_what_waits_is_shown_with_its_arguments(recorded):
+    ran = run(recorded, workflows.extract(recorded.read("invoice")), shop().tools)
+    (waiting,) = [call for call in ran.calls if call.status == "awaiting approval"]
+    assert waiting.call == ran.waiting
+    assert waiting.arguments == {"to": "ACME Corp", "invoice_id": 7, "cents": 4200}
+
+
 def test_the_first_failure_stops_it_and_running_it_again_goes_on_from_there(recorded):
     made, now = workflows.extract(recorded.read("invoice")), shop()
     broken = Counted(raising(ValueError("card declined")), name="pay", value={"receipt": "re_2"})

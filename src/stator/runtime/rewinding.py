@@ -16,7 +16,7 @@ from stator.model.commit import Commit, Draft, Reset, Upsert
 from stator.model.diff import CallItem
 from stator.model.query import Head
 from stator.model.rewinds import COUNTED, STEPS, TAG, agree_upto, resets, stands, visible
-from stator.model.state import Entry, TagRecord
+from stator.model.state import CallRecord, Entry, TagRecord
 from stator.runtime import reflog
 from stator.runtime.context import Context
 from stator.runtime.lifecycle import MakeDraft, held
@@ -158,11 +158,17 @@ def _plan(view: SessionView, target: Point) -> _Plan:
     before, after = visible(known, head.seq), visible(known, target.seq)
     low = agree_upto(before, after)
     calls = view._calls_in(session, low, head.seq)
+    waiting = {
+        record.call
+        for entry in store.entries(session, "calls")
+        if isinstance(record := entry.record, CallRecord) and record.status == "awaiting approval"
+    }
     crossed = [
         call
         for call in calls
         if call.effect in ("", "write")
         and call.status in DONE
+        and call.call not in waiting
         and stands(before, call.seq)
         and not stands(after, call.seq)
     ]

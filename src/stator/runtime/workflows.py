@@ -107,10 +107,8 @@ def run(
         ended = {"status": "waits", "waiting": needed.ids.get("call", ""), "why": needed.what}
     except _Stopped as stopped:
         ended = {"status": "failed", "why": str(stopped)}
-    for call in workflow.calls[len(made) :]:
-        status = "awaiting approval" if "waiting" in ended and not _waits(made) else "not run"
-        identifier = ended["waiting"] if status != "not run" else ""
-        made.append(Made(id=call.id, tool=call.tool, status=status, call=identifier))
+    rest = workflow.calls[len(made) :]
+    made += [Made(id=call.id, tool=call.tool, status="not run") for call in rest]
     return Ran(workflow=workflow.name, session=with_id.id, name=with_id.name, calls=made, **ended)
 
 
@@ -124,10 +122,6 @@ def _check_own(store: Store, record: SessionRecord) -> None:
                 hint="take another name, or none",
                 session=row.id,
             )
-
-
-def _waits(made: list[Made]) -> bool:
-    return any(call.status == "awaiting approval" for call in made)
 
 
 def check_tools(workflow: Workflow, tools: Tools) -> Toolbox:
@@ -147,7 +141,7 @@ def _chain(
 ) -> None:
     outputs: dict[str, Any] = {}
     for place, call in enumerate(workflow.calls):
-        done = _one(turn, call, values, outputs, tools, f"$.calls[{place}].input")
+        done = _one(turn, call, values, outputs, tools, made, f"$.calls[{place}].input")
         made.append(done)
         if done.status != "ok" and call.on_error == "stop":
             raise _Stopped(f"{call.id} ({call.tool}) ended {done.status}: {done.error}"[:500])
@@ -159,13 +153,25 @@ def _one(
     values: dict[str, Any],
     outputs: dict[str, Any],
     tools: Toolbox,
+    made: list[Made],
     path: str,
 ) -> Made:
     try:
         given = fill(call.input, values, outputs, path)
     except BadWorkflow as error:  # what it builds on is not there
         return Made(id=call.id, tool=call.tool, status="not run", error=error.what)
-    outcome = by_name(turn, call.tool, given, tools, None).drive()
+    try:
+        outcome = by_name(turn, call.tool, given, tools, None).drive()
+    except ApprovalNeeded as needed:  # whoever is asked is shown what would run
+        waits = Made(
+            id=call.id,
+            tool=call.tool,
+            status="awaiting approval",
+            arguments=given,
+            call=str(needed.ids.get("call", "")),
+        )
+        made.append(waits)
+        raise
     if outcome.ok:
         outputs[call.id] = outcome.value
     return Made(
