@@ -144,6 +144,15 @@ def test_a_driver_can_rerun_what_it_drives(recorded):
         assert s.rerun(tools(), "t1", effects="run", name="once-more").name == "once-more"
 
 
+def test_what_a_driver_is_denied_is_denied_to_its_rerun(recorded):
+    pay = Counted(name="pay")
+    rules = [stator.Rule(tool="pay", action="deny", why="never")]
+    with recorded.open("login", rules=rules) as s:
+        found = s.rerun(tools(pay=pay), effects="run")
+    assert [call.after for call in found.calls] == ["ok", "denied", "ok"]
+    assert pay.runs == []
+
+
 def test_the_asynchronous_twin_reruns_as_well(tmp_path):
     async def main():
         async with stator.aio.connect(tmp_path / "a.db") as store, store.open("a") as s:

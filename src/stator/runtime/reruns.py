@@ -145,16 +145,23 @@ def toolbox(tools: Tools) -> Toolbox:
     return found
 
 
-def terms(context: Context, effects: Effects, why: str) -> Terms:
-    """What a chain that is made again is driven on: its writes ask, whatever is allowed elsewhere."""
+def terms(context: Context, effects: Effects, why: str, driver: Terms | None = None) -> Terms:
+    """What a chain that is made again is driven on: its writes ask, whatever is allowed elsewhere.
+
+    `driver`: the terms of whoever drives the session it is of; what those deny is denied here.
+    """
     if effects not in ("ask", "run"):
         raise InvalidInput(f"unknown effects {effects!r:.40}", hint="ask or run", path="$.effects")
-    policy = context.policy()
-    rules = parse_policy(policy) if policy else []
+    if driver is None:
+        policy = context.policy()
+        rules = parse_policy(policy) if policy else []
+        prices = parse_prices(policy) if policy else None
+        driver = Terms(rules=rules, prices=prices)
+    rules = driver.rules
     if effects == "ask":
         denied = [rule for rule in rules if rule.action == "deny"]
         rules = [*denied, Rule(effect="write", action="ask", why=why), *rules]
-    return Terms(rules=rules, prices=parse_prices(policy) if policy else None)
+    return Terms(rules=rules, prices=driver.prices)
 
 
 def rerun(
@@ -166,6 +173,7 @@ def rerun(
     *,
     effects: Effects = "ask",
     name: str = "",
+    driver: Terms | None = None,
 ) -> Rerun:
     """Make the calls of a session again, or of some of its turns, and say what ended otherwise.
 
@@ -173,7 +181,7 @@ def rerun(
     """
     view = SessionView(store, session)
     hands = toolbox(tools)
-    held = terms(context, effects, "a rerun makes it again")
+    held = terms(context, effects, "a rerun makes it again", driver)
     found = chains(view, span)
     if not found:
         raise InvalidInput("there is no turn to rerun", session=session)

@@ -394,7 +394,14 @@ class Session(SessionView, Marker, Generic[A]):
         from stator.runtime import reruns
 
         return reruns.rerun(
-            self._store, self.context, self._id, tools, span, effects=effects, name=name
+            self._store,
+            self.context,
+            self._id,
+            tools,
+            span,
+            effects=effects,
+            name=name,
+            driver=self._terms,
         )
 
     def _stop(self) -> Stop | None:
