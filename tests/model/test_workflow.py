@@ -102,9 +102,10 @@ def test_a_reference_to_what_is_not_there_before_is_refused(template, match):
 
 def test_deep_inputs_are_refused():
     deep: object = 1
-    for _ in range(100):
+    for _ in range(200):
         deep = [deep]
-    refused(text(calls=[{"id": "c1", "tool": "x", "input": {"a": deep}}]), "nested deeper than 64")
+    refused(text(calls=[{"id": "c1", "tool": "x", "input": {"a": deep}}]), "nested deeper than 128")
+    refused(text(parameters=[{"name": "p", "default": deep}]), "nested deeper than 128")
 
 
 # -- filling in -----------------------------------------------------------------------------------

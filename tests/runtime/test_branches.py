@@ -17,7 +17,7 @@ from stator.errors import (
     NotFound,
     WrongState,
 )
-from stator.runtime import aio
+from stator.runtime import aio, retries
 from stator.runtime.aio_pool import Pool
 from stator.runtime.resolve import find_session, followed
 
@@ -99,6 +99,13 @@ def test_a_retry_of_a_retry_is_a_sibling_of_both(either, session):
         second = another(s)
     assert session.at("t2.3").session == second
     assert either.read(second).record.parent.session == session.id
+
+
+def test_a_retry_that_has_not_begun_knows_whose_turn_it_is(either, session):
+    made = retries.make(either.port, either.context, session, "t2")
+    again = retries.make(either.port, either.context, either.read(made.row.id), "t2")
+    assert (again.original, again.number, again.prompt) == (session.id, 3, "ask 2")
+    assert session.adopt("t2.2").by == made.row.id
 
 
 def test_what_a_retry_went_on_with_is_its_own_to_retry(either, session):
@@ -222,6 +229,39 @@ def test_what_a_rule_denies_is_not_asked_for_in_a_retry(either, session):
         assert t.try_call(Counted(name="pay").tool()).status == "denied"
 
 
+def test_what_goes_on_from_a_retry_asks_as_the_retry_does(either, session):
+    again = another(session)
+    with either.open(again) as s:
+        s.fork(name="fork of it")
+        with s.turn("more") as t:
+            t.say("more")
+        with s.retry("t3", name="next") as t:
+            t.say("otherwise")
+        s.adopt("next:")
+        with pytest.raises(ApprovalNeeded), either.open(again, busy="fork") as f, f.turn("x") as t:
+            t.call(Counted(name="pay").tool())
+    for name in ("fork of it", "next"):
+        with pytest.raises(ApprovalNeeded), either.open(name) as s, s.turn("x") as t:
+            t.call(Counted(name="pay").tool())
+
+
+def test_a_fork_of_what_came_before_a_retry_writes_like_any_fork(either, session):
+    again = another(session)
+    with either.open(again) as s:
+        s.fork(f"@{s.record.parent.seq}", name="before it")
+    with either.open("before it") as s, s.turn("x") as t:
+        assert t.call(Counted(name="pay").tool()) == "done"
+
+
+def test_a_fork_of_a_retry_that_was_adopted_writes_like_any_session(either, session):
+    again = another(session)
+    session.adopt("t2.2")
+    with either.open(again) as s:
+        s.fork(name="on")
+    with either.open("on") as s, s.turn("x") as t:
+        assert t.call(Counted(name="pay").tool()) == "done"
+
+
 def test_a_retry_that_was_adopted_writes_like_any_session(either, session):
     again = another(session)
     session.adopt("t2.2")
@@ -269,6 +309,33 @@ def test_adoptions_are_followed_to_the_end(either, session):
         last = another(s, "t3")
         s.adopt("t3.2")
     assert either.read("main").id == last
+
+
+def test_an_adoption_is_taken_back_from_the_end_of_a_chain_by_the_turn_it_was_of(either, session):
+    again = another(session)
+    session.adopt("t2.2")
+    with either.open(again) as s:
+        with s.turn("more") as t:
+            t.say("more")
+        another(s, "t3")
+        s.adopt("t3.2")
+    session.pause()
+    assert either.contribute("main").adopt("t2.1").original == session.id
+    assert either.read("main").id == session.id
+
+
+def test_the_adoption_of_a_fork_is_taken_back(either, session):
+    fork = session.fork("t2", name="plan-b")
+    session.adopt("plan-b:")
+    assert either.read("main").id == fork
+    session.pause()
+    either.contribute("main").adopt("t2.1")
+    assert either.read("main").id == session.id
+
+
+def test_where_nothing_was_adopted_there_is_nothing_to_take_back(session):
+    with pytest.raises(WrongState, match="nothing was adopted for t2 of session 'main'"):
+        session.adopt("t2.1")
 
 
 def test_a_circle_of_adoptions_ends(either, session):

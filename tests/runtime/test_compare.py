@@ -124,3 +124,13 @@ def test_only_tries_at_one_turn_are_compared(tried):
     for a, b in (("t1", "t2"), ("t2", "t2"), ("t2", "head"), ("t0", "t2.2")):
         with pytest.raises(InvalidInput, match="not two tries"):
             tried.compare(a, b)
+
+
+def test_answers_that_differ_only_where_nothing_is_compared_are_not_the_same(memory):
+    long = "\n".join(map(str, range(2500)))
+    with memory.open("main") as s:
+        with s.turn("x") as t:
+            t.say(long)
+        with s.retry("t1") as t:
+            t.say(long + "\nand more")
+        assert "after line 2,000" in s.compare("t1", "t1.2").answer[-1]

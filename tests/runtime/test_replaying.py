@@ -44,6 +44,12 @@ def recorded(either):
     return either.read("login")
 
 
+def away(replayed):
+    """Where a replay left its record."""
+    assert replayed.divergence is not None
+    return replayed.divergence
+
+
 def loop(model, dispatch):
     """An ordinary tool-use loop."""
 
@@ -372,6 +378,109 @@ def test_a_turn_too_many_and_one_too_few_are_divergences(recorded):
         found = replay(recorded, program)
         assert found.divergence is not None
         assert what in found.divergence.what
+
+
+def test_other_arguments_under_the_same_key_are_a_divergence(memory):
+    def keyed(s, amount=5):
+        with s.turn("pay") as t:
+            t.call(PAY.tool().using(key="invoice 7"), amount=amount)
+
+    with memory.open("keyed") as s:
+        keyed(s)
+    assert replay(memory.read("keyed"), keyed).ok
+    found = away(replay(memory.read("keyed"), lambda s: keyed(s, 5000)))
+    assert found.what == "pay was called with other arguments, under the key it had"
+    assert '+  "amount": 5000' in found.diff
+
+
+@pytest.mark.parametrize(
+    ("said", "what"), [(["other"], "says something else"), ([], "not made now")]
+)
+def test_an_agent_that_says_something_else_or_nothing_diverges(memory, said, what):
+    def talk(s, said=("done",)):
+        with s.turn("go") as t:
+            for text in said:
+                t.say(text)
+
+    with memory.open("talk") as s:
+        talk(s)
+    assert replay(memory.read("talk"), talk).ok
+    assert what in away(replay(memory.read("talk"), lambda s: talk(s, said))).what
+
+
+def test_a_model_that_is_asked_otherwise_is_reported_and_fails_only_where_that_is_wanted(memory):
+    def ask(model):
+        def drive(s):
+            with s.turn("go") as t:
+                t.model(answers, model=model, messages=t.messages("anthropic"))
+
+        return drive
+
+    answers = ScriptedModel(["done"])
+    with memory.open("asked") as s:
+        ask("small")(s)
+    assert replay(memory.read("asked"), ask("small"), strict=True).ok
+    found = replay(memory.read("asked"), ask("large"))
+    assert found.ok
+    assert [one.what for one in found.differences] == ["the model was asked otherwise"]
+    assert not replay(memory.read("asked"), ask("large"), strict=True).ok
+
+
+@pytest.mark.parametrize("how", ["retry", "rerun"])
+def test_no_tool_runs_in_a_session_beside_the_one_that_is_replayed(memory, how):
+    def branching(s):
+        with s.turn("pay") as t:
+            t.call(PAY.tool(), amount=1)
+        if how == "rerun":
+            s.rerun([PAY.tool()], effects="run")
+            return
+        with s.retry("t1", effects="run") as t:
+            t.call(PAY.tool(), amount=1)
+
+    with memory.open("branching") as s:
+        branching(s)
+    PAY.runs.clear()
+    found = replay(memory.read("branching"), branching)
+    assert "in another session: the replay cannot go on" in away(found).what
+    assert PAY.runs == []
+
+
+def test_a_program_that_goes_back_replays(memory):
+    def back(s, to="t1", once=True):
+        for number in (1, 2):
+            with s.turn(f"ask {number}") as t:
+                t.fact("n", number)
+        if once:
+            assert s.rewind(to).turns == [2]
+            assert s.facts() == {"n": 1}
+        with s.turn("on") as t:
+            assert t.number == 3
+            assert "ask 2" not in str(t.messages("plain"))
+
+    with memory.open("back") as s:
+        back(s)
+    assert replay(memory.read("back"), back, strict=True).check().turns == 3
+    to_nothing = replay(memory.read("back"), lambda s: s.rewind("t1"))
+    assert away(to_nothing).what == "the program goes back to t1, and did not then"
+    elsewhere = replay(memory.read("back"), lambda s: back(s, to="@4"))
+    assert "the program goes back to @4 (@4), and then to @" in away(elsewhere).what
+    never = replay(memory.read("back"), lambda s: back(s, once=False))
+    assert "and does not now" in away(never).what
+
+
+def test_turns_that_somebody_else_rewound_are_not_replayed(memory):
+    def ask(s, *numbers):
+        for number in numbers:
+            with s.turn(f"ask {number}") as t:
+                t.call(READ.tool(effect="read"), path=f"{number}")
+
+    with memory.open("main") as s:
+        ask(s, 1, 2, 3)
+    memory.contribute("main").rewind("t1")
+    with memory.open("main") as s:
+        ask(s, 4)
+    assert replay(memory.read("main"), lambda s: ask(s, 1, 4), strict=True).check().turns == 2
+    assert replay(memory.read("main"), lambda s: ask(s, 2), turns="t2").ok
 
 
 def test_an_agent_that_raises_where_it_did_not_is_a_divergence(recorded):

@@ -8,7 +8,8 @@ import pytest
 
 import stator
 from runtime.support import Counted, raising
-from stator.errors import BadPosition, InvalidInput
+from stator.errors import BadPosition, BadType, InvalidInput
+from stator.model.query import SessionQuery
 from stator.runtime.reruns import rerun
 
 
@@ -143,6 +144,15 @@ def test_a_driver_can_rerun_what_it_drives(recorded):
         assert s.rerun(tools(), "t1", effects="run", name="once-more").name == "once-more"
 
 
+def test_what_a_driver_is_denied_is_denied_to_its_rerun(recorded):
+    pay = Counted(name="pay")
+    rules = [stator.Rule(tool="pay", action="deny", why="never")]
+    with recorded.open("login", rules=rules) as s:
+        found = s.rerun(tools(pay=pay), effects="run")
+    assert [call.after for call in found.calls] == ["ok", "denied", "ok"]
+    assert pay.runs == []
+
+
 def test_the_asynchronous_twin_reruns_as_well(tmp_path):
     async def main():
         async with stator.aio.connect(tmp_path / "a.db") as store, store.open("a") as s:
@@ -151,3 +161,25 @@ def test_the_asynchronous_twin_reruns_as_well(tmp_path):
             return await s.rerun(tools())
 
     assert asyncio.run(main()).same
+
+
+def test_turns_that_were_rewound_are_not_run_again_unless_one_is_asked_for(recorded):
+    recorded.contribute("login").rewind("t1")
+    assert verdicts(again(recorded, tools(), effects="run")) == ["same", "same"]
+    assert [call.turn for call in again(recorded, tools(), "t-1", effects="run").calls] == [1, 1]
+    assert [call.turn for call in again(recorded, tools(), "t2", effects="run").calls] == [2]
+
+
+def test_every_turn_of_a_long_session_is_run_again(memory):
+    with memory.open("login") as s:
+        for number in range(1001):
+            with s.turn("more") as t:
+                if number == 1000:
+                    t.call(tools()["read_file"], path="last")
+    assert verdicts(again(memory, tools())) == ["same"]
+
+
+def test_what_is_no_tool_is_refused_before_anything_is_made(recorded):
+    with pytest.raises(BadType, match="not tools: int"):
+        again(recorded, 5)
+    assert [row.record.name for row in recorded.port.sessions(SessionQuery()).rows] == ["login"]

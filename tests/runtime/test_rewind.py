@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import stator
 from runtime.conftest import memory_store
 from runtime.support import Counted, Died, Model, die, driving, raising, says
-from stator.errors import BadTurn, Busy, InvalidInput, NotFound, WrongState
+from stator.errors import ApprovalNeeded, BadTurn, Busy, InvalidInput, NotFound, WrongState
 from stator.model.commit import Upsert
 from stator.model.rewinds import STEPS
 from stator.model.state import KEPT_IN_REWIND, TagRecord
@@ -89,6 +89,20 @@ def test_what_a_turn_did_does_not_hold_the_rewind_after_it(either):
         assert [item.key for item in s.diff("t5").items if item.collection in STEPS] == alone
 
 
+def test_turns_that_were_rewound_do_not_count_from_the_end(either):
+    five_turns(either)
+    either.contribute("main").rewind("t2")
+    view = either.read("main")
+    assert [view.at(f"t-{n}").shown for n in (1, 2)] == ["t2", "t1"]
+    assert view.diff().end == "t2"
+    with pytest.raises(NotFound, match="the session has 2 turns"):
+        view.at("t-3")
+    with either.open("main") as s, s.turn("on"):
+        pass
+    assert [s.at(f"t-{n}").shown for n in (1, 2)] == ["t6", "t2"]
+    assert s.at("t5").shown == "t5"
+
+
 def test_what_was_spent_scored_flagged_and_tagged_stays(either):
     five_turns(either)
     with either.open("main") as s:
@@ -126,6 +140,12 @@ def test_rewind_prints_the_list_of_irreversible_effects_it_crosses(either):
         ("ship", "in doubt"),
     ]
     assert done.turns == [2]
+
+
+def test_a_call_that_waits_for_a_person_is_no_effect(either):
+    with pytest.raises(ApprovalNeeded), either.open("main") as s, s.turn("pay") as t:
+        t.call(Counted(name="pay").tool(approve=True))
+    assert either.contribute("main").rewind("t0").effects == []
 
 
 def test_effects_that_an_earlier_rewind_crossed_are_not_told_twice(either):

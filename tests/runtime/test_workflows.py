@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from runtime.support import Counted, raising
-from stator.errors import BadWorkflow
+from stator.errors import BadWorkflow, WrongState
 from stator.model import canon
 from stator.model.workflow import SCHEMA, Call, Workflow, parse
 from stator.runtime import workflows
@@ -100,6 +100,13 @@ def test_a_write_waits_for_a_person_and_running_it_again_goes_on(recorded):
     assert (after.status, after.session) == ("done", ran.session)
     assert [name for name, _ in now.chain] == ["find", "pay", "mail"]
     assert [call.replayed for call in after.calls] == [True, False, False]
+
+
+def test_what_waits_is_shown_with_its_arguments(recorded):
+    ran = run(recorded, workflows.extract(recorded.read("invoice")), shop().tools)
+    (waiting,) = [call for call in ran.calls if call.status == "awaiting approval"]
+    assert waiting.call == ran.waiting
+    assert waiting.arguments == {"to": "ACME Corp", "invoice_id": 7, "cents": 4200}
 
 
 def test_the_first_failure_stops_it_and_running_it_again_goes_on_from_there(recorded):
@@ -205,3 +212,20 @@ def test_what_was_extracted_and_run_with_the_same_tools_is_the_same_chain(calls,
     made = parse(workflows.extract(store.read("s")).to_json().encode())
     assert run(store, made, tools(again), effects="run").status == "done"
     assert canon.dumps(again) == canon.dumps(recorded)
+
+
+def test_turns_that_were_rewound_are_left_out_and_named(recorded):
+    with recorded.open("invoice") as s:
+        with s.turn("again") as t:
+            t.call(shop().tools["find"], number="INV-4")
+        s.rewind("t1")
+    made = workflows.extract(recorded.read("invoice"))
+    assert [call.tool for call in made.calls] == ["find", "pay", "mail"]
+    assert made.notes[0] == "t2: left out, it was rewound"
+
+
+def test_a_workflow_is_not_run_in_a_session_of_an_agent(recorded):
+    made = workflows.extract(recorded.read("invoice"))
+    with pytest.raises(WrongState, match="session 'invoice' is no workflow's"):
+        run(recorded, made, shop().tools, session="invoice")
+    assert recorded.read("invoice").head.turn == 1

@@ -90,6 +90,11 @@ def test_retry_runs_a_program_in_the_sibling(store):
     assert (answer.code, answer.out) == (0, "fix-login~t2.2 2\n")
 
 
+def test_no_sibling_is_made_for_a_program_that_is_not_there(store, ask):
+    assert ask("retry", "t2", "--", "no-such-program").code == 3
+    assert "retry" not in ask("tree").out
+
+
 def test_diff_lays_two_tries_side_by_side(tried, ask):
     out = ask("diff", "t2", "t2.2", "-s", "fix-login").out
     assert "why  auth: use opaque tokens instead of use server sessions" in out

@@ -135,7 +135,11 @@ def compare(
 
 def _answers(a: str, b: str) -> list[str]:
     old, new = (text.splitlines()[:LINES_MAX] for text in (a, b))
-    return list(unified_diff(old, new, "a", "b", lineterm="", n=CONTEXT))
+    found = list(unified_diff(old, new, "a", "b", lineterm="", n=CONTEXT))
+    if found or a == b:
+        return found
+    said = f"@@ they differ after line {LINES_MAX:,}, or in how lines end @@"
+    return ["--- a", "+++ b", said]
 
 
 # -- calls ----------------------------------------------------------------------------------------

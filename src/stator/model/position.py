@@ -1,7 +1,8 @@
 """Positions: how people and programs point into a log.
 
     head  head~3       the last commit; three commits before it
-    t5  t0  t-1  t5.2  the end of turn 5; before everything; the end of the last turn; a retry of turn 5
+    t5  t0  t-1  t5.2  the end of turn 5; before everything; the end of the last turn that was not
+                       rewound; a retry of turn 5
     @42                a seq
     3fa9c1 …           the start of a commit's hash or the end of its id
     release            a tag
@@ -13,6 +14,7 @@ Parsing only; what a position means in a session is found by `runtime.resolve`.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 import msgspec
 
@@ -108,8 +110,13 @@ def parse_range(text: str) -> Range:
     return Range(parse_ref(end or "head"), parse_ref(start or "t0"))
 
 
-def turn_numbers(text: str | None, last: int) -> tuple[int, int]:
-    """The turns that `t3`, `t3..t5`, `t3..` or `t-1` name, both ends with them; without a word, all."""
+def turn_numbers(
+    text: str | None, last: int, left: Collection[int] = frozenset()
+) -> tuple[int, int]:
+    """The turns that `t3`, `t3..t5`, `t3..` or `t-1` name, both ends with them; without a word, all.
+
+    `left`: turns that were rewound; they do not count from the end.
+    """
     if text is None:
         return 1, last
     start, dots, end = text.partition("..")
@@ -118,13 +125,22 @@ def turn_numbers(text: str | None, last: int) -> tuple[int, int]:
         place = parse_position(part) if part else AtTurn(default)
         if not isinstance(place, AtTurn) or place.retry:
             raise BadPosition(f"not turns: {text!r:.60}", hint="t3, t3..t5, t3.. or t-1")
-        numbers.append(place.turn + last + 1 if place.turn < 0 else place.turn)
+        numbers.append(_from_end(-place.turn, last, left) if place.turn < 0 else place.turn)
     first, upto = numbers
     if not 1 <= first <= upto <= last:
         raise BadPosition(
             f"no turns {text!r:.60}: there are {last}", hint="t3, t3..t5, t3.. or t-1"
         )
     return first, upto
+
+
+def _from_end(count: int, last: int, left: Collection[int]) -> int:
+    """The number of a turn counted from the last; 0: there are not so many."""
+    for number in range(last, 0, -1):
+        count -= number not in left
+        if not count:
+            return number
+    return 0
 
 
 def _bad(text: object) -> BadPosition:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -20,6 +20,7 @@ from stator.model.commit import CONTINUED, Commit, Draft, Gone
 from stator.model.delta import Put
 from stator.model.ids import short
 from stator.model.replay import MARKS, MODEL, WITHDRAWN, Known, KnownCall, Scrub, is_redacted, says
+from stator.model.rewinds import TAG
 from stator.model.state import ChildRecord
 
 CueKind = Literal["answer", "call", "child"]
@@ -29,6 +30,7 @@ CHECKED = MARKS - {"child", "tools"}
 """Kinds of records that a replay compares and reports."""
 SHOWN_MAX = 4000
 """Characters of a value that a report shows."""
+_ITEMS = re.compile(r"\d+ items?\Z")
 _SECRET = re.compile(r"‹secret:[^›]*›")
 
 
@@ -279,11 +281,15 @@ def child_sessions(commits: Iterable[Commit]) -> list[str]:
 
 
 def _is_mark(commit: Commit) -> bool:
-    """Whether the program itself made this record. The contents of files are put there by the runtime."""
+    """Whether the program itself made this record. The contents of files, and the tags that rewinds leave,
+    are put there by the runtime."""
     if commit.kind not in CHECKED or not commit.epoch:
         return False
     if commit.kind == "entry":
         return not commit.call
+    if commit.kind == "tag":
+        puts = [op.record for op in commit.delta if isinstance(op, Put)]
+        return not any(getattr(record, "name", "").startswith(TAG) for record in puts)
     return commit.kind != "file" or bool(commit.delta)
 
 
@@ -320,6 +326,21 @@ def same_arguments(cue: Cue, asking: Asking) -> bool:
     """Whether a call that was found by its key has the arguments it had."""
     known = "" if cue.call is None else cue.call.input_hash
     return cue.erased or known in asking.hashes or alike(cue.given, asking.given)
+
+
+def same_question(recorded: Any, asked: Mapping[str, Any]) -> bool:
+    """Whether the model was asked with the same options, as far as the record has them. How many messages
+    or tools it was sent is left out: what they are is never recorded with a question."""
+    if not isinstance(recorded, dict):
+        return True  # erased, or recorded by something that kept nothing of it
+    before, now = (
+        {k: v for k, v in given.items() if not _counted(v)} for given in (recorded, asked)
+    )
+    return alike(before, now)
+
+
+def _counted(value: Any) -> bool:
+    return isinstance(value, str) and bool(_ITEMS.match(value))
 
 
 def alike(recorded: Any, given: Any) -> bool:

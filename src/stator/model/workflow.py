@@ -33,7 +33,7 @@ SIZE_MAX = 4_000_000
 """Bytes of a workflow file."""
 CALLS_MAX = 1000
 PARAMETERS_MAX = 1000
-DEPTH_MAX = 64
+DEPTH_MAX = canon.DEPTH_MAX
 NODES_MAX = 50_000
 """Values of the outputs of a chain that inputs are looked for among."""
 TEXTS_MAX = 2000
@@ -263,15 +263,17 @@ def _plain_key(key: Any) -> bool:
     return isinstance(key, str) and not key.startswith("$") and canon.to_plain(key) == key
 
 
-def literal(node: Any, path: str) -> Any:
+def literal(node: Any, path: str, depth: int = 1) -> Any:
     """The value a file spells; it has no references to anything else in it."""
+    if depth > DEPTH_MAX:
+        raise BadWorkflow(f"nested deeper than {DEPTH_MAX}", path=path)
     if isinstance(node, list):
-        return [literal(item, path) for item in node]
+        return [literal(item, path, depth + 1) for item in node]
     if not isinstance(node, dict):
         _scalar(node, path)
         return node
     if not _is_reference(node):
-        return {key: literal(item, path) for key, item in node.items()}
+        return {key: literal(item, path, depth + 1) for key, item in node.items()}
     if node.keys() != {"$value"}:
         raise BadWorkflow("a value, and not a reference, belongs here", path=path)
     try:

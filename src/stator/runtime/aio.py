@@ -34,7 +34,6 @@ from stator.model.reply import Dialect
 from stator.model.session import ParentKind
 from stator.model.state import Entry, FileOp, Knowledge, SessionRecord, State, StepStatus, UseKind
 from stator.model.tree import Tree
-from stator.runtime import retries
 from stator.runtime.aio_calls import AsyncStream, drive
 from stator.runtime.aio_keeper import AsyncKeeper
 from stator.runtime.aio_pool import Pool
@@ -629,7 +628,7 @@ class AsyncSession(AsyncView, AsyncMarker, Generic[A]):
         self, turn: str, *, effects: RetryEffects = "ask", prompt: Any = None, name: str = ""
     ) -> AsyncIterator[AsyncTurn]:
         again, asked = await self._pool.run(
-            retries.begin, self._session, turn, effects=effects, prompt=prompt, name=name
+            self._session._begin_retry, turn, effects=effects, prompt=prompt, name=name
         )
         async with AsyncSession(again, self._pool) as session, session.turn(asked) as retried:
             yield retried

@@ -61,7 +61,7 @@ class ModelCalling(Calling):
         failed = turn._failed_ask()
         if failed is not None:
             return failed
-        entry = turn._next_entry()
+        entry = turn._next_entry(self.given)
         if entry is not None:
             self.seq = entry.seq
             said = entry.value("output")
@@ -135,7 +135,7 @@ class Stream:
         if self._calling is None:  # nobody is asked: it is matched like a response in hand
             turn._session._check_terms()
             return False
-        entry = turn._next_entry()
+        entry = turn._next_entry(self._calling.given)
         if entry is not None:
             self.reply = turn._reply(entry.value("output"), entry.seq)
             return True

@@ -53,13 +53,13 @@ def _tagged(store: Store, session: str) -> list[tuple[str, Rewind, Commit]]:
         if not isinstance(record, TagRecord) or not record.name.startswith(TAG):
             continue
         for commit in store.commits(session, after=entry.seq, limit=1):
-            rewind = _rewind_of(commit)
+            rewind = rewind_of(commit)
             if rewind is not None:
                 found.append((record.name, rewind, commit))
     return sorted(found, key=lambda item: item[1].seq)
 
 
-def _rewind_of(commit: Commit) -> Rewind | None:
+def rewind_of(commit: Commit) -> Rewind | None:
     """The rewind a commit is. A fork may be taken between a tag and its rewind, and what somebody
     else recorded may say anything."""
     ends = [seq for seq in commit.inputs if isinstance(seq, int)]
@@ -126,6 +126,24 @@ def left_turns(store: Store, session: str) -> set[int]:
         found.update(undone(store, session, known, rewind.left, rewind.to))
     rows = {turn: store.turns(session, after=turn - 1, upto=turn)[0] for turn in found}
     return {turn for turn, row in rows.items() if not stands(stretches, row.first)}
+
+
+def standing_turns(store: Store, session: str, most: int) -> list[TurnRow]:
+    """The last turns that stand, newest first."""
+    known = rewinds(store, session)
+    if not known:
+        return store.turns(session, newest_first=True, limit=most)
+    stretches = visible(known, store.head(session).seq)
+    found: list[TurnRow] = []
+    upto: int | None = None
+    while len(found) < most and (
+        page := store.turns(session, upto=upto, newest_first=True, limit=PAGE)
+    ):
+        found += [row for row in page if stands(stretches, row.first)]
+        upto = page[-1].turn - 1
+        if not upto:
+            break
+    return found[:most]
 
 
 def end_of_turn(store: Store, session: str, row: TurnRow) -> int:

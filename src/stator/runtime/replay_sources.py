@@ -9,9 +9,11 @@ from pathlib import Path
 from stator.errors import Ambiguous, InvalidInput, NotFound
 from stator.model.commit import Commit
 from stator.model.delta import Put
+from stator.model.rewinds import stands, visible
 from stator.model.script import child_sessions
 from stator.model.state import SessionRecord
 from stator.runtime.reading import SessionView
+from stator.runtime.reflog import rewind_of
 from stator.store.port import Store
 
 
@@ -42,6 +44,35 @@ class Source:
     def turns(self) -> int:
         """The number of its last turn."""
         return max(commit.turn for commit in self.logs[self.main])
+
+
+def own_rewinds(log: Sequence[Commit]) -> list[Commit]:
+    """Where the program of a session went back in it."""
+    runs = {commit.run for commit in log if commit.kind in ("run", "resume")}
+    return [commit for commit in log if rewind_of(commit) and commit.run in runs]
+
+
+def left_by_others(log: Sequence[Commit]) -> set[int]:
+    """Turns that do not stand because somebody else went back: whoever runs the program again does not
+    come to them."""
+    known = {commit.seq: one for commit in log if (one := rewind_of(commit))}
+    others = known.keys() - {commit.seq for commit in own_rewinds(log)}
+    if not others:
+        return set()
+    rewinds = list(known.values())
+    now = visible(rewinds, log[-1].seq)
+    found: set[int] = set()
+    for seq in others:
+        before, after = visible(rewinds, known[seq].left), visible(rewinds, known[seq].to)
+        found |= {
+            commit.turn
+            for commit in log
+            if commit.kind == "turn"
+            and stands(before, commit.seq)
+            and not stands(after, commit.seq)
+            and not stands(now, commit.seq)
+        }
+    return found
 
 
 def load_fixture(path: str | Path, passphrase: str | None = None) -> list[list[Commit]]:

@@ -26,12 +26,14 @@ from stator.model.position import turn_numbers
 from stator.model.query import Lease, SessionRow
 from stator.model.replay import is_redacted
 from stator.model.script import Asking, Cue, Divergence, Script
+from stator.runtime import rewinding
 from stator.runtime.calls import Calling
 from stator.runtime.compaction import Compaction
 from stator.runtime.context import Context
 from stator.runtime.recovery import Recovery
-from stator.runtime.replay_sources import Source
+from stator.runtime.replay_sources import Source, left_by_others, own_rewinds
 from stator.runtime.replayed import Replayed, uncaptured
+from stator.runtime.rewinding import Rewound, check_between_turns
 from stator.runtime.sessions import Began, HeldMode, Session
 from stator.runtime.terms import Terms
 from stator.runtime.turns import Turn
@@ -181,15 +183,18 @@ class ReplayTurn(Turn):
         call = cue.call
         assert call is not None
         if not scripts.same_arguments(cue, asking):
-            said = f"{call.tool} was called with other arguments, under the key it had"
-            difference = Divergence(
-                what=said,
+            how = "under the key it had" if call.key else "as the answer to the same request"
+            found = Divergence(
+                what=f"{call.tool} was called with other arguments, {how}",
                 turn=self.number,
+                place=self._script.place - 1,
                 seq=cue.seq,
                 commit=cue.commit,
+                expected={"tool": call.tool, "arguments": cue.given},
+                got={"tool": call.tool, "arguments": calling.given},
                 diff=scripts.unified(cue.given, calling.given),
             )
-            play.differ(difference, session.id)
+            play.diverge(found, session.id)
         if call.status == "awaiting approval":
             raise ApprovalNeeded(
                 f"{call.tool} waited for a person's word · call {short(call.call)}",
@@ -219,9 +224,21 @@ class ReplayTurn(Turn):
             )
             self._session._play.diverge(hole, self._session.id)
 
-    def _next_entry(self) -> Commit:
+    def _next_entry(self, question: Mapping[str, Any] | None = None) -> Commit:
         cue = self._take(Asking(kind="answer"))
         play = self._session._play
+        if question is not None and not scripts.same_question(cue.given, question):
+            difference = Divergence(
+                what="the model was asked otherwise",
+                turn=self.number,
+                place=self._script.place - 1,
+                seq=cue.seq,
+                commit=cue.commit,
+                expected={"model": cue.given},
+                got={"model": dict(question)},
+                diff=scripts.unified(cue.given, dict(question)),
+            )
+            play.differ(difference, self._session.id)
         play.reach(self._session.id, cue.end)
         with play.lock:
             play.report.answers += 1
@@ -261,9 +278,14 @@ class ReplaySession(Session[Any]):
     ) -> None:
         self._play = play
         log = play.source.logs[session]
+        left = left_by_others(log)
         begun = [c for c in log if c.kind == "turn" and c.status != CONTINUED]
+        begun = [c for c in begun if c.turn not in left or first == c.turn == last]
         self._turns_left = [c for c in begun if first <= c.turn <= last]
         self._last_turn = max((c.turn for c in begun), default=0)
+        low = min((c.seq for c in self._turns_left), default=scripts.NEVER)
+        high = min((c.seq for c in begun if c.turn > last), default=scripts.NEVER)
+        self._rewinds_left = [c for c in own_rewinds(log) if low < c.seq < high]
         start = self._turns_left[0].seq - 1 if self._turns_left else log[-1].seq
         play.reach(session, start)
         self._began_at = start
@@ -301,6 +323,18 @@ class ReplaySession(Session[Any]):
         """No model is asked, so that there is nothing to shorten."""
         return Compaction(session=self.id)
 
+    def _begin_retry(self, turn: str, **options: Any) -> NoReturn:
+        self._outside(f"tries {turn} again")
+
+    def rerun(self, *args: Any, **options: Any) -> NoReturn:
+        """Calls are not made again."""
+        self._outside("makes calls again")
+
+    def _outside(self, what: str) -> NoReturn:
+        """What happens in a session that is not of this record would run tools."""
+        said = f"the program {what}, in another session: the replay cannot go on"
+        self._play.diverge(Divergence(what=said[:200], turn=self._number), self.id)
+
     def _leave(self, kind: str, reason: str, *, interrupted: bool = False) -> None:
         if not self._left:
             self._left = True
@@ -317,6 +351,8 @@ class ReplaySession(Session[Any]):
         play = self._play
         play.check()
         self._finish_records()
+        if self._turns_left:
+            self._check_rewound(self._turns_left[0].seq)
         got = {"prompt": prompt}
         if not self._turns_left:
             if self._broke_off():
@@ -382,7 +418,7 @@ class ReplaySession(Session[Any]):
                 got=now,
                 diff=scripts.unified(before, now),
             )
-            play.differ(difference, self.id)
+            (play.diverge if draft.kind == "entry" else play.differ)(difference, self.id)
         with play.lock:
             play.report.records += same
         play.reach(self.id, found.seq)
@@ -423,6 +459,7 @@ class ReplaySession(Session[Any]):
 
     def _finish_records(self) -> None:
         """What the program did not record of what it had, up to here."""
+        play = self._play
         for commit in self._script.unmade():
             found = Divergence(
                 what=f"a record of kind {commit.kind} was made then and is not made now",
@@ -431,7 +468,7 @@ class ReplaySession(Session[Any]):
                 commit=commit.id,
                 expected=_recorded(commit),
             )
-            self._play.differ(found, self.id)
+            (play.diverge if commit.kind == "entry" else play.differ)(found, self.id)
         self._script = Script([])
 
     def _finish(self) -> None:
@@ -447,7 +484,41 @@ class ReplaySession(Session[Any]):
                 expected={"prompt": first.known("input")},
             )
             self._play.diverge(found, self.id)
+        self._check_rewound(scripts.NEVER)
         self._finish_records()
+
+    def rewind(self, to: str) -> Rewound:
+        """Go back as the record did; what can be read is what was there then."""
+        play = self._play
+        play.check()
+        check_between_turns(self)
+        self._finish_records()
+        coming = self._turns_left[0].seq if self._turns_left else scripts.NEVER
+        made = next((c for c in self._rewinds_left if c.seq < coming), None)
+        if made is None:
+            if not self._turns_left and self._broke_off():
+                play.end(f"the record ends after t{self._number}: its run was interrupted")
+            said = f"the program goes back to {to}, and did not then"
+            play.diverge(Divergence(what=said[:200], turn=self._number), self.id)
+        self._rewinds_left.remove(made)
+        target, left = made.inputs
+        play.reach(self.id, int(left))
+        found = rewinding.plan(self, to)
+        if found.end != target:
+            said = f"the program goes back to @{found.end} ({found.shown}), and then to @{target}"
+            away = Divergence(what=said, turn=self._number, seq=made.seq, commit=made.id)
+            play.diverge(away, self.id)
+        play.reach(self.id, made.seq)
+        self._looks_anew()
+        return msgspec.structs.replace(found, seq=made.seq)
+
+    def _check_rewound(self, upto: int) -> None:
+        """Where the program went back then, it must do so now."""
+        for made in self._rewinds_left:
+            if made.seq < upto:
+                said = f"the program went back to @{made.inputs[0]} here, and does not now"
+                found = Divergence(what=said, turn=self._number, seq=made.seq, commit=made.id)
+                self._play.diverge(found, self.id)
 
     def child(
         self,
@@ -519,7 +590,7 @@ def replay(
     strict: bool = False,
 ) -> Replayed:
     """Drive an agent against a record, up to the first divergence. `copy` is an empty store."""
-    first, last = turn_numbers(turns, source.turns)
+    first, last = turn_numbers(turns, source.turns, left_by_others(source.logs[source.main]))
     play = Replay(source, copy, context, strict=strict)
     session = ReplaySession(play, source.main, first=first, last=last)
     play.report.uncaptured = uncaptured(source, first, last)

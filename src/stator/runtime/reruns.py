@@ -27,6 +27,7 @@ from stator.runtime.children import MANY
 from stator.runtime.context import Context
 from stator.runtime.loop import by_name
 from stator.runtime.reading import SessionView
+from stator.runtime.reflog import left_turns
 from stator.runtime.resolve import Point
 from stator.runtime.retries import labels_of
 from stator.runtime.sessions import drive
@@ -95,11 +96,16 @@ class Chain(msgspec.Struct, frozen=True):
 
 
 def chains(view: SessionView, turns: str | None) -> list[Chain]:
-    """The calls of some turns, in order; without those that tools made while they ran."""
-    first, last = turn_numbers(turns, view.head.turn)
+    """The calls of some turns, in order; without those that tools made while they ran, and without turns
+    that were rewound, unless it is one that is asked for."""
+    left = left_turns(view._store, view.id)
+    first, last = turn_numbers(turns, view.head.turn, left)
     found: list[Chain] = []
-    for row in view._store.turns(view.id, after=first - 1, upto=last):
-        upto = next(iter(view._store.turns(view.id, after=row.turn, upto=row.turn + 1)), None)
+    for number in range(first, last + 1):
+        if number in left and first != last:
+            continue
+        (row,) = view._store.turns(view.id, after=number - 1, upto=number)
+        upto = next(iter(view._store.turns(view.id, after=number, upto=number + 1)), None)
         # What is recorded after a turn and before the next has its number, such as settlements.
         end = view.head.seq if upto is None else upto.first - 1
         commits = [c for c in _read(view, row.first, end) if c.turn == row.turn]
@@ -111,6 +117,13 @@ def chains(view: SessionView, turns: str | None) -> list[Chain]:
     return found
 
 
+def rewound(view: SessionView, turns: str | None) -> set[int]:
+    """Which of some turns do not stand any more."""
+    left = left_turns(view._store, view.id)
+    first, last = turn_numbers(turns, view.head.turn, left)
+    return {turn for turn in left if first <= turn <= last}
+
+
 def _read(view: SessionView, first: int, last: int) -> list[Commit]:
     return list(view.log(f"@{first - 1}..@{last}"))
 
@@ -118,6 +131,10 @@ def _read(view: SessionView, first: int, last: int) -> list[Commit]:
 def toolbox(tools: Tools) -> Toolbox:
     """Tools as they are dispatched to: by name, or by a function of name and arguments."""
     if not isinstance(tools, (Mapping, Sequence)):
+        if not callable(tools):
+            raise BadType(
+                f"not tools: {type(tools).__name__}", hint="tools by name, or a list of them"
+            )
         return tools
     found: dict[str, Any] = (
         dict(tools) if isinstance(tools, Mapping) else {declare(tool).name: tool for tool in tools}
@@ -128,16 +145,23 @@ def toolbox(tools: Tools) -> Toolbox:
     return found
 
 
-def terms(context: Context, effects: Effects, why: str) -> Terms:
-    """What a chain that is made again is driven on: its writes ask, whatever is allowed elsewhere."""
+def terms(context: Context, effects: Effects, why: str, driver: Terms | None = None) -> Terms:
+    """What a chain that is made again is driven on: its writes ask, whatever is allowed elsewhere.
+
+    `driver`: the terms of whoever drives the session it is of; what those deny is denied here.
+    """
     if effects not in ("ask", "run"):
         raise InvalidInput(f"unknown effects {effects!r:.40}", hint="ask or run", path="$.effects")
-    policy = context.policy()
-    rules = parse_policy(policy) if policy else []
+    if driver is None:
+        policy = context.policy()
+        rules = parse_policy(policy) if policy else []
+        prices = parse_prices(policy) if policy else None
+        driver = Terms(rules=rules, prices=prices)
+    rules = driver.rules
     if effects == "ask":
         denied = [rule for rule in rules if rule.action == "deny"]
         rules = [*denied, Rule(effect="write", action="ask", why=why), *rules]
-    return Terms(rules=rules, prices=parse_prices(policy) if policy else None)
+    return Terms(rules=rules, prices=driver.prices)
 
 
 def rerun(
@@ -149,6 +173,7 @@ def rerun(
     *,
     effects: Effects = "ask",
     name: str = "",
+    driver: Terms | None = None,
 ) -> Rerun:
     """Make the calls of a session again, or of some of its turns, and say what ended otherwise.
 
@@ -156,7 +181,7 @@ def rerun(
     """
     view = SessionView(store, session)
     hands = toolbox(tools)
-    held = terms(context, effects, "a rerun makes it again")
+    held = terms(context, effects, "a rerun makes it again", driver)
     found = chains(view, span)
     if not found:
         raise InvalidInput("there is no turn to rerun", session=session)

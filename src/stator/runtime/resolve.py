@@ -14,7 +14,7 @@ from stator.model.position import AtHead, AtName, AtSeq, AtTurn, Position
 from stator.model.query import SessionQuery, SessionRow
 from stator.model.session import Parent
 from stator.runtime import projectmarks
-from stator.runtime.reflog import end_of_turn, turn_at
+from stator.runtime.reflog import end_of_turn, standing_turns, turn_at
 from stator.store.port import Store
 
 CANDIDATES = 8
@@ -172,12 +172,12 @@ def resolve(store: Store, session: str, position: Position) -> Point:
 def span(store: Store, session: str, position: AtTurn) -> tuple[Point, Point]:
     """Both ends of a turn: where the one before it ended, and where it ends itself."""
     if position.retry:
-        session = _retry(store, session, position)
+        session = sibling(store, session, position)
     nothing = Point(session, 0, "t0")
     if position.turn == 0:
         return nothing, nothing
     if position.turn < 0:
-        rows = store.turns(session, newest_first=True, limit=-position.turn)
+        rows = standing_turns(store, session, -position.turn)
         if len(rows) < -position.turn:
             raise NotFound(f"the session has {len(rows)} turns, so there is no t{position.turn}")
     else:
@@ -203,7 +203,7 @@ def siblings(store: Store, session: str, turn: int) -> Siblings:
     """The retries of a turn, also where one of them is asked."""
     original = session
     parent = store.session(session).record.parent
-    while parent is not None and _retries(store, parent, turn):
+    while parent is not None and retries_turn(store, parent, turn):
         original = parent.session
         parent = store.session(original).record.parent
     rows = store.turns(original, after=turn - 1, upto=turn)
@@ -220,7 +220,7 @@ def siblings(store: Store, session: str, turn: int) -> Siblings:
     return Siblings(original, before, sorted(made, key=lambda row: (row.record.created, row.id)))
 
 
-def _retries(store: Store, parent: Parent, turn: int) -> bool:
+def retries_turn(store: Store, parent: Parent, turn: int) -> bool:
     """Whether a session with that parent is a retry of that turn."""
     if parent.kind != "retry":
         return False
@@ -230,7 +230,7 @@ def _retries(store: Store, parent: Parent, turn: int) -> bool:
         return False
 
 
-def _retry(store: Store, session: str, position: AtTurn) -> str:
+def sibling(store: Store, session: str, position: AtTurn) -> str:
     """The nth sibling of a turn: the original is 1, retries count from 2 in the order they were made."""
     found = siblings(store, session, position.turn)
     if position.retry == 1:

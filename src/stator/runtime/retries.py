@@ -21,7 +21,7 @@ from stator.runtime import forks
 from stator.runtime.context import Context
 from stator.runtime.lifecycle import held
 from stator.runtime.reading import SessionView
-from stator.runtime.resolve import Point, Siblings, siblings, span
+from stator.runtime.resolve import Point, Siblings, retries_turn, sibling, siblings, span
 from stator.runtime.terms import Terms
 from stator.store.port import Store
 
@@ -90,7 +90,14 @@ def _turn_of(store: Store, view: SessionView, ref: str) -> tuple[str, int]:
     parsed = parse_ref(ref)
     if not isinstance(parsed.position, AtTurn) or parsed.position.turn == 0:
         raise InvalidInput(f"a retry is of a turn, not of {ref!r:.60}", path="$.turn", hint="t5")
-    point = span(store, view._session_of(parsed), parsed.position)[1]
+    session = view._session_of(parsed)
+    try:
+        point = span(store, session, parsed.position)[1]
+    except NotFound:
+        parent = store.session(session).record.parent
+        if parent is None or not retries_turn(store, parent, parsed.position.turn):
+            raise
+        return parent.session, parsed.position.turn  # a retry that has not begun yet
     return point.session, int(point.shown[1:])
 
 
@@ -148,19 +155,29 @@ def begin(
 
 def terms_of(store: Store, record: SessionRecord, terms: Terms) -> Terms:
     """The terms a session is driven on: a retry asks before it writes, until it is adopted."""
-    parent = record.parent
-    if parent is None or parent.kind != "retry" or record.labels.get(EFFECTS) == "run":
-        return terms
-    return terms if _goes_on_for(store, record) == record.id else terms.asking_writes(WHY)
+    return terms.asking_writes(WHY) if _asks(store, record) else terms
 
 
-def _goes_on_for(store: Store, record: SessionRecord) -> str:
-    """The session that goes on for the parent of one."""
-    assert record.parent is not None
-    try:
-        return store.session(record.parent.session).record.adopted
-    except NotFound:
-        return ""
+def _asks(store: Store, record: SessionRecord) -> bool:
+    """Whether a session is a retry that asks, or goes on with what one began: a fork or a child of it,
+    or what was adopted for it."""
+    seen = {record.id}
+    while (parent := record.parent) is not None and parent.kind != "import":
+        retry = parent.kind == "retry"
+        if retry and record.labels.get(EFFECTS) == "run":
+            return False
+        try:
+            above = store.session(parent.session).record
+        except NotFound:
+            return retry
+        if retry and above.adopted != record.id:
+            return True
+        began = 0 if above.parent is None or not above.lineage else above.parent.seq
+        if above.id in seen or parent.seq <= began:  # a branch of what came before the retry
+            return False
+        seen.add(above.id)
+        record = above
+    return False
 
 
 # -- adopting -------------------------------------------------------------------------------------
@@ -200,9 +217,13 @@ def _adopt_held(store: Store, context: Context, session: str, fields: dict[str, 
 def _adoption(store: Store, view: SessionView, ref: str) -> tuple[str, str]:
     """The session that is to be gone on for, and the one that does so; "" for itself."""
     parsed = parse_ref(ref)
-    target = view.at(ref).session
+    if isinstance(parsed.position, AtTurn) and parsed.position.retry:
+        # A retry that has not begun yet can be gone on with as well.
+        target = sibling(store, view._session_of(parsed), parsed.position)
+    else:
+        target = view.at(ref).session
     if isinstance(parsed.position, AtTurn) and parsed.position.retry == 1:
-        return target, ""
+        return _adopted_from(store, target, parsed.position.turn), ""
     record = store.session(target).record
     parent = record.parent
     if parent is None or parent.kind not in ("retry", "fork"):
@@ -212,3 +233,33 @@ def _adoption(store: Store, view: SessionView, ref: str) -> tuple[str, str]:
             session=target,
         )
     return parent.session, target
+
+
+def _adopted_from(store: Store, session: str, turn: int) -> str:
+    """The session an adoption is to be taken back in: that one, or the one it goes on for: by a retry of
+    that turn, or by a fork."""
+    row = store.session(session)
+    if row.record.adopted:
+        return session
+    seen = {session}
+    forked = ""
+    while (parent := row.record.parent) is not None and parent.session not in seen:
+        seen.add(parent.session)
+        try:
+            above = store.session(parent.session)
+        except NotFound:
+            break
+        if above.record.adopted == row.id:
+            if retries_turn(store, parent, turn):
+                return above.id
+            if parent.kind == "fork":
+                forked = forked or above.id
+        row = above
+    if not forked:
+        name = store.session(session).record.name
+        raise WrongState(
+            f"nothing was adopted for t{turn} of session {name!r:.80}: there is nothing to take back",
+            hint="stator tree shows what goes on for what",
+            session=session,
+        )
+    return forked

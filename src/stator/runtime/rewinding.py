@@ -16,7 +16,7 @@ from stator.model.commit import Commit, Draft, Reset, Upsert
 from stator.model.diff import CallItem
 from stator.model.query import Head
 from stator.model.rewinds import COUNTED, STEPS, TAG, agree_upto, resets, stands, visible
-from stator.model.state import Entry, TagRecord
+from stator.model.state import CallRecord, Entry, TagRecord
 from stator.runtime import reflog
 from stator.runtime.context import Context
 from stator.runtime.lifecycle import MakeDraft, held
@@ -86,6 +86,14 @@ def rewind(store: Store, context: Context, session: str, to: str, *, by: str = "
 
 def rewind_driven(session: Session[Any], to: str) -> Rewound:
     """The same by whoever drives the session, between turns."""
+    check_between_turns(session)
+    target = _target(session, to)
+    done = _go_back(session, target, session._draft, session._append, session._principal)
+    session._looks_anew()
+    return done
+
+
+def check_between_turns(session: Session[Any]) -> None:
     turn = session._open_turn
     if turn is not None and not turn.ended:
         raise BadTurn(
@@ -93,10 +101,6 @@ def rewind_driven(session: Session[Any], to: str) -> Rewound:
             hint="end it first: a rewind is between turns",
             session=session.id,
         )
-    target = _target(session, to)
-    done = _go_back(session, target, session._draft, session._append, session._principal)
-    session._looks_anew()
-    return done
 
 
 def _target(view: SessionView, to: str) -> Point:
@@ -154,11 +158,17 @@ def _plan(view: SessionView, target: Point) -> _Plan:
     before, after = visible(known, head.seq), visible(known, target.seq)
     low = agree_upto(before, after)
     calls = view._calls_in(session, low, head.seq)
+    waiting = {
+        record.call
+        for entry in store.entries(session, "calls")
+        if isinstance(record := entry.record, CallRecord) and record.status == "awaiting approval"
+    }
     crossed = [
         call
         for call in calls
         if call.effect in ("", "write")
         and call.status in DONE
+        and call.call not in waiting
         and stands(before, call.seq)
         and not stands(after, call.seq)
     ]

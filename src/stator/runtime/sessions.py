@@ -367,9 +367,12 @@ class Session(SessionView, Marker, Generic[A]):
         writes need a person's yes, unless `effects="run"`. Given the name of a retry that is there,
         it goes on with that one.
         """
-        again, asked = retries.begin(self, turn, effects=effects, prompt=prompt, name=name)
+        again, asked = self._begin_retry(turn, effects=effects, prompt=prompt, name=name)
         with again, again.turn(asked) as retried:
             yield retried
+
+    def _begin_retry(self, turn: str, **options: Any) -> tuple[Session[Any], Any]:
+        return retries.begin(self, turn, **options)
 
     def adopt(self, ref: str) -> Adopted:
         """Go on from a retry or a fork of this session (`t5.2`): its name leads there from now on.
@@ -391,7 +394,14 @@ class Session(SessionView, Marker, Generic[A]):
         from stator.runtime import reruns
 
         return reruns.rerun(
-            self._store, self.context, self._id, tools, span, effects=effects, name=name
+            self._store,
+            self.context,
+            self._id,
+            tools,
+            span,
+            effects=effects,
+            name=name,
+            driver=self._terms,
         )
 
     def _stop(self) -> Stop | None:

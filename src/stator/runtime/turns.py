@@ -320,7 +320,7 @@ class Turn(Recorder, Loop):
 
     # -- what the model said -----------------------------------------------------------------------
 
-    def _next_entry(self) -> Commit | None:
+    def _next_entry(self, question: Mapping[str, Any] | None = None) -> Commit | None:
         """The next answer of the model that this turn's record has. One whose arguments were redacted
         is asked for again."""
         if self._known is None:

@@ -11,15 +11,16 @@ from typing import Any, Literal
 
 import msgspec
 
-from stator.errors import ApprovalNeeded, BadWorkflow
+from stator.errors import ApprovalNeeded, BadWorkflow, WrongState
 from stator.model import workflow as model
+from stator.model.query import SessionQuery
 from stator.model.session import check_name
 from stator.model.state import SessionRecord
 from stator.model.workflow import Call, Workflow, fill, values_for
 from stator.runtime.context import Context
 from stator.runtime.loop import by_name
 from stator.runtime.reading import SessionView
-from stator.runtime.reruns import Effects, Toolbox, Tools, chains, terms, toolbox
+from stator.runtime.reruns import Effects, Toolbox, Tools, chains, rewound, terms, toolbox
 from stator.runtime.sessions import drive
 from stator.runtime.turns import Turn
 from stator.store.port import Store
@@ -66,7 +67,10 @@ def extract(view: SessionView, turns: str | None = None, *, name: str = "") -> W
     source = f"{view.name} {view.id}"
     if found:
         source += f" t{found[0].begun.turn}..t{found[-1].begun.turn}"
-    return model.extract(name or view.name, prompts, calls, source=source)
+    made = model.extract(name or view.name, prompts, calls, source=source)
+    there = {chain.begun.turn for chain in found}
+    gone = [f"t{turn}: left out, it was rewound" for turn in rewound(view, turns) - there]
+    return msgspec.structs.replace(made, notes=[*sorted(gone), *made.notes])
 
 
 def run(
@@ -90,6 +94,7 @@ def run(
         project=context.project,
         created=context.clock(),
     )
+    _check_own(store, record)
     made: list[Made] = []
     ended: dict[str, Any] = {"status": "done"}
     with_id = record
@@ -102,15 +107,21 @@ def run(
         ended = {"status": "waits", "waiting": needed.ids.get("call", ""), "why": needed.what}
     except _Stopped as stopped:
         ended = {"status": "failed", "why": str(stopped)}
-    for call in workflow.calls[len(made) :]:
-        status = "awaiting approval" if "waiting" in ended and not _waits(made) else "not run"
-        identifier = ended["waiting"] if status != "not run" else ""
-        made.append(Made(id=call.id, tool=call.tool, status=status, call=identifier))
+    rest = workflow.calls[len(made) :]
+    made += [Made(id=call.id, tool=call.tool, status="not run") for call in rest]
     return Ran(workflow=workflow.name, session=with_id.id, name=with_id.name, calls=made, **ended)
 
 
-def _waits(made: list[Made]) -> bool:
-    return any(call.status == "awaiting approval" for call in made)
+def _check_own(store: Store, record: SessionRecord) -> None:
+    """A workflow runs in a session of its own, not in one that an agent is driven in."""
+    query = SessionQuery(name=record.name, project=record.project, tenant=record.tenant)
+    for row in store.sessions(query, limit=1).rows:
+        if row.record.agent != record.agent:
+            raise WrongState(
+                f"session {record.name!r:.80} is no workflow's",
+                hint="take another name, or none",
+                session=row.id,
+            )
 
 
 def check_tools(workflow: Workflow, tools: Tools) -> Toolbox:
@@ -130,7 +141,7 @@ def _chain(
 ) -> None:
     outputs: dict[str, Any] = {}
     for place, call in enumerate(workflow.calls):
-        done = _one(turn, call, values, outputs, tools, f"$.calls[{place}].input")
+        done = _one(turn, call, values, outputs, tools, made, f"$.calls[{place}].input")
         made.append(done)
         if done.status != "ok" and call.on_error == "stop":
             raise _Stopped(f"{call.id} ({call.tool}) ended {done.status}: {done.error}"[:500])
@@ -142,13 +153,25 @@ def _one(
     values: dict[str, Any],
     outputs: dict[str, Any],
     tools: Toolbox,
+    made: list[Made],
     path: str,
 ) -> Made:
     try:
         given = fill(call.input, values, outputs, path)
     except BadWorkflow as error:  # what it builds on is not there
         return Made(id=call.id, tool=call.tool, status="not run", error=error.what)
-    outcome = by_name(turn, call.tool, given, tools, None).drive()
+    try:
+        outcome = by_name(turn, call.tool, given, tools, None).drive()
+    except ApprovalNeeded as needed:  # whoever is asked is shown what would run
+        waits = Made(
+            id=call.id,
+            tool=call.tool,
+            status="awaiting approval",
+            arguments=given,
+            call=str(needed.ids.get("call", "")),
+        )
+        made.append(waits)
+        raise
     if outcome.ok:
         outputs[call.id] = outcome.value
     return Made(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 from stator.errors import NotFound, WrongState
 from stator.model.query import SessionRow
@@ -25,9 +26,19 @@ def environ_for(row: SessionRow, ask: Asking) -> dict[str, str]:
     return {**os.environ, "STATOR_STORE": path, "STATOR_SESSION": name}
 
 
+def check_program(command: tuple[str, ...]) -> None:
+    """Before anything is made for a program: that there is one."""
+    if shutil.which(command[0]) is None:
+        raise _no_program(command)
+
+
 def become(command: tuple[str, ...], environ: dict[str, str]) -> int:
     """Become the program; only returns if there is none."""
     try:
         os.execvpe(command[0], command, environ)
     except (FileNotFoundError, NotADirectoryError):
-        raise NotFound(f"no program {command[0]!r:.80}", hint="is it on $PATH?") from None
+        raise _no_program(command) from None
+
+
+def _no_program(command: tuple[str, ...]) -> NotFound:
+    return NotFound(f"no program {command[0]!r:.80}", hint="is it on $PATH?")

@@ -11,7 +11,7 @@ from stator.runtime.retries import Retry
 from stator.surfaces.cli.asking import Asking, telling
 from stator.surfaces.cli.commands import fork
 from stator.surfaces.cli.gist import brief
-from stator.surfaces.cli.going import become, environ_for
+from stator.surfaces.cli.going import become, check_program, environ_for
 from stator.surfaces.cli.paint import Line
 from stator.surfaces.cli.screen import Screen
 
@@ -54,6 +54,8 @@ def retry(
     name
         What the new session is called; default: NAME~t5.2.
     """
+    if command:
+        check_program(command)
     with telling(store) as ask:
         view, _ = ask.aim(session, turn)
         opened = ask.store
