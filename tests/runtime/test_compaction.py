@@ -604,7 +604,7 @@ def test_a_summary_function_that_fails_leaves_everything_as_it_was(memory):
 def test_a_foreign_compaction_hides_nothing_that_comes_after_it(either):
     session = recorded(either)
     told(either, session, ("turn", {"actor": "user", "input": "fix it"}))
-    given = {"upto": 1_000_000, "summary": "all of it", "origin": ("agent", "c1")}
+    given: dict[str, Any] = {"upto": 1_000_000, "summary": "all of it", "origin": ("agent", "c1")}
     found = compaction.foreign(either.port, either.context, session, **given)
     told(either, session, ("entry", {"actor": "model", "output": "on it"}))
     assert Rendering(either.port, session).current().render("plain")[-1]["content"] == "on it"

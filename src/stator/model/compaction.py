@@ -226,7 +226,8 @@ def order(item: Ranked) -> tuple[int, int, int, str]:
     """What matters most first. Of one rank, what was recorded under a name comes before what was only
     said, and that before stretches of turns: a preference is not to drown in prompts."""
     prefix = item.key.partition(":")[0]
-    return item.rank, (prefix == "entry") + 2 * (prefix in GROUPS), -item.seq, item.key
+    is_said = prefix == "entry" and item.rank < CHATTER
+    return item.rank, is_said + 2 * (prefix in GROUPS), -item.seq, item.key
 
 
 def _request(things: Iterable[Thing], boundary: int) -> int:
