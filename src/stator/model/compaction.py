@@ -20,6 +20,7 @@ from stator.model.commit import Commit
 from stator.model.delta import Put
 from stator.model.jsontext import canonical, utf8
 from stator.model.state import DecisionRecord, Entry, EvictedRecord, FileRecord, Record
+from stator.model.visible import visible
 
 Level = Literal["outputs", "mask", "summarise"]
 LEVELS: tuple[Level, ...] = ("outputs", "mask", "summarise")
@@ -326,8 +327,8 @@ def _note(
     records: Sequence[EvictedRecord],
     summary: str,
 ) -> str:
-    """The note in the place of what is not shown. Recorded text in it cannot end it: keys are JSON,
-    and every line of a summary is marked."""
+    """The note in the place of what is not shown. Recorded text in it cannot end it: keys are JSON with
+    every character visible, and every line of a summary is marked."""
     outputs, mask, summarise = cuts
     lines = ["[note, not from the user: this session was compacted, parts of it are not shown]"]
     if summarise:
@@ -356,7 +357,7 @@ def _left_lines(said: Mapping[str, Any], records: Sequence[EvictedRecord]) -> li
     named = [record for record in ranked if record.rank < CHATTER][:NOTED]
     counts = _counts(said.get("left"), RANKS)
     lines = [f"What left this view{f' ({counts})' if counts else ''}, what matters most first:"]
-    lines += [f"  {canonical(_noted(record.key))} @{record.seq}" for record in named]
+    lines += [f"  {visible(canonical(_noted(record.key)))} @{record.seq}" for record in named]
     if len(ranked) > len(named):
         lines.append(f"  {'and ' if named else ''}{len(ranked) - len(named)} more keys")
     lines.append(
