@@ -588,6 +588,7 @@ def test_the_compaction_of_a_foreign_agent_is_the_same_record(either):
     [
         {"keep": 0},
         {"keep": True},
+        {"keep": None},
         {"max_tokens": -1},
         {"strategy": ("drop",)},
         {"strategy": "mask"},

@@ -82,7 +82,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             )
         for name, least in (("keep", 1), ("max_tokens", 0)):
             value = getattr(self, name)
-            if value is not None and (type(value) is not int or value < least):
+            if value is None and name == "max_tokens":
+                continue
+            if type(value) is not int or value < least:
                 raise InvalidInput(
                     f"expected a whole number of at least {least}, got {value!r:.40}",
                     path=f"$.{name}",
