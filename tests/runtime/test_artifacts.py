@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from runtime.conftest import memory_store
-from stator.errors import Erased, NotFound
+from stator.errors import Erased, InvalidInput, NotFound
 from stator.runtime.artifacts import coarse, unified
 
 
@@ -52,6 +52,24 @@ def test_a_version_or_a_name_that_is_not_there_is_said_with_what_is(session):
     for ask in (session.read_artifact, session.artifact_versions, session.artifact_diff):
         with pytest.raises(NotFound, match="there is 'notes'"):
             ask("nothing")
+
+
+def test_what_was_rewound_is_not_read_as_if_it_stood(either):
+    with either.open("a") as s:
+        start = s.head.seq
+        with s.turn("write") as t:
+            t.artifact("notes", "left behind")
+        s.rewind(f"@{start}")
+        assert s.artifacts() == []
+        with pytest.raises(NotFound, match="it was rewound"):
+            s.read_artifact("notes")
+        assert s.read_artifact("notes", 1) == "left behind"
+
+
+@pytest.mark.parametrize("asked", [(None,), (3,), ("notes", "1"), ("notes", True)])
+def test_what_is_no_name_or_no_version_is_refused(session, asked):
+    with pytest.raises(InvalidInput):
+        session.read_artifact(*asked)
 
 
 def test_an_erased_version_says_so_and_the_others_stay(session):

@@ -12,7 +12,7 @@ import stator
 from runtime.support import Counted, Died, driving, raising
 from stator.errors import BadPosition
 from stator.model.commit import Draft, Provenance, Upsert
-from stator.model.state import EvictedRecord, FlagRecord, PreferenceRecord, TagRecord
+from stator.model.state import EvictedRecord, FlagRecord, PreferenceRecord
 from stator.runtime import projects
 from stator.runtime.reading import SessionView
 
@@ -107,18 +107,26 @@ def test_after_a_rewind_the_current_request_is_the_one_it_went_back_to(session):
     for prompt in ("one", "two", "three"):
         with session.turn(prompt):
             pass
-    to, head = session.at("t2").seq, session.head
-    tag = TagRecord(name="rewind/1", seq=head.seq, hash=head.hash)
-    session._append(
-        [
-            session._draft("tag", changes=(Upsert("tags", tag),)),
-            session._draft("rewind", input={"to": to, "from": head.seq}),
-        ]
-    )
+    session.rewind("t2")
     assert section(session.brief(), "goal")[0] == "- «two» (t2, ended)"
     with session.turn("four"):
         pass
     assert section(session.brief(), "goal")[0] == "- «four» (t4, ended)"
+
+
+def test_after_a_rewind_to_where_nothing_was_asked_since_another_the_request_is_one_that_stands(
+    session,
+):
+    for prompt in ("one", "two"):
+        with session.turn(prompt):
+            pass
+    session.rewind("t1")
+    session.tag("clean")
+    place = f"@{session.head.seq}"
+    with session.turn("three"):
+        pass
+    session.rewind(place)
+    assert section(session.brief(), "goal")[0] == "- «one» (t1, ended)"
 
 
 def test_a_prompt_of_content_blocks_is_told_by_its_texts(session):
@@ -167,6 +175,21 @@ def test_what_the_last_compaction_evicted_is_told_by_rank_with_where_it_is(sessi
         "fact:port»",
         "entry:@9»",
     ]
+
+
+def test_what_matters_most_is_told_first_however_much_was_evicted(session):
+    for number in range(220):
+        with session.turn(f"prompt {number}") as turn:
+            if number == 0:
+                turn.decide("JWT", topic="auth")
+                turn.prefer("style", "short")
+            turn.say("yes")
+    session.compact(keep=1, summary="gist")
+    made = session.brief(max_tokens=800)
+    lines = section(made, "evicted")
+    assert "«decision:auth»" in lines[0]
+    assert "«preference:style»" in lines[1]
+    assert made.left_out["evicted"] + len(lines) == len(session.entries("evicted"))
 
 
 def test_erased_content_is_said_to_be_erased_and_not_told(session):

@@ -145,6 +145,21 @@ def test_versions_and_what_changed_between_them(documents, ask):
     assert ask("artifact", "notes", "--diff", "1...2").code == 2
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--diff", "1..2"],
+        ["--version", "1"],
+        ["--versions"],
+        ["--project"],
+        ["notes", "--versions", "--version", "1"],
+        ["notes", "--project", "--session", "work"],
+    ],
+)
+def test_options_that_would_be_passed_over_are_a_usage_error(documents, ask, words):
+    assert ask("artifact", *words).code == 2
+
+
 def test_a_document_that_is_not_there_is_not_found(documents, ask):
     for words in (["nothing"], ["notes", "--version", "9"], ["nothing", "--project"]):
         assert ask("artifact", *words).code == 3

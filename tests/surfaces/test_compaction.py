@@ -102,6 +102,7 @@ def test_json_is_a_document_with_every_key(long, ask):
     "words",
     [
         ["--undo", "--dry-run"],
+        ["--undo", "--keep", "2"],
         ["--summary", "nowhere.txt"],
         ["--strategy", "drop"],
         ["--keep", "0"],

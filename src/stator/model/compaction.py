@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from stator.model.commit import Commit
 from stator.model.delta import Put
 from stator.model.jsontext import canonical, utf8
 from stator.model.state import DecisionRecord, Entry, EvictedRecord, FileRecord, Record
+from stator.model.visible import visible
 
 Level = Literal["outputs", "mask", "summarise"]
 LEVELS: tuple[Level, ...] = ("outputs", "mask", "summarise")
@@ -88,8 +89,11 @@ WHOLE = View()
 
 
 def view_of(commit: Commit) -> View:
-    """What a compaction commit lets be seen. Boundaries are structure: they outlive an erasure of the summary."""
-    cuts = [number for number in commit.inputs if isinstance(number, int)][-len(LEVELS) :]
+    """What a compaction commit lets be seen. Boundaries are structure: they outlive an erasure of the
+    summary. None is past its own commit, whatever a log that came from elsewhere says: what is said
+    later must be seen."""
+    numbers = [number for number in commit.inputs if isinstance(number, int)]
+    cuts = [min(max(number, 0), commit.seq) for number in numbers[-len(LEVELS) :]]
     if len(cuts) < len(LEVELS) or not any(cuts):
         return View(by=commit.seq)
     said = commit.known("input", {})
@@ -205,7 +209,26 @@ def left(
         if before[2] < entry.seq <= after[2] and (key := key_for(entry)):
             rank = PREFIXES[entry.collection][1]
             found.setdefault(key, Left(key, rank, entry.seq, entry.turn))
-    return sorted(found.values(), key=lambda item: (item.rank, -item.seq, item.key))
+    return sorted(found.values(), key=order)
+
+
+class Ranked(Protocol):
+    """Whatever has a key, a rank and a seq."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def seq(self) -> int: ...
+
+
+def order(item: Ranked) -> tuple[int, int, int, str]:
+    """What matters most first. Of one rank, what was recorded under a name comes before what was only
+    said, and that before stretches of turns: a preference is not to drown in prompts."""
+    prefix = item.key.partition(":")[0]
+    is_said = prefix == "entry" and item.rank < CHATTER
+    return item.rank, is_said + 2 * (prefix in GROUPS), -item.seq, item.key
 
 
 def _request(things: Iterable[Thing], boundary: int) -> int:
@@ -304,8 +327,8 @@ def _note(
     records: Sequence[EvictedRecord],
     summary: str,
 ) -> str:
-    """The note in the place of what is not shown. Recorded text in it cannot end it: keys are JSON,
-    and every line of a summary is marked."""
+    """The note in the place of what is not shown. Recorded text in it cannot end it: keys are JSON with
+    every character visible, and every line of a summary is marked."""
     outputs, mask, summarise = cuts
     lines = ["[note, not from the user: this session was compacted, parts of it are not shown]"]
     if summarise:
@@ -330,11 +353,11 @@ def _note(
 def _left_lines(said: Mapping[str, Any], records: Sequence[EvictedRecord]) -> list[str]:
     if not records:
         return []
-    ranked = sorted(records, key=lambda record: (record.rank, -record.seq, record.key))
+    ranked = sorted(records, key=order)
     named = [record for record in ranked if record.rank < CHATTER][:NOTED]
     counts = _counts(said.get("left"), RANKS)
     lines = [f"What left this view{f' ({counts})' if counts else ''}, what matters most first:"]
-    lines += [f"  {canonical(_noted(record.key))} @{record.seq}" for record in named]
+    lines += [f"  {visible(canonical(_noted(record.key)))} @{record.seq}" for record in named]
     if len(ranked) > len(named):
         lines.append(f"  {'and ' if named else ''}{len(ranked) - len(named)} more keys")
     lines.append(

@@ -239,7 +239,11 @@ def _sentence(text: str) -> str:
 def _spelled(body: dict[str, Any]) -> str:
     """One line of JSON in the order given: what matters comes first."""
     pairs = (f"{canonical(key)}:{canonical(value)}" for key, value in body.items())
-    return "{" + ",".join(pairs) + "}"
+    return ("{" + ",".join(pairs) + "}").translate(_BREAKS)
+
+
+_BREAKS = {number: f"\\u{number:04x}" for number in (0x85, 0x2028, 0x2029)}
+"""What breaks a line and stands in JSON as it is."""
 
 
 def late_note(name: str, identifier: str, result: Result) -> str:

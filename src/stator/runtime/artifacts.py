@@ -12,13 +12,14 @@ from typing import Any
 
 import msgspec
 
-from stator.errors import NotFound
+from stator.errors import InvalidInput, NotFound
 from stator.model import jsontext
 from stator.model.commit import Commit
 from stator.model.delta import Put
 from stator.model.ids import short
 from stator.model.query import Touch
 from stator.model.state import ArtifactRecord
+from stator.runtime.arguments import text
 from stator.store.port import Store
 
 VERSIONS_MAX = 10_000
@@ -61,25 +62,33 @@ def listed(store: Store, session: str) -> list[Artifact]:
 
 def versions(store: Store, session: str, name: str) -> list[Artifact]:
     """Every version of a document, the newest first."""
-    found = list(_versions(store, session, name))
+    found = list(_versions(store, session, text(name, "name")))
     if not found:
         raise _unknown(store, session, name)
     return found
 
 
 def read(store: Store, session: str, name: str, version: int | None = None) -> Document:
-    """A version with its content; `Erased` where that is gone."""
-    standing = store.find(session, "artifacts", name)
+    """A version with its content; `Erased` where that is gone. Without a number, the one that stands."""
+    if version is not None and type(version) is not int:
+        raise InvalidInput(f"a version is a number, got {version!r:.40}", path="$.version")
+    standing = store.find(session, "artifacts", text(name, "name"))
     if version is None and standing is not None:
         assert isinstance(standing.record, ArtifactRecord)
         return _load(store, _artifact(session, standing.seq, standing.turn, standing.record))
     last = None
     for found in _versions(store, session, name):
-        if version in (None, found.version):
+        if version == found.version:
             return _load(store, found)
         last = last or found
     if last is None:
         raise _unknown(store, session, name)
+    if version is None:
+        raise NotFound(
+            f"no artifact {name!r:.80} stands in session {short(session)}: it was rewound",
+            hint=f"read a version by its number; the newest is {last.version}",
+            session=session,
+        )
     raise NotFound(
         f"{name!r:.80} has no version {version}",
         hint=f"the newest is {last.version}",
@@ -100,7 +109,9 @@ def diff(store: Store, session: str, name: str, a: int | None = None, b: int | N
 def newest(store: Store, name: str, project: str) -> Document:
     """The version of a document that was recorded last, in whichever session of a project."""
     last: dict[str, Touch] = {}
-    for touch in store.touches("artifacts", name, project=project, limit=VERSIONS_MAX):
+    for touch in store.touches(
+        "artifacts", text(name, "name"), project=project, limit=VERSIONS_MAX
+    ):
         last.setdefault(touch.session, touch)
     found = [
         (commit.at, commit.seq, artifact)

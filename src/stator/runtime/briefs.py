@@ -18,9 +18,11 @@ from stator.errors import NotFound, StatorError
 from stator.model import brief as briefs
 from stator.model.brief import Brief, Gathered, SectionName, Target, Tell, Told, Topic
 from stator.model.commit import KINDS, Commit
+from stator.model.compaction import GROUPS_MAX, KEYS_MAX, RANKS, order
 from stator.model.delta import Put
 from stator.model.ids import is_id, short
 from stator.model.query import CallQuery, CallRow, SessionRow, TurnRow
+from stator.model.rewinds import TAG, visible
 from stator.model.session import CONTRIBUTIONS
 from stator.model.state import (
     BOOKKEEPING,
@@ -42,7 +44,7 @@ from stator.model.telling import (
     value_text,
 )
 from stator.model.transcript import CountTokens
-from stator.runtime import approvals, ondisk, projects, settling, worktree
+from stator.runtime import approvals, ondisk, projects, reflog, settling, worktree
 from stator.runtime.reading import FileChange, net_files
 from stator.runtime.resolve import Point, arguments_of, intent_of
 from stator.store.port import Store
@@ -59,9 +61,9 @@ DISK_BYTES = 8 * 1024 * 1024
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 STEPS = {"in_progress": 0, "blocked": 1, "pending": 2, "done": 3, "dropped": 4}
 """Statuses of steps in the order they are told."""
-REWOUND = "rewind/"
-"""How the tags begin that name a head from before a rewind."""
 DID_NOT_WORK = ("error", "timeout", "cancelled", "denied")
+EVICTED_MAX = len(RANKS) * (KEYS_MAX + GROUPS_MAX) + 1
+"""Keys of one compaction that are ranked: more than one ever has."""
 _UPTO = re.compile(r"\bupto (\d{1,18})\b")
 
 
@@ -224,8 +226,11 @@ class _Gathering:
 
     def _evicted(self) -> Topic:
         """What left the agent's view, what matters most first."""
-        entries = self._store.entries(self._id, "evicted", limit=self._items)
-        return self._topic("evicted", entries, sorted(entries, key=_rank), self._told_evicted)
+        # All of one seq: the newest few are not those that matter.
+        entries = self._store.entries(self._id, "evicted", limit=EVICTED_MAX)
+        chosen = sorted(entries, key=_rank)[: self._items]
+        tells = [functools.partial(_unless_erased, self._told_evicted, entry) for entry in chosen]
+        return Topic(tells=tells, total=len(entries), exact=len(entries) < EVICTED_MAX)
 
     def _told_evicted(self, entry: Entry) -> Told:
         held = int(getattr(entry.record, "seq", 0))
@@ -336,20 +341,11 @@ class _Gathering:
         """The last turn, or the one that the session has been rewound to since."""
         newest = turns[0] if turns else None
         tags = self._store.entries(self._id, "tags", limit=self._items)
-        back = next((tag.seq for tag in tags if tag.key.startswith(REWOUND)), 0)
+        back = next((tag.seq for tag in tags if tag.key.startswith(TAG)), 0)
         if newest is None or back <= newest.first:
             return newest
-        beside = self._store.commits(
-            self._id, after=back - 2, limit=3
-        )  # in one transaction with it
-        said = next((c.known("input") for c in beside if c.kind == "rewind"), None)
-        to = said.get("to") if isinstance(said, Mapping) else None
-        if type(to) is not int:
-            return newest
-        there = self._commit(to) if to > 0 else None
-        if there is None or not there.turn:
-            return None
-        return self._store.turns(self._id, after=there.turn - 1, upto=there.turn, limit=1)[0]
+        stretches = visible(reflog.rewinds(self._store, self._id), self._head.seq)
+        return reflog.standing_turn(self._store, self._id, self._head.seq, stretches)
 
     def _asked(self, row: TurnRow, how: str) -> Told:
         commit = self._commit(row.first)
@@ -535,9 +531,9 @@ def _is_to_settle(entry: Entry) -> bool:
     return verb == "settle" and is_id(call, "call")
 
 
-def _rank(entry: Entry) -> tuple[int, int]:
+def _rank(entry: Entry) -> tuple[int, int, int, str]:
     record = entry.record
-    return (record.rank, -record.seq) if isinstance(record, EvictedRecord) else (0, 0)
+    return order(record) if isinstance(record, EvictedRecord) else (0, 0, 0, "")
 
 
 def _waiting(calls: Sequence[Entry]) -> list[CallRecord]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import UNSET
 
 from stator.errors import Conflict, InvalidInput, NotFound, TooLarge, WrongState
 from stator.model import compaction
@@ -81,7 +82,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             )
         for name, least in (("keep", 1), ("max_tokens", 0)):
             value = getattr(self, name)
-            if value is not None and (type(value) is not int or value < least):
+            if value is None and name == "max_tokens":
+                continue
+            if type(value) is not int or value < least:
                 raise InvalidInput(
                     f"expected a whole number of at least {least}, got {value!r:.40}",
                     path=f"$.{name}",
@@ -261,6 +264,11 @@ def _durable(store: Store, session: str) -> tuple[list[Entry], dict[str, int]]:
     return [*files, *(entry for name in DURABLE for entry in kept.get(name, ()))], counts
 
 
+def _named_by(seq: int) -> EvictedRecord:
+    """A key for a compaction that has none to name: by its keys it is found again."""
+    return EvictedRecord(key=f"entry:@{seq}", rank=CHATTER, seq=seq)
+
+
 def _summary_of(commit: Commit) -> str:
     said = commit.known("input", {})
     return str(said.get("summary") or "") if isinstance(said, dict) else ""
@@ -354,18 +362,20 @@ def undoing(store: Store, session: str) -> tuple[Compaction, dict[str, Any]]:
     cuts = (0, 0, 0) if prior is None else compaction.view_of(prior).cuts
     before = [] if prior is None else store.entries(session, "evicted", at=undone - 1)
     records = [r for entry in before if isinstance(r := entry.record, EvictedRecord)]
+    if prior is not None and not records:
+        records = [_named_by(max(cuts))]
     said = {} if prior is None else prior.known("input", {})
     found = Compaction(
         session=session,
         outputs=cuts[0],
         mask=cuts[1],
         summarise=cuts[2],
-        evicted=sorted(records, key=lambda r: (r.rank, -r.seq, r.key)),
+        evicted=sorted(records, key=compaction.order),
         undone=undone,
     )
     return found, {
         "status": UNDONE,
-        "input": _said(cuts, said),
+        "input": UNSET if prior is not None and not said else _said(cuts, said),
         "inputs": (undone, 0 if prior is None else stands_for(prior), *cuts),
         "changes": (*_replaced(store, session, records), *_notes_again(store, session, undone)),
     }
@@ -420,13 +430,11 @@ def foreign(
     """
     transcript = Rendering(store, session).current()
     base = transcript.view
-    upto = max(upto, base.summarise)
+    upto = max(min(upto, store.head(session).seq), base.summarise)
     cuts = (max(upto, base.outputs), max(upto, base.mask), upto)
     durable, kept = _durable(store, session)
     items = compaction.left(transcript.things(), base.cuts, cuts, durable)
-    records = compaction.grouped(items)
-    if not records:  # every compaction names something: by that it is found again
-        records = [EvictedRecord(key=f"entry:@{upto}", rank=CHATTER, seq=upto)]
+    records = compaction.grouped(items) or [_named_by(upto)]
     left = compaction.counted(items)
     said = {"kept": kept, "summary": summary, "tokens": list(tokens)}
     draft = Draft(
@@ -440,8 +448,10 @@ def foreign(
         changes=tuple(_replaced(store, session, records)),
         provenance=Provenance("import", "unverified"),
     )
-    (commit,) = store.append(session, [draft])
+    (commit,) = store.append(session, [draft])  # or the one that is there
     outputs, mask, summarise = compaction.view_of(commit).cuts
+    puts = [op.record for op in commit.delta if isinstance(op, Put)]
+    known = commit.known("input", {})
     return Compaction(
         session=session,
         seq=commit.seq,
@@ -450,6 +460,6 @@ def foreign(
         summarise=summarise,
         before=tokens[0],
         after=tokens[1],
-        evicted=records,
-        left=left,
+        evicted=[record for record in puts if isinstance(record, EvictedRecord)],
+        left=known.get("left", {}) if isinstance(known, dict) else {},
     )

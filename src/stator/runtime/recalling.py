@@ -16,7 +16,16 @@ import msgspec
 from stator.errors import NotFound
 from stator.model import canon
 from stator.model.commit import Commit, Gone, Large
-from stator.model.compaction import GROUPS, PREFIXES, RANKS, UNDONE, bounded, key_for
+from stator.model.compaction import (
+    CHATTER,
+    GROUPS,
+    PREFIXES,
+    RANKS,
+    UNDONE,
+    bounded,
+    key_for,
+    order,
+)
 from stator.model.delta import Put, Version
 from stator.model.jsontext import shown
 from stator.model.query import CallQuery
@@ -32,7 +41,7 @@ from stator.model.state import (
     ScratchRecord,
 )
 from stator.runtime.imported import imported_upto
-from stator.runtime.rendering import commit_at
+from stator.runtime.rendering import commit_at, latest, stands_for
 from stator.runtime.resolve import find_call
 from stator.store.port import Store
 
@@ -40,8 +49,9 @@ Recallable = Literal["recallable", "expired", "erased"]
 WHAT_MAX = 160
 """Characters of the line that says what a key stands for."""
 NEAR = 5
-STRETCH_MAX = 1000
-"""Commits of a stretch of turns that are recalled at once."""
+STRETCH_MAX = 10_000
+"""Things of a stretch of turns that are listed, give or take a page."""
+PAGE = 1000
 COLLECTIONS = {prefix: name for name, (prefix, _) in PREFIXES.items()} | {"artifact": "artifacts"}
 SAID = ("turn", "entry", "call", "outcome", "settlement")
 
@@ -89,13 +99,15 @@ def evicted(store: Store, session: str, *, all: bool = False) -> list[Evicted]:
     first."""
     look = _Look(store, session)
     if not all:
-        entries = store.entries(session, "evicted")
-        return _ranked([look.item(entry.record, entry.seq) for entry in entries])
+        last = latest(store, session)
+        by = 0 if last is None else stands_for(last)
+        entries = store.entries(session, "evicted") if by else []
+        return _ranked([look.item(entry.record, by) for entry in entries])
     found: dict[int, list[Evicted | None]] = {}
     for version in store.versions(
         session, after=0, upto=store.head(session).seq, collections=("evicted",)
     ):
-        if isinstance(version.op, Put) and not look.is_undo(version.seq):
+        if isinstance(version.op, Put) and look.is_own(version.seq):
             item = look.item(version.op.record, version.seq)
             found.setdefault(version.seq, []).append(item)
     return [item for seq in sorted(found, reverse=True) for item in _ranked(found[seq])]
@@ -103,7 +115,7 @@ def evicted(store: Store, session: str, *, all: bool = False) -> list[Evicted]:
 
 def _ranked(items: Sequence[Evicted | None]) -> list[Evicted]:
     known = [item for item in items if item is not None]
-    return sorted(known, key=lambda item: (item.rank, -item.seq, item.key))
+    return sorted(known, key=order)
 
 
 class _Look:
@@ -119,12 +131,14 @@ class _Look:
             self._known[seq] = commit_at(self._store, self._session, seq, load=False)
         return self._known[seq]
 
-    def is_undo(self, seq: int) -> bool:
-        return self.commit(seq).status == UNDONE
+    def is_own(self, seq: int) -> bool:
+        """Whether a commit evicted the keys it put; an undo and a rewind put back those of others."""
+        commit = self.commit(seq)
+        return commit.kind == "compaction" and commit.status != UNDONE
 
     def item(self, record: Record, by: int) -> Evicted | None:
-        """An evicted key as it is listed; None if the key itself was erased."""
-        if not isinstance(record, EvictedRecord):
+        """An evicted key as it is listed; None if the key itself was erased, or names nothing before it."""
+        if not isinstance(record, EvictedRecord) or not 0 < record.seq <= by:
             return None
         commit = self.commit(record.seq)
         status, what = self._stands(record.key, commit)
@@ -324,8 +338,9 @@ def _places(store: Store, session: str, key: str, collection: str, name: str) ->
     if entry is not None:
         yield entry.seq
     marked = store.find(session, "evicted", key)
-    if marked is not None and isinstance(marked.record, EvictedRecord):
-        yield marked.record.seq
+    held = getattr(marked.record, "seq", 0) if marked is not None else 0
+    if marked is not None and 0 < held <= marked.seq:
+        yield held
     for version in reversed(_versions(store, session, collection)):
         op = version.op
         if isinstance(op, Put) and (version.key == name or _names(collection, op, key)):
@@ -343,15 +358,39 @@ def _names(collection: str, op: Put, key: str) -> bool:
 
 
 def _stretch(store: Store, session: str, key: str, first: int, last: int) -> Recalled | None:
-    """What was said in a stretch of turns, each with the key it is recalled by."""
-    rows = store.turns(session, after=max(first - 1, 0), upto=last)
-    if not rows:
-        return None
-    after, upto = rows[0].first - 1, rows[-1].last
-    found = store.commits(session, after=after, upto=upto, limit=STRETCH_MAX, load=False)
-    lines = [
-        {"key": f"call:{c.call}" if c.call else f"entry:@{c.seq}", "what": _spoken(c)}
-        for c in found
-        if c.kind in SAID
+    """What left with a stretch of turns, each with the key it is recalled by; and where the list ends, if
+    that is before the stretch does."""
+    low, high = max(first - 1, 0), max(first, last)
+    ends = [
+        store.turns(session, after=low, upto=high, newest_first=n, limit=1) for n in (False, True)
     ]
-    return _recalled(found[-1], key, content=lines, what=f"{len(lines)} things")
+    if not ends[0]:
+        return None
+    after, upto = ends[0][0].first - 1, ends[1][0].last
+    rank = GROUPS.index(key.partition(":")[0])
+    lines: list[dict[str, str]] = []
+    while after < upto and len(lines) < STRETCH_MAX:
+        page = store.commits(session, after=after, upto=upto, limit=PAGE, load=False)
+        for commit in page:
+            lines += _of_rank(commit, rank)
+        after = page[-1].seq
+    what = f"{len(lines)} things"
+    if after < upto:
+        what = f"the first {what}; what came after @{after} is not listed"
+        lines.append(
+            {"key": f"entry:@{after}", "what": f"the list ends at @{after}, the turns do not"}
+        )
+    return _recalled(page[-1], key, content=lines, what=what)
+
+
+def _of_rank(commit: Commit, rank: int) -> Iterator[dict[str, str]]:
+    """What of a commit leaves a view under keys of a rank."""
+    for op in commit.delta:
+        if isinstance(op, Put) and PREFIXES.get(op.collection, ("", -1))[1] == rank:
+            entry = Entry(op.collection, op.id, "", commit.seq, commit.turn, op.record)
+            if key := key_for(entry):
+                yield {"key": key, "what": _about(op.record)}
+    by_user = commit.kind == "turn" or (commit.kind == "entry" and commit.actor == "user")
+    if commit.kind in SAID and rank == (1 if by_user else CHATTER):
+        key = f"call:{commit.call}" if commit.call else f"entry:@{commit.seq}"
+        yield {"key": key, "what": _spoken(commit)}

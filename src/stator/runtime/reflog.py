@@ -104,6 +104,16 @@ def turn_at(store: Store, session: str, seq: int) -> int:
     return found[0].turn if found else 0
 
 
+def standing_turn(store: Store, session: str, seq: int, stretches: list[Stretch]) -> TurnRow | None:
+    """The last turn that began at or before a seq and stands."""
+    for after, upto in reversed(stretches):
+        turn = turn_at(store, session, min(upto, seq)) if after < seq else 0
+        rows = store.turns(session, after=turn - 1, upto=turn) if turn else []
+        if rows and rows[0].first > after:  # else it began in an earlier stretch, or was left
+            return rows[0]
+    return None
+
+
 def shown(
     store: Store, session: str, after: int, upto: int, stretches: list[Stretch]
 ) -> Iterator[Commit]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from stator.model.commit import Commit
 from stator.model.compaction import UNDONE, WHOLE, view_of
-from stator.model.rewinds import Stretch, stands, visible
+from stator.model.rewinds import Rewind, Stretch, stands, visible
 from stator.model.state import CallRecord
 from stator.model.transcript import Transcript
 from stator.runtime import reflog
@@ -52,9 +52,8 @@ class Rendering:
         view = WHOLE if last is None else view_of(last)
         transcript = Transcript(view, asof=upto)
         if view.summarise:
-            for commit in _before(self._store, self._session, view.summarise):
-                if stands(stretches, commit.seq):
-                    transcript.feed(commit)
+            for commit in _before(self._store, self._session, view.summarise, stretches):
+                transcript.feed(commit)
         self._fed = view.summarise
         return transcript
 
@@ -62,20 +61,27 @@ class Rendering:
 def latest(store: Store, session: str, *, at: int | None = None) -> Commit | None:
     """The compaction that says what is seen at a seq (default: head); None if all of it is.
 
-    Every compaction puts the keys it evicted, and an undo those that stand again, so whatever
-    touched the newest of them is the one; a rewind puts back those of the one before it.
+    Every compaction puts the keys it evicted, and an undo those that stand again, so whatever put
+    the newest of them is the one. If that does not stand any more, or is a rewind, there was none
+    since the last rewind, and what is seen is what was seen where that went back to. Keys alone do
+    not tell: two compactions may have evicted the same ones, and a rewind leaves those as they are.
     """
+    known: list[Rewind] | None = None
     while newest := store.entries(session, "evicted", at=at, limit=1):
         found = commit_at(store, session, newest[0].seq)
-        if found.kind != "rewind":
-            return found
-        at = int(found.inputs[0])
+        if known is None:
+            known = reflog.rewinds(store, session)
+        before = [rewind for rewind in known if at is None or rewind.seq <= at]
+        if not before or (found.kind == "compaction" and found.seq > before[-1].seq):
+            return found if found.kind == "compaction" else None
+        at = before[-1].to
     return None
 
 
 def stands_for(commit: Commit) -> int:
     """The seq of the compaction whose view a compaction commit shows: an undo shows an earlier one's."""
-    return int(commit.inputs[1]) if commit.status == UNDONE else commit.seq
+    stood = commit.inputs[1] if commit.status == UNDONE and len(commit.inputs) > 1 else 0
+    return stood if isinstance(stood, int) and 0 < stood < commit.seq else commit.seq
 
 
 def commit_at(store: Store, session: str, seq: int, *, load: bool = True) -> Commit:
@@ -83,14 +89,14 @@ def commit_at(store: Store, session: str, seq: int, *, load: bool = True) -> Com
     return store.commits(session, after=seq - 1, upto=seq, limit=1, load=load)[0]
 
 
-def _before(store: Store, session: str, seq: int) -> Iterator[Commit]:
+def _before(store: Store, session: str, seq: int, stretches: list[Stretch]) -> Iterator[Commit]:
     """What is told of the log up to a boundary: the request of the turn it falls into, and the calls
     that were open there and may still become known."""
-    turn = commit_at(store, session, seq, load=False).turn
-    for row in store.turns(session, after=turn - 1, upto=turn) if turn else ():
+    row = reflog.standing_turn(store, session, seq, stretches)
+    if row is not None:
         yield commit_at(store, session, row.first)
     for entry in store.entries(session, "calls", at=seq):
         call = entry.record.call if isinstance(entry.record, CallRecord) else ""
         intent = intent_of(store, session, call) if call else None
-        if intent is not None:
+        if intent is not None and stands(stretches, intent.seq):
             yield intent

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from stator.errors import InvalidInput
+from stator.errors import BadQuery, InvalidInput
 from stator.model import canon, jsontext
 from stator.runtime.artifacts import Artifact, Document, read
 from stator.runtime.reading import SessionView
@@ -61,6 +61,11 @@ def artifact(
     versions
         Every version of it.
     """
+    asked = [version is not None, versions, diff is not None]
+    if name is None and (project or any(asked)):
+        raise BadQuery("which document? its name is missing", hint="stator artifact lists them")
+    if sum(asked) > 1 or (project and session is not None):
+        raise BadQuery("of --version, --versions and --diff one, of --project and --session one")
     with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
         if project and name is not None:
             view = SessionView(ask.store.port, ask.store.artifact(name).session)

@@ -66,7 +66,8 @@ def compact(
     dry_run
         Only say what would leave.
     """
-    if undo and (dry_run or summary is not None or strategy or max_tokens is not None or scratch):
+    shortens = summary is not None or strategy or max_tokens is not None or keep != compaction.KEEP
+    if undo and (shortens or dry_run or scratch):
         raise BadQuery("--undo takes a compaction back and takes no other option")
     options = compaction.Options(
         max_tokens=max_tokens,
