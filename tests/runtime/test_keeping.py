@@ -14,7 +14,7 @@ import stator
 from runtime.writing import SECRET, put, write
 from stator import aio
 from stator.errors import Erased, InvalidInput, NotFound
-from stator.runtime.keeping import Keeper, Rules
+from stator.runtime.keeping import ContentKeeper, Rules
 from stator.runtime.observe import stamps
 
 
@@ -331,7 +331,7 @@ def test_what_was_there_before_is_said_to_be_unknown_where_nobody_looked(session
 
 def test_only_so_much_of_a_folder_is_held_ready_and_the_rest_is_not_known(tmp_path):
     rules = Rules(str(tmp_path), lambda text, name: text, (), 100)
-    keeper = Keeper(str(tmp_path), rules, lambda key: None, lambda: "k_1", room=15)
+    keeper = ContentKeeper(str(tmp_path), rules, lambda key: None, lambda: "k_1", room=15)
     for name in "ab":
         put(tmp_path / name, name * 10)
     seen = stamps(str(tmp_path))

@@ -152,7 +152,7 @@ class Rules:
         return "" if self._clean[look.digest] else "secret"
 
 
-class Keeper:
+class ContentKeeper:
     """What one run of a session keeps. Safe for threads."""
 
     def __init__(
@@ -308,7 +308,11 @@ class Keeper:
 
 
 def record_kept(
-    keeper: Keeper, file: FileRecord, plain: Draft, make: Callable[..., Draft], append: Append
+    keeper: ContentKeeper,
+    file: FileRecord,
+    plain: Draft,
+    make: Callable[..., Draft],
+    append: Append,
 ) -> str:
     """Record a file that a program reports, with its content: after it as on disk now, before it as
     it is known."""
@@ -320,7 +324,7 @@ def record_kept(
     return plain.id
 
 
-def _by_hand(keeper: Keeper, file: FileRecord) -> Batch:
+def _by_hand(keeper: ContentKeeper, file: FileRecord) -> Batch:
     if file.op not in WRITES:
         batch = Batch()
         batch.records.append(file)

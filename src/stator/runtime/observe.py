@@ -14,7 +14,7 @@ from stator.runtime import paths
 from stator.runtime.keeping import (
     SKIPPED,
     Batch,
-    Keeper,
+    ContentKeeper,
     Rules,
     Stamp,
     Touched,
@@ -42,7 +42,7 @@ class Sight:
         tool: Tool[..., Any],
         given: Mapping[str, Any],
         tree: str,
-        keeper: Keeper | None,
+        keeper: ContentKeeper | None,
     ) -> None:
         self._root, self._tool, self._folder = root, tool, tree
         self._keeper = keeper if tool.effect != "read" else None
@@ -158,7 +158,7 @@ def _skipped(why: str) -> Touched:
 
 def begin_tracking(
     session: Session[Any], root: str, *, contents: bool, ignore: Sequence[str], max_bytes: int
-) -> tuple[str, Keeper | None]:
+) -> tuple[str, ContentKeeper | None]:
     """The folder that is tracked from here on, and what keeps contents, if they are to be kept."""
     tree = os.path.normpath(os.path.join(session._root, root)) if root else session._root
     patterns, most = check_options(ignore, max_bytes)
@@ -166,7 +166,7 @@ def begin_tracking(
         return tree, None
     rules = Rules(session._root, session._scrub, patterns, most)
     standing = standing_in(session._store, session._id)
-    keeper = Keeper(session._root, rules, standing, lambda: session.context.mint("commit"))
+    keeper = ContentKeeper(session._root, rules, standing, lambda: session.context.mint("commit"))
     known = stamps(tree) if tree else None
     if known is not None:
         keeper.refresh(known)
@@ -178,7 +178,7 @@ def before(
     tool: Tool[..., Any],
     given: Mapping[str, Any],
     tree: str,
-    keeper: Keeper | None = None,
+    keeper: ContentKeeper | None = None,
 ) -> Sight | None:
     """Look before a call runs; None where nobody asked to."""
     return Sight(root, tool, given, tree, keeper) if tool.files or tree else None

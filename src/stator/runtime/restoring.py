@@ -26,7 +26,7 @@ from stator.runtime.keeping import (
     FROM_FILE,
     WRITES,
     Batch,
-    Keeper,
+    ContentKeeper,
     Rules,
     Touched,
     full_path,
@@ -153,18 +153,23 @@ def _stopped(error: Conflict, n: int, snapshot: Commit) -> Conflict:
     )
 
 
-def _keeper(marker: Marker) -> Keeper:
+def _keeper(marker: Marker) -> ContentKeeper:
     """What keeps the present: by git's rules, whatever the caller's own were."""
     rules = Rules(marker._root, scrub_of(marker._store, marker._id), (), BYTES_LIMIT)
     standing = standing_in(marker._store, marker._id)
-    return Keeper(marker._root, rules, standing, lambda: marker._draft("file").id)
+    return ContentKeeper(marker._root, rules, standing, lambda: marker._draft("file").id)
 
 
 # -- planning -------------------------------------------------------------------------------------
 
 
 def _plan(
-    marker: Marker, keeper: Keeper, point: Point, wanted: Sequence[str], root: str, force: bool
+    marker: Marker,
+    keeper: ContentKeeper,
+    point: Point,
+    wanted: Sequence[str],
+    root: str,
+    force: bool,
 ) -> list[_Planned]:
     store = marker._store
     upto = store.head(marker._id).seq
@@ -285,7 +290,9 @@ def _decide(each: _Planned, action: Action, reason: str = "") -> None:
     )
 
 
-def _refuse(plan: Sequence[_Planned], keeper: Keeper, reader: patching.Reader, force: bool) -> None:
+def _refuse(
+    plan: Sequence[_Planned], keeper: ContentKeeper, reader: patching.Reader, force: bool
+) -> None:
     """What would be lost, or is somebody else's, stops a restore that is not forced."""
     todo = [each for each in plan if each.item.action in ACTIONS]
     unfit = keeper.unfit({_id(each): (each.file, each.now) for each in todo if each.now.there})
@@ -303,7 +310,7 @@ def _refuse(plan: Sequence[_Planned], keeper: Keeper, reader: patching.Reader, f
             each.item = msgspec.structs.replace(each.item, reason=why)
 
 
-def _lost(each: _Planned, keeper: Keeper, reader: patching.Reader) -> str:
+def _lost(each: _Planned, keeper: ContentKeeper, reader: patching.Reader) -> str:
     """Why the commit that is to hold what is there now does not, if it does not.
 
     What was erased from the log is not put into it again because it is still on disk.
@@ -325,7 +332,7 @@ def _id(each: _Planned) -> str:
 
 
 def _snapshot(
-    marker: Marker, keeper: Keeper, point: Point, todo: Sequence[_Planned]
+    marker: Marker, keeper: ContentKeeper, point: Point, todo: Sequence[_Planned]
 ) -> tuple[Commit, Batch]:
     """Record what is there now; on disk when this returns."""
     batch = keeper.keep([Touched(_found(each), plainfiles.NOTHING, each.now) for each in todo])

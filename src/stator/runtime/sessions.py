@@ -51,7 +51,7 @@ from stator.runtime.arguments import cause, mapping, text
 from stator.runtime.boundary import Boundary
 from stator.runtime.calls import FROM_TOOL, Calling
 from stator.runtime.context import Context, warn_on_loop
-from stator.runtime.keeping import BYTES_MAX, Keeper, record_kept, scrub_of
+from stator.runtime.keeping import BYTES_MAX, ContentKeeper, record_kept, scrub_of
 from stator.runtime.loop import Dispatch, DoubtMode, Effects, by_name, offered, unwrapped
 from stator.runtime.marks import Marker
 from stator.runtime.observe import begin_tracking
@@ -118,7 +118,7 @@ class Session(SessionView, Marker, Generic[A]):
         self._run = run_id(row.id, lease.epoch)
         self._root = context.root
         self._tracked = ""
-        self._keeper: Keeper | None = None
+        self._keeper: ContentKeeper | None = None
         self._in_git = bool(context.root) and worktree.in_git(context.root)
         self._left = False
         self._lock = threading.RLock()
