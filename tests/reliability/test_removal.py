@@ -127,6 +127,48 @@ def in_a_forks_own_put(store, s):
     return erasing.of_record(store.port, s.id, "plan", "1")
 
 
+def in_a_fork_under_another_id(store, s):
+    """A decision is another record each time; what they have in common is what they are about."""
+    with s.turn("go") as t:
+        t.decide("cookies", topic="auth")
+    store.fork("main", as_name="fork")
+    with store.open("fork") as fork, fork.turn("go") as t:
+        t.decide(MARK, topic="auth")
+    return erasing.of_record(store.port, s.id, "decisions", "auth")
+
+
+def in_a_fork_beside(store, s):
+    with s.turn("go") as t:
+        t.fact("phone", MARK)
+    one, _ = (store.fork("main", as_name=name) for name in ("one", "two"))
+    with store.open("two") as two, two.turn("go") as t:
+        t.fact("phone", f"{MARK} too")
+    return erasing.of_record(store.port, one.id, "facts", "phone")
+
+
+def what_a_compaction_named(store, s):
+    """Of a dead end, the key by which it is recalled is all that it says."""
+    for n in range(3):
+        with s.turn(f"go {n}") as t:
+            t.dead_end(f"{MARK} {n}")
+            t.say("Done.")
+    s.compact(keep=1, summary=lambda *_: "Some things were tried.")
+    plans = [erasing.of_record(store.port, s.id, "dead_ends", f"{MARK} {n}") for n in range(3)]
+    return erasing.Erasing(items=[item for made in plans for item in made.items])
+
+
+def how_an_output_begins(store, s):
+    with s.turn("go") as t:
+        t.call(lambda: f"{MARK} " * 500)
+    (seq,) = (c.seq for c in s.log() if c.kind == "outcome")
+    return erasing.of_commit(store.port, s.at(f"@{seq}"), ["output"])
+
+
+def a_files_content_by_its_record(store, s):
+    a_files_content(store, s)
+    return erasing.of_record(store.port, s.id, "files", f"{MARK}.txt")
+
+
 def of_what_a_fork_inherited(store, s):
     with s.turn(MARK):
         pass
@@ -155,6 +197,8 @@ def a_whole_session(store, s):
 PLACES = (
     a_prompt, an_answer, a_call, a_decision, a_fact, a_facts_name, an_artifact, a_tag,
     a_files_content, in_a_snapshot, in_a_forks_own_put, of_what_a_fork_inherited, a_whole_session,
+    in_a_fork_under_another_id, in_a_fork_beside, what_a_compaction_named, how_an_output_begins,
+    a_files_content_by_its_record,
 )  # fmt: skip
 
 
@@ -195,6 +239,38 @@ def test_erasing_says_what_it_does_not_reach(store, session):
         pass
     made = erasing.of_session(store.port, session.id)
     assert any("its name" in text for text in made.left)
+
+
+def test_erasing_a_turns_last_commit_says_that_it_is_not_the_turn(store, session):
+    with session.turn(MARK):
+        pass
+    made = erasing.of_commit(store.port, session.at("t1"))
+    assert any("the other commits of t1" in text for text in made.left)
+
+
+def test_erasing_a_files_record_by_position_says_that_its_content_is_elsewhere(store, session):
+    a_files_content(store, session)
+    (put,) = (c.seq for c in session.log() if c.kind == "file" and c.delta)
+    made = erasing.of_commit(store.port, session.at(f"@{put}"))
+    assert any("what was kept of" in text for text in made.left)
+
+
+def test_what_a_compaction_named_is_undone_after_it_was_erased(store, session):
+    erase(store, what_a_compaction_named(store, session))
+    session.compact(keep=1)
+    session.undo_compaction()
+    assert session.evicted() == []
+
+
+def test_a_rewind_that_put_an_artifact_back_is_not_part_of_it(store, session):
+    """What a rewind says of where it went is no version of the document."""
+    for n in range(2):
+        with session.turn("go") as t:
+            t.artifact("notes", f"version {n}")
+    session.rewind("t1")
+    erase(store, erasing.of_record(store.port, session.id, "artifacts", "notes"))
+    (rewind,) = (c for c in session.log() if c.kind == "rewind")
+    assert rewind.value("input")["to"]
 
 
 @pytest.mark.usefixtures("uncompressed")
