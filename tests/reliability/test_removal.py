@@ -372,6 +372,47 @@ def test_a_process_that_had_the_store_open_all_along_finishes_it(zygote, path, s
         assert is_gone(path)
 
 
+def test_who_finishes_an_earlier_removal_leaves_the_mark_of_a_later_one(store, session, path):
+    """Between emptying the WAL and taking the mark off, another process may have removed something."""
+    erase(store, a_prompt(store, session))
+
+    class Late(apsw.Connection):
+        """A connection after whose first checkpoint somebody else marks the store."""
+
+        late = True
+
+        def wal_checkpoint(self, *args, **options):
+            found = super().wal_checkpoint(*args, **options)
+            if self.late:
+                space.mark(self)
+            self.late = False
+            return found
+
+    db = Late(str(path))
+    space.mark(db)
+    assert not space.finish(db, 0.0)
+    assert space.is_marked(db)
+    assert space.finish(db, 0.0)
+    assert not space.is_marked(db)
+    db.close()
+
+
+def test_a_copy_whose_free_pages_cannot_be_given_back_is_finished_all_the_same(path, store):
+    """Made by a tool that rebuilt the file its own way; erasing in it used to never return."""
+    fill(store, sessions=1)
+    store.close()
+    db = apsw.Connection(str(path))
+    for pragma in ("journal_mode=delete", "auto_vacuum=none", "journal_mode=wal"):
+        db.execute(f"PRAGMA {pragma}").fetchall()
+        db.execute("VACUUM")
+    assert db.pragma("auto_vacuum") == 0
+    db.close()
+    with connect(str(path)) as again:
+        session = again.read("s0").id
+        erase(again, erasing.of_session(again.port, session))
+        assert not again.info().detail["unfinished"]
+
+
 def test_a_line_of_the_kernels_locks_is_read_or_passed_over():
     line = "3: POSIX  ADVISORY  READ 22278 fe:00:2647291 124 124"
     assert space._reader(line, 2647291) == 22278

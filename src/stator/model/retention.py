@@ -76,6 +76,8 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     why: str
     """The policy that says so."""
+    trashed: int = 0
+    """When it was put in the trash, if that is where it is."""
 
 
 class Skipped(msgspec.Struct, frozen=True, kw_only=True):
@@ -316,7 +318,13 @@ def _breaker(made: Plan) -> str:
 
 def _action(one: Subject, what: What, why: str) -> Action:
     return Action(
-        what=what, session=one.session, name=one.name, active=one.active, bytes=one.bytes, why=why
+        what=what,
+        session=one.session,
+        name=one.name,
+        active=one.active,
+        bytes=one.bytes,
+        why=why,
+        trashed=one.trashed,
     )
 
 
