@@ -11,11 +11,13 @@ import pytest
 from reliability.removals import MARK, REMOVALS, fill
 from reliability.support import all_sessions, copy_store, findings, incompressible
 from stator.connect import connect
+from stator.errors import InvalidInput, WrongState
 from stator.model.commit import Upsert
 from stator.model.ids import to_bytes
 from stator.model.run import RunInfo
 from stator.model.state import FileRecord, PlanRecord
-from stator.runtime import erasing
+from stator.runtime import erasing, projects, retention
+from stator.runtime.resolve import Point
 from stator.runtime.runfiles import RunFiles
 from stator.store.sqlite import space
 
@@ -239,6 +241,28 @@ def test_erasing_says_what_it_does_not_reach(store, session):
         pass
     made = erasing.of_session(store.port, session.id)
     assert any("its name" in text for text in made.left)
+
+
+def test_who_erased_a_session_is_still_told_when_it_is_erased_again(store, session):
+    with session.turn(MARK):
+        pass
+    erase(store, erasing.of_session(store.port, session.id))
+    assert erasing.of_session(store.port, session.id).items == []
+
+
+def test_a_hold_is_released_and_never_erased(store, session):
+    """Else whoever may erase could let go what somebody is bound to keep."""
+    retention.hold(store.port, store.context, session.id, by=BY, why="case 4711")
+    own = projects.known(store.port, session.record)
+    assert own is not None
+    with pytest.raises(WrongState, match="holds session"):
+        erasing.of_commit(store.port, Point(own.id, own.head, "head"))
+    with pytest.raises(WrongState, match="holds session"):
+        erasing.of_record(store.port, own.id, "flags", f"hold\n{session.id}")
+    with pytest.raises(InvalidInput):
+        erasing.of_session(store.port, own.id)
+    retention.release(store.port, store.context, session.id, by=BY)
+    assert erasing.of_commit(store.port, Point(own.id, own.head, "head")).items
 
 
 def test_erasing_a_turns_last_commit_says_that_it_is_not_the_turn(store, session):

@@ -12,16 +12,17 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from stator.errors import InvalidInput, NotFound
+from stator.errors import InvalidInput, NotFound, WrongState
 from stator.model.chain import put_item, to_erase, with_traces
 from stator.model.commit import Commit, Draft, Erase, Gone, size_of
 from stator.model.compaction import PREFIXES, key_for
 from stator.model.delta import Put, Version
 from stator.model.ids import short
 from stator.model.query import SessionRow
-from stator.model.state import COLLECTIONS, Entry, FileRecord, file_key
+from stator.model.state import COLLECTIONS, Entry, FileRecord, FlagRecord, file_key
 from stator.runtime import runfiles
 from stator.runtime.context import Context
+from stator.runtime.projectmarks import HOLD
 from stator.runtime.resolve import Point, find_call, rows_of
 from stator.store.port import Store
 
@@ -29,6 +30,8 @@ PAGE = 500
 """Commits that one erasure is about."""
 STRUCTURE = frozenset({"session", "runs", "calls", "spend"})
 """Collections that erasing a whole session leaves: the session could not be found or ended without."""
+TOLD = frozenset({"principal", "input"})
+"""What stays of an erasure: who erased, and which content of which commits."""
 ASKED = ("input", "input_hash", "output", "output_summary", "why", "key")
 """What a call holds of what it was about."""
 
@@ -133,7 +136,8 @@ def of_record(store: Store, session: str, collection: str, key: str) -> Erasing:
         if collection == "files":
             items += _contents(store, row, commits, ids, left)
     if not items:
-        raise NotFound(f"no {collection} record {key!r:.80}", session=session)
+        what = "file" if collection == "files" else f"{collection} record"
+        raise NotFound(f"no {what} {key!r:.80}", session=session)
     for row in family:
         puts = [v for v in _versions(store, row, "evicted") if v.key in names]
         evicted = {version.op.id for version in puts}
@@ -151,6 +155,12 @@ def of_path(store: Store, session: str, path: str, *, root: str = ".") -> Erasin
 def of_session(store: Store, session: str) -> Erasing:
     """Every payload of a session's own commits; its name, and that it was there, stay."""
     row = store.session(session)
+    if row.record.mode == "project":
+        raise InvalidInput(
+            "a project's own session holds what others are kept by: it is not erased whole",
+            hint="erase single commits of it",
+            session=session,
+        )
     items = []
     for commit in _own(store, row):
         kept = {
@@ -158,6 +168,8 @@ def of_session(store: Store, session: str) -> Erasing:
             for n, op in enumerate(commit.delta)
             if isinstance(op, Put) and op.collection in STRUCTURE
         }
+        if commit.kind == "erasure":
+            kept |= TOLD
         items.append(_item(commit, tuple(name for name in commit.content if name not in kept)))
     left = ["its name, agent, labels and the names of tools: purge the session to be rid of them"]
     if row.record.lineage:
@@ -174,6 +186,8 @@ def of_session(store: Store, session: str) -> Erasing:
 
 def _made(store: Store, items: Iterable[Item], left: Sequence[str] = ()) -> Erasing:
     """A plan without what is gone already, each commit once."""
+    items = list(items)
+    _check_holds(store, items)
     found: dict[tuple[str, int], Item] = {}
     for item in items:
         if not item.fields:
@@ -187,6 +201,26 @@ def _made(store: Store, items: Iterable[Item], left: Sequence[str] = ()) -> Eras
     printed = sum(1 for session in {one for one, _ in found} for _ in _runs(store, session))
     more = [f"what {printed} runs printed, which is not in the record: --all removes it"]
     return Erasing(items=list(found.values()), left=[*left, *(more if printed else ())])
+
+
+def _check_holds(store: Store, items: Sequence[Item]) -> None:
+    """A hold is released and never erased: what it keeps would go with the next collection."""
+    for session in {item.session for item in items}:
+        if store.session(session).record.mode != "project":
+            continue
+        seqs = {item.seq for item in items if item.session == session and _has_record(item)}
+        for entry in store.entries(session, "flags"):
+            record = entry.record
+            if isinstance(record, FlagRecord) and record.name == HOLD and entry.seq in seqs:
+                raise WrongState(
+                    f"@{entry.seq} is what holds session {record.on}",
+                    hint=f"stator hold {short(record.on)} --release, if nobody needs it any more",
+                    session=record.on,
+                )
+
+
+def _has_record(item: Item) -> bool:
+    return any(name.startswith("put") for name in item.fields)
 
 
 def _item(commit: Commit, names: Iterable[str]) -> Item:
