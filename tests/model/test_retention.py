@@ -212,6 +212,7 @@ def test_a_policy_is_shown_as_it_is_typed(word):
         "keep=",
         "all=1d",
         "trash=1y",
+        "trash=99999w",
     ],
 )
 def test_what_is_no_policy_is_refused(word):

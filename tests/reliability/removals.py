@@ -7,7 +7,7 @@ from collections.abc import Callable
 import stator
 from reliability.support import incompressible
 from stator.model.retention import Action, Plan, parse
-from stator.runtime import erasing, retention
+from stator.runtime import erasing, projectmarks, retention
 
 MARK = "q7Zx-marker-"
 
@@ -28,6 +28,9 @@ def fill(store: stator.Store, sessions: int = 3, turns: int = 4) -> None:
 def purge(store: stator.Store) -> None:
     """Purge the first session, unless that is done."""
     rows = [row for row in store.sessions().rows if row.record.name == "s0"]
+    for row in rows:
+        if not projectmarks.has(store.port, row, projectmarks.TRASH):
+            projectmarks.put(store.port, store.context, row, projectmarks.TRASH, by="me", why="")
     _apply(store, "purge", [row.id for row in rows])
 
 
@@ -53,6 +56,7 @@ def _apply(store: stator.Store, what: str, sessions: list[str]) -> None:
             active=subjects[session].active,
             bytes=0,
             why="a test",
+            trashed=subjects[session].trashed,
         )
         for session in sessions
     ]

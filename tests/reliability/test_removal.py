@@ -11,11 +11,13 @@ import pytest
 from reliability.removals import MARK, REMOVALS, fill
 from reliability.support import all_sessions, copy_store, findings, incompressible
 from stator.connect import connect
+from stator.errors import InvalidInput, WrongState
 from stator.model.commit import Upsert
 from stator.model.ids import to_bytes
 from stator.model.run import RunInfo
 from stator.model.state import FileRecord, PlanRecord
-from stator.runtime import erasing
+from stator.runtime import erasing, projects, retention
+from stator.runtime.resolve import Point
 from stator.runtime.runfiles import RunFiles
 from stator.store.sqlite import space
 
@@ -127,6 +129,48 @@ def in_a_forks_own_put(store, s):
     return erasing.of_record(store.port, s.id, "plan", "1")
 
 
+def in_a_fork_under_another_id(store, s):
+    """A decision is another record each time; what they have in common is what they are about."""
+    with s.turn("go") as t:
+        t.decide("cookies", topic="auth")
+    store.fork("main", as_name="fork")
+    with store.open("fork") as fork, fork.turn("go") as t:
+        t.decide(MARK, topic="auth")
+    return erasing.of_record(store.port, s.id, "decisions", "auth")
+
+
+def in_a_fork_beside(store, s):
+    with s.turn("go") as t:
+        t.fact("phone", MARK)
+    one, _ = (store.fork("main", as_name=name) for name in ("one", "two"))
+    with store.open("two") as two, two.turn("go") as t:
+        t.fact("phone", f"{MARK} too")
+    return erasing.of_record(store.port, one.id, "facts", "phone")
+
+
+def what_a_compaction_named(store, s):
+    """Of a dead end, the key by which it is recalled is all that it says."""
+    for n in range(3):
+        with s.turn(f"go {n}") as t:
+            t.dead_end(f"{MARK} {n}")
+            t.say("Done.")
+    s.compact(keep=1, summary=lambda *_: "Some things were tried.")
+    plans = [erasing.of_record(store.port, s.id, "dead_ends", f"{MARK} {n}") for n in range(3)]
+    return erasing.Erasing(items=[item for made in plans for item in made.items])
+
+
+def how_an_output_begins(store, s):
+    with s.turn("go") as t:
+        t.call(lambda: f"{MARK} " * 500)
+    (seq,) = (c.seq for c in s.log() if c.kind == "outcome")
+    return erasing.of_commit(store.port, s.at(f"@{seq}"), ["output"])
+
+
+def a_files_content_by_its_record(store, s):
+    a_files_content(store, s)
+    return erasing.of_record(store.port, s.id, "files", f"{MARK}.txt")
+
+
 def of_what_a_fork_inherited(store, s):
     with s.turn(MARK):
         pass
@@ -155,6 +199,8 @@ def a_whole_session(store, s):
 PLACES = (
     a_prompt, an_answer, a_call, a_decision, a_fact, a_facts_name, an_artifact, a_tag,
     a_files_content, in_a_snapshot, in_a_forks_own_put, of_what_a_fork_inherited, a_whole_session,
+    in_a_fork_under_another_id, in_a_fork_beside, what_a_compaction_named, how_an_output_begins,
+    a_files_content_by_its_record,
 )  # fmt: skip
 
 
@@ -195,6 +241,60 @@ def test_erasing_says_what_it_does_not_reach(store, session):
         pass
     made = erasing.of_session(store.port, session.id)
     assert any("its name" in text for text in made.left)
+
+
+def test_who_erased_a_session_is_still_told_when_it_is_erased_again(store, session):
+    with session.turn(MARK):
+        pass
+    erase(store, erasing.of_session(store.port, session.id))
+    assert erasing.of_session(store.port, session.id).items == []
+
+
+def test_a_hold_is_released_and_never_erased(store, session):
+    """Else whoever may erase could let go what somebody is bound to keep."""
+    retention.hold(store.port, store.context, session.id, by=BY, why="case 4711")
+    own = projects.known(store.port, session.record)
+    assert own is not None
+    with pytest.raises(WrongState, match="holds session"):
+        erasing.of_commit(store.port, Point(own.id, own.head, "head"))
+    with pytest.raises(WrongState, match="holds session"):
+        erasing.of_record(store.port, own.id, "flags", f"hold\n{session.id}")
+    with pytest.raises(InvalidInput):
+        erasing.of_session(store.port, own.id)
+    retention.release(store.port, store.context, session.id, by=BY)
+    assert erasing.of_commit(store.port, Point(own.id, own.head, "head")).items
+
+
+def test_erasing_a_turns_last_commit_says_that_it_is_not_the_turn(store, session):
+    with session.turn(MARK):
+        pass
+    made = erasing.of_commit(store.port, session.at("t1"))
+    assert any("the other commits of t1" in text for text in made.left)
+
+
+def test_erasing_a_files_record_by_position_says_that_its_content_is_elsewhere(store, session):
+    a_files_content(store, session)
+    (put,) = (c.seq for c in session.log() if c.kind == "file" and c.delta)
+    made = erasing.of_commit(store.port, session.at(f"@{put}"))
+    assert any("what was kept of" in text for text in made.left)
+
+
+def test_what_a_compaction_named_is_undone_after_it_was_erased(store, session):
+    erase(store, what_a_compaction_named(store, session))
+    session.compact(keep=1)
+    session.undo_compaction()
+    assert session.evicted() == []
+
+
+def test_a_rewind_that_put_an_artifact_back_is_not_part_of_it(store, session):
+    """What a rewind says of where it went is no version of the document."""
+    for n in range(2):
+        with session.turn("go") as t:
+            t.artifact("notes", f"version {n}")
+    session.rewind("t1")
+    erase(store, erasing.of_record(store.port, session.id, "artifacts", "notes"))
+    (rewind,) = (c for c in session.log() if c.kind == "rewind")
+    assert rewind.value("input")["to"]
 
 
 @pytest.mark.usefixtures("uncompressed")
@@ -294,6 +394,47 @@ def test_a_process_that_had_the_store_open_all_along_finishes_it(zygote, path, s
         reader.close()
         b.tag("now")
         assert is_gone(path)
+
+
+def test_who_finishes_an_earlier_removal_leaves_the_mark_of_a_later_one(store, session, path):
+    """Between emptying the WAL and taking the mark off, another process may have removed something."""
+    erase(store, a_prompt(store, session))
+
+    class Late(apsw.Connection):
+        """A connection after whose first checkpoint somebody else marks the store."""
+
+        late = True
+
+        def wal_checkpoint(self, *args, **options):
+            found = super().wal_checkpoint(*args, **options)
+            if self.late:
+                space.mark(self)
+            self.late = False
+            return found
+
+    db = Late(str(path))
+    space.mark(db)
+    assert not space.finish(db, 0.0)
+    assert space.is_marked(db)
+    assert space.finish(db, 0.0)
+    assert not space.is_marked(db)
+    db.close()
+
+
+def test_a_copy_whose_free_pages_cannot_be_given_back_is_finished_all_the_same(path, store):
+    """Made by a tool that rebuilt the file its own way; erasing in it used to never return."""
+    fill(store, sessions=1)
+    store.close()
+    db = apsw.Connection(str(path))
+    for pragma in ("journal_mode=delete", "auto_vacuum=none", "journal_mode=wal"):
+        db.execute(f"PRAGMA {pragma}").fetchall()
+        db.execute("VACUUM")
+    assert db.pragma("auto_vacuum") == 0
+    db.close()
+    with connect(str(path)) as again:
+        session = again.read("s0").id
+        erase(again, erasing.of_session(again.port, session))
+        assert not again.info().detail["unfinished"]
 
 
 def test_a_line_of_the_kernels_locks_is_read_or_passed_over():

@@ -257,6 +257,43 @@ def test_a_long_transcript_expires_page_by_page(store, clock, monkeypatch):
     assert run(store) == []
 
 
+def test_the_many_commits_of_an_expiry_do_not_hide_when_a_session_was_used(
+    store, clock, monkeypatch
+):
+    """A long session is trashed no earlier because its transcript has expired."""
+    monkeypatch.setattr(retention, "PAGE", 3)
+    work(store, "s")
+    clock.pass_days(25)
+    work(store, "s", turns=6)
+    policy(store, "transcript=10d", "trash=30d")
+    clock.pass_days(11)
+    assert run(store) == [("expire", "s")]
+    assert run(store) == []
+    clock.pass_days(20)
+    assert run(store) == [("trash", "s")]
+
+
+def test_a_session_that_is_used_while_its_transcript_expires_keeps_the_rest(
+    store, clock, monkeypatch
+):
+    session = work(store, "s", turns=4)
+    policy(store, "transcript=1d")
+    clock.pass_days(2)
+    made = retention.plan(store.port, store.context)
+    monkeypatch.setattr(retention, "PAGE", 7)
+    pages = retention._pages
+
+    def slowly(port, row):
+        for page in pages(port, row):
+            yield page
+            store.contribute(session).tag("now")
+
+    monkeypatch.setattr(retention, "_pages", slowly)
+    (done,) = retention.apply(store.port, store.context, made, by=ANN)
+    assert done.failed
+    assert "answer 3" in repr(store.port.commits(session))
+
+
 def test_a_transcript_that_a_living_fork_goes_on_from_does_not_expire(store, clock):
     work(store, "s")
     policy(store, "transcript=30d")
@@ -319,6 +356,60 @@ def test_it_is_purged_when_its_window_is_over(store, clock):
         store.port.session(session)
 
 
+def due(store, clock):
+    """A session that is to be purged, and the plan that says so."""
+    session = work(store, "s")
+    policy(store, "trash=30d")
+    clock.pass_days(31)
+    run(store)
+    clock.pass_days(31)
+    made = retention.plan(store.port, store.context)
+    assert [action.what for action in made.actions] == ["purge"]
+    return session, made
+
+
+def take_out(store, clock, session):
+    retention.restore(store.port, store.context, session, by=ANN)
+
+
+def trash_anew(store, clock, session):
+    take_out(store, clock, session)
+    row = store.port.session(session)
+    projectmarks.put(store.port, store.context, row, projectmarks.TRASH, by=ANN, why="again")
+
+
+def use_while_the_clock_is_behind(store, clock, session):
+    clock.pass_days(-300)
+    store.contribute(session).tag("now")
+    clock.pass_days(300)
+
+
+@pytest.mark.parametrize("act", [take_out, trash_anew, use_while_the_clock_is_behind])
+def test_a_plan_to_purge_holds_only_while_its_session_lies_there_as_it_did(store, clock, act):
+    """Between what a person is shown and their yes, somebody else may want it back."""
+    session, made = due(store, clock)
+    act(store, clock, session)
+    (done,) = retention.apply(store.port, store.context, made, by=ANN, yes=True)
+    assert "not in the trash as it was" in done.failed or "in use again" in done.failed
+    assert store.port.session(session).id == session
+
+
+def test_a_hold_that_comes_in_the_last_moment_goes_before_a_purge(store, clock, monkeypatch):
+    """After the purge has looked, and before it is done: it looks again."""
+    session, made = due(store, clock)
+    look = retention._unmoved
+
+    def slowly(port, action):
+        row = look(port, action)
+        retention.hold(port, store.context, session, by=ANN)
+        return row
+
+    monkeypatch.setattr(retention, "_unmoved", slowly)
+    (done,) = retention.apply(store.port, store.context, made, by=ANN, yes=True)
+    assert "is held" in done.failed
+    assert store.port.session(session).id == session
+
+
 # -- purge ----------------------------------------------------------------------------------------
 
 
@@ -378,30 +469,59 @@ def test_a_child_outlives_its_parent(store, clock):
         assert again.id == child.id
 
 
-def test_the_folders_of_its_runs_go_with_it_and_no_others(tmp_path, clock):
-    """Hard unlinking left side folders behind; here the next run also finds what a kill left."""
+def with_a_run(path, session):
+    """The folder of a detached run that has ended."""
+    files = RunFiles.create(f"{path}-runs", mint("run"))
+    files.write(
+        RunInfo(id=files.id, session=session, name="x", command=["true"], cwd="/", store=path)
+    )
+    return files
+
+
+@pytest.fixture
+def filed(tmp_path, clock):
+    """A store in a file, and its path."""
     path = str(tmp_path / "agent.db")
     create(path)
     context = Context(clock=clock, mint=mint, secret=secrets.token_bytes, project="shop")
     with Store(SqliteStore(path, durability="relaxed", clock=clock), context) as store:
-        gone, kept = work(store, "gone"), work(store, "kept")
-        retention.hold(store.port, store.context, kept, by=ANN)
-        runs = {}
-        for session in (gone, kept):
-            files = RunFiles.create(f"{path}-runs", mint("run"))
-            files.write(
-                RunInfo(
-                    id=files.id, session=session, name="x", command=["true"], cwd="/", store=path
-                )
-            )
-            (Path(files.folder) / "output.0").write_text("printed")
-            runs[session] = files.folder
-        policy(store, "trash=30d")
-        for _ in range(2):
-            clock.pass_days(31)
-            run(store)
+        yield store, path
+
+
+def test_the_folders_of_its_runs_go_with_it_and_no_others(filed, clock):
+    """Hard unlinking left side folders behind; here the next run also finds what a kill left."""
+    store, path = filed
+    gone, kept = work(store, "gone"), work(store, "kept")
+    retention.hold(store.port, store.context, kept, by=ANN)
+    runs = {}
+    for session in (gone, kept):
+        files = with_a_run(path, session)
+        (Path(files.folder) / "output.0").write_text("printed")
+        runs[session] = files.folder
+    policy(store, "trash=30d")
+    for _ in range(2):
+        clock.pass_days(31)
+        run(store)
     assert not os.path.exists(runs[gone])
     assert sorted(os.listdir(runs[kept])) == ["control", "output.0", "run.json"]
+
+
+def test_the_runs_of_a_session_that_came_back_are_its_own(filed):
+    """Purged here, and brought back in a bundle: the tombstone is about what it was."""
+    store, path = filed
+    session = work(store, "s")
+    row = store.port.session(session)
+    projectmarks.put(store.port, store.context, row, projectmarks.PURGED, by=ANN, why="purge=30d")
+    files = with_a_run(path, session)
+    run(store)
+    assert os.path.exists(files.path("run.json"))
+
+
+def test_a_run_that_has_said_nothing_yet_stops_no_collection(filed):
+    store, path = filed
+    files = RunFiles.create(f"{path}-runs", mint("run"))
+    with files.hold(lambda seconds: None):
+        assert retention.plan(store.port, store.context).actions == []
 
 
 # -- what holds for any log -----------------------------------------------------------------------

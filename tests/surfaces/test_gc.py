@@ -216,7 +216,16 @@ def test_erase_takes_everything_of_a_session_and_says_what_stays(old, ask):
     assert ask("verify").code == 0
 
 
-@pytest.mark.parametrize("words", [[], ["@3", "--all"], ["a:t1..t1"], ["--record", "facts"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["@3", "--all"],
+        ["a:t1..t1"],
+        ["--record", "facts"],
+        ["--record", "facts:phone", "--field", "input"],
+    ],
+)
 def test_erase_wants_one_thing(old, ask, words):
     assert ask("erase", *words).code == 2
 
@@ -245,6 +254,8 @@ def test_erase_exits_with_1_while_another_program_reads_and_doctor_says_so(old, 
         answer = ask("erase", "--record", "facts:phone", "-s", "a", "--yes")
         assert answer.code == 1
         assert f"(pid {reader.pid})" in answer.out
+        again = ask("erase", "--record", "facts:phone", "-s", "a", "--yes")
+        assert again.code != 0
         told = ask("doctor")
         assert told.code == 1
         assert "an erasure is not finished" in told.out

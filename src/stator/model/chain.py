@@ -27,6 +27,8 @@ TAG = b"stator.commit/1\n"
 GENESIS = "0" * 64
 """`prev` of a session's first commit, unless it is a fork: then it is its parent commit's hash."""
 SALT_BYTES = 16
+TRACES = {"input": "input_hash", "output": "output_summary"}
+"""What tells of a content item: it goes where that one goes."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -83,12 +85,8 @@ def salts_of(commit: Commit) -> dict[str, bytes]:
 
 
 def without(commit: Commit, names: set[str], by: int) -> Commit:
-    """The commit with those content items erased: their commitments stay, bytes and salts go.
-
-    With an input goes its hash, which would tell what the input was.
-    """
-    if "input" in names:
-        names = names | {"input_hash"}
+    """The commit with those content items erased: their commitments stay, bytes and salts go."""
+    names = with_traces(names)
     salts = salts_of(commit)
     content: dict[str, Item] = {}
     for name, item in commit.content.items():
@@ -97,6 +95,11 @@ def without(commit: Commit, names: set[str], by: int) -> Commit:
             content[name] = Gone(by, bytes.fromhex(commitment(salts[name], item)))
     left = {name: salts[name] for name, item in content.items() if not isinstance(item, Gone)}
     return structs.replace(commit, content=content, salt=b"", salts=left)
+
+
+def with_traces(names: set[str]) -> set[str]:
+    """Items to be erased, and those that would tell what they were: a hash, or how one began and ended."""
+    return names | {trace for name, trace in TRACES.items() if name in names}
 
 
 def to_erase(commit: Commit, fields: Sequence[str] = ()) -> set[str]:

@@ -198,6 +198,7 @@ def _check_changes(value: object) -> None:
             check_collection(change.collection)
         elif isinstance(change, Purge):
             check_id(change.session, "session")
+            check_number(change.head, "$.changes.head")
         elif not isinstance(change, Erase):
             raise _expected("Upsert, Remove, Erase, Reset or Purge", change, "$.changes")
         if isinstance(change, (Remove, Reset)):

@@ -131,6 +131,8 @@ class Purge(msgspec.Struct, frozen=True):
     """The caller's wish that a whole session be gone: a project's own session says so."""
 
     session: str
+    head: int = 0
+    """Where it stood when that was decided: one that has moved on is refused. 0: wherever it stands."""
 
 
 Change = Upsert | Remove | Erase | Reset | Purge

@@ -76,6 +76,8 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     why: str
     """The policy that says so."""
+    trashed: int = 0
+    """When it was put in the trash, if that is where it is."""
 
 
 class Skipped(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,7 +149,10 @@ def _value(name: str, text: str) -> int:
     if name == "keep" or match is None or not int(match[1]):
         wanted = "a number, such as 20" if name == "keep" else "a time, such as 12h, 30d or 8w"
         raise InvalidInput(f"{name} takes {wanted}, got {text!r:.40}", hint="or off")
-    return int(match[1]) * UNITS[match[2]]
+    length = int(match[1]) * UNITS[match[2]]
+    if length > VALUE_MAX:
+        raise InvalidInput(f"{name}={text} is too long a time", hint=f"{name}=never is longer")
+    return length
 
 
 def parse_size(text: str) -> int:
@@ -316,7 +321,13 @@ def _breaker(made: Plan) -> str:
 
 def _action(one: Subject, what: What, why: str) -> Action:
     return Action(
-        what=what, session=one.session, name=one.name, active=one.active, bytes=one.bytes, why=why
+        what=what,
+        session=one.session,
+        name=one.name,
+        active=one.active,
+        bytes=one.bytes,
+        why=why,
+        trashed=one.trashed,
     )
 
 

@@ -137,11 +137,11 @@ def driven(record: Any, holder: Any) -> Busy:
     )
 
 
-def check_purge(record: Any, project: Any, heirs: Sequence[str]) -> None:
-    """Refuse a purge that is not the project's to make, or that would leave a fork without its log.
+def check_purge(record: Any, project: Any, heirs: Sequence[str], moved: bool = False) -> None:
+    """Refuse a purge that is not the project's to make, or that takes more away than was decided.
 
     `record` is the session that is to go, `project` the project's own, `heirs` the sessions whose
-    log goes on from it.
+    log goes on from it; `moved`: whether something was appended since that was decided.
     """
     if record.mode == "project" or (record.tenant, record.project) != (
         project.tenant,
@@ -156,6 +156,12 @@ def check_purge(record: Any, project: Any, heirs: Sequence[str]) -> None:
         raise Conflict(
             f"session {record.id} cannot go: {len(heirs)} forks go on from its log",
             hint="purge them first: " + ", ".join(heirs[:3]),
+            session=record.id,
+        )
+    if moved:
+        raise Conflict(
+            f"session {record.id} cannot go: something happened in it since that was decided",
+            hint="look again: stator gc",
             session=record.id,
         )
 

@@ -2,7 +2,7 @@
 
 A plan says which content of which commits would go; carrying it out is one `erasure` commit for each
 session that holds some of it. Content of a log that forks go on from is erased where it was written;
-what a fork put of the same record is erased in the fork.
+what stood under the same key in a session that shares some of that log, is erased there.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from stator.errors import InvalidInput, NotFound
-from stator.model.chain import put_item, to_erase
+from stator.errors import InvalidInput, NotFound, WrongState
+from stator.model.chain import put_item, to_erase, with_traces
 from stator.model.commit import Commit, Draft, Erase, Gone, size_of
-from stator.model.delta import Put
+from stator.model.compaction import PREFIXES, key_for
+from stator.model.delta import Put, Version
 from stator.model.ids import short
 from stator.model.query import SessionRow
-from stator.model.state import COLLECTIONS, FileRecord, file_key
+from stator.model.state import COLLECTIONS, Entry, FileRecord, FlagRecord, file_key
 from stator.runtime import runfiles
 from stator.runtime.context import Context
+from stator.runtime.projectmarks import HOLD
 from stator.runtime.resolve import Point, find_call, rows_of
 from stator.store.port import Store
 
@@ -28,6 +30,8 @@ PAGE = 500
 """Commits that one erasure is about."""
 STRUCTURE = frozenset({"session", "runs", "calls", "spend"})
 """Collections that erasing a whole session leaves: the session could not be found or ended without."""
+TOLD = frozenset({"principal", "input"})
+"""What stays of an erasure: who erased, and which content of which commits."""
 ASKED = ("input", "input_hash", "output", "output_summary", "why", "key")
 """What a call holds of what it was about."""
 
@@ -80,7 +84,14 @@ def of_commit(store: Store, point: Point, fields: Sequence[str] = ()) -> Erasing
     left = []
     if not fields and any(op.collection == "session" for op in commit.delta):
         left.append("the session's own record, by which it is found: purge it to be rid of that")
-    return _made(store, [_item(commit, to_erase(commit, fields))], left)
+    item = _item(commit, with_traces(to_erase(commit, fields)))
+    for n, op in enumerate(commit.delta):
+        record = getattr(op, "record", None)
+        if put_item(n) in item.fields and isinstance(record, FileRecord) and _held(record):
+            left.append(f"what was kept of {record.path!r:.80}: --path takes both, do that first")
+    if point.shown[:1] == "t" and point.shown[1:].replace(".", "").isdecimal():
+        left.append(f"the other commits of {point.shown}: this is the last of them")
+    return _made(store, [item], left)
 
 
 def of_call(store: Store, text: str, *, session: str | None = None) -> Erasing:
@@ -88,7 +99,8 @@ def of_call(store: Store, text: str, *, session: str | None = None) -> Erasing:
     intent = find_call(store, text, session=session)
     items = [
         _item(commit, ASKED)
-        for commit in _log(store, intent.session, after=intent.seq - 1)
+        for row in _family(store, intent.session)
+        for commit in _log(store, row.id, after=max(_low(row), intent.seq - 1))
         if commit.call == intent.call
     ]
     left = []
@@ -102,48 +114,53 @@ def of_call(store: Store, text: str, *, session: str | None = None) -> Erasing:
 
 
 def of_record(store: Store, session: str, collection: str, key: str) -> Erasing:
-    """Every put of whatever stood under a key, or under a record's own id, also in forks."""
+    """Every put of whatever stood under a key, or under a record's own id, wherever its log is shared."""
     if collection not in COLLECTIONS or collection == "session":
-        names = ", ".join(name for name in COLLECTIONS if name != "session")
-        raise InvalidInput(f"nothing to erase in {collection!r:.40}", hint=names)
-    touched = {t.id for t in store.touches(collection, key, session=session, limit=10_000)}
-    ids = touched or {key}
-    items = [item for row in _family(store, session) for item in _puts(store, row, collection, ids)]
+        known = ", ".join(name for name in COLLECTIONS if name != "session")
+        raise InvalidInput(f"nothing to erase in {collection!r:.40}", hint=known)
+    family = list(_family(store, session))
+    ids = {key} | {
+        version.op.id
+        for row in family
+        for version in _versions(store, row, collection)
+        if version.key == key
+    }
+    items: list[Item] = []
+    left: list[str] = []
+    names: set[str] = set()
+    for row in family:
+        puts = [v for v in _versions(store, row, collection) if v.op.id in ids]
+        names |= {name for version in puts if (name := _evicted_as(version))}
+        commits = list(_commits(store, row, puts))
+        items += [_item(commit, _said(commit, collection, ids)) for commit in commits]
+        if collection == "files":
+            items += _contents(store, row, commits, ids, left)
     if not items:
-        raise NotFound(f"no {collection} record {key!r:.80}", session=session)
-    return _made(store, items)
+        what = "file" if collection == "files" else f"{collection} record"
+        raise NotFound(f"no {what} {key!r:.80}", session=session)
+    for row in family:
+        puts = [v for v in _versions(store, row, "evicted") if v.key in names]
+        evicted = {version.op.id for version in puts}
+        for commit in _commits(store, row, puts):
+            items.append(_item(commit, _named(commit, "evicted", evicted)))
+    left.append("what was said of it: prompts, answers, calls and summaries are found by position")
+    return _made(store, items, left)
 
 
 def of_path(store: Store, session: str, path: str, *, root: str = ".") -> Erasing:
     """A file's records, and what was kept of its content."""
-    key = file_key(root, path)
-    ids = {touch.id for touch in store.touches("files", key, session=session, limit=10_000)}
-    items: list[Item] = []
-    left: list[str] = []
-    for row in _family(store, session):
-        kept: set[str] = set()
-        for commit in _own(store, row):
-            names = _named(commit, "files", ids)
-            if names:
-                items.append(_item(commit, (*names, "why")))
-                kept |= _contents(commit, ids)
-        for identifier in sorted(kept):
-            for _, seq in store.locate(identifier, row.id)[:1]:
-                (commit,) = store.commits(row.id, after=seq - 1, upto=seq)
-                held = commit.known("input", {})
-                more = len(held.get("contents", ())) if isinstance(held, dict) else 0
-                if more > 1:
-                    left.append(f"@{seq} holds contents of {more} files; they all go")
-                items.append(_item(commit, ("input",)))
-    if not items:
-        raise NotFound(f"no file {path!r:.80}", session=session)
-    left.append("calls and words that mention the file are not found by its path")
-    return _made(store, items, left)
+    return of_record(store, session, "files", file_key(root, path))
 
 
 def of_session(store: Store, session: str) -> Erasing:
     """Every payload of a session's own commits; its name, and that it was there, stay."""
     row = store.session(session)
+    if row.record.mode == "project":
+        raise InvalidInput(
+            "a project's own session holds what others are kept by: it is not erased whole",
+            hint="erase single commits of it",
+            session=session,
+        )
     items = []
     for commit in _own(store, row):
         kept = {
@@ -151,15 +168,26 @@ def of_session(store: Store, session: str) -> Erasing:
             for n, op in enumerate(commit.delta)
             if isinstance(op, Put) and op.collection in STRUCTURE
         }
+        if commit.kind == "erasure":
+            kept |= TOLD
         items.append(_item(commit, tuple(name for name in commit.content if name not in kept)))
     left = ["its name, agent, labels and the names of tools: purge the session to be rid of them"]
     if row.record.lineage:
         left.append("what it inherited: that is erased in the session that wrote it")
+    runs = list(_runs(store, session))
+    if runs:
+        left.append(
+            "the command lines of its runs (stator ps): purge the session to be rid of them"
+        )
+    if any(files.is_live() for files in runs):
+        left.append("what a run of it that still runs prints: stator stop ends it")
     return Erasing(items=[item for item in items if item.fields], left=left, session=session)
 
 
 def _made(store: Store, items: Iterable[Item], left: Sequence[str] = ()) -> Erasing:
     """A plan without what is gone already, each commit once."""
+    items = list(items)
+    _check_holds(store, items)
     found: dict[tuple[str, int], Item] = {}
     for item in items:
         if not item.fields:
@@ -175,11 +203,32 @@ def _made(store: Store, items: Iterable[Item], left: Sequence[str] = ()) -> Eras
     return Erasing(items=list(found.values()), left=[*left, *(more if printed else ())])
 
 
+def _check_holds(store: Store, items: Sequence[Item]) -> None:
+    """A hold is released and never erased: what it keeps would go with the next collection."""
+    for session in {item.session for item in items}:
+        if store.session(session).record.mode != "project":
+            continue
+        seqs = {item.seq for item in items if item.session == session and _has_record(item)}
+        for entry in store.entries(session, "flags"):
+            record = entry.record
+            if isinstance(record, FlagRecord) and record.name == HOLD and entry.seq in seqs:
+                raise WrongState(
+                    f"@{entry.seq} is what holds session {record.on}",
+                    hint=f"stator hold {short(record.on)} --release, if nobody needs it any more",
+                    session=record.on,
+                )
+
+
+def _has_record(item: Item) -> bool:
+    return any(name.startswith("put") for name in item.fields)
+
+
 def _item(commit: Commit, names: Iterable[str]) -> Item:
+    wanted = set(names)
     there = {
         name: item
-        for name in names
-        if (item := commit.content.get(name)) is not None and not isinstance(item, Gone)
+        for name, item in commit.content.items()
+        if name in wanted and not isinstance(item, Gone)
     }
     return Item(
         session=commit.session,
@@ -191,16 +240,32 @@ def _item(commit: Commit, names: Iterable[str]) -> Item:
     )
 
 
-def _puts(store: Store, row: SessionRow, collection: str, ids: set[str]) -> Iterator[Item]:
-    """What a session's own commits put of some records, and what they said of them alone."""
-    low = _low(row)
-    versions = store.versions(row.id, after=low, upto=row.head, collections=[collection])
-    for seq in sorted({v.seq for v in versions if v.op.id in ids and isinstance(v.op, Put)}):
-        (commit,) = store.commits(row.id, after=seq - 1, upto=seq, load=False)
-        names = _named(commit, collection, ids)
-        alone = len(names) == sum(isinstance(op, Put) for op in commit.delta)
-        more = ("why", *(("input",) if collection == "artifacts" else ())) if alone else ()
-        yield _item(commit, (*names, *more))
+def _versions(store: Store, row: SessionRow, collection: str) -> list[Version]:
+    """What a session's own commits put of a collection."""
+    found = store.versions(row.id, after=_low(row), upto=row.head, collections=[collection])
+    return [version for version in found if isinstance(version.op, Put)]
+
+
+def _commits(store: Store, row: SessionRow, versions: Sequence[Version]) -> Iterator[Commit]:
+    """The commits that put them, each once."""
+    for seq in sorted({version.seq for version in versions}):
+        yield from store.commits(row.id, after=seq - 1, upto=seq, load=False)
+
+
+def _evicted_as(version: Version) -> str:
+    """The key by which a compaction names a record that it takes out of view."""
+    op = version.op
+    if not isinstance(op, Put) or op.collection not in PREFIXES:
+        return ""
+    return key_for(Entry(op.collection, op.id, version.key, version.seq, version.turn, op.record))
+
+
+def _said(commit: Commit, collection: str, ids: set[str]) -> tuple[str, ...]:
+    """What a commit put of some records, and what it said of them alone."""
+    names = _named(commit, collection, ids)
+    alone = len(names) == sum(isinstance(op, Put) for op in commit.delta)
+    why = ("why",) if alone or collection == "files" else ()
+    return (*names, *why, *(("input",) if commit.kind == "artifact" and names else ()))
 
 
 def _named(commit: Commit, collection: str, ids: set[str]) -> tuple[str, ...]:
@@ -211,25 +276,43 @@ def _named(commit: Commit, collection: str, ids: set[str]) -> tuple[str, ...]:
     )
 
 
-def _contents(commit: Commit, ids: set[str]) -> set[str]:
-    """The commits that hold the contents of some files, as a commit that puts those files says."""
-    return {
-        held
+def _held(record: FileRecord) -> set[str]:
+    """The ids of the commits that hold a file's content."""
+    return {held for held in (record.after_in, record.before_in) if held}
+
+
+def _contents(
+    store: Store, row: SessionRow, commits: Sequence[Commit], ids: set[str], left: list[str]
+) -> Iterator[Item]:
+    """What was kept of some files' contents, as the commits that put those files say."""
+    held = {
+        identifier
+        for commit in commits
         for op in commit.delta
         if isinstance(op, Put) and op.id in ids and isinstance(op.record, FileRecord)
-        for held in (op.record.after_in, op.record.before_in)
-        if held
+        for identifier in _held(op.record)
     }
+    for identifier in sorted(held):
+        for _, seq in store.locate(identifier, row.id)[:1]:
+            (commit,) = store.commits(row.id, after=seq - 1, upto=seq)
+            kept = commit.known("input", {})
+            more = len(kept.get("contents", ())) if isinstance(kept, dict) else 0
+            if more > 1:
+                left.append(f"one file alone of @{seq}: the contents of its {more} files all go")
+            yield _item(commit, ("input",))
 
 
 def _family(store: Store, session: str) -> Iterator[SessionRow]:
-    """A session, those whose log it goes on from, and those that go on from it."""
-    record = store.session(session).record
-    above = {part.session for part in record.lineage}
+    """A session and all that share some of its log: what it was forked from, and every fork of that."""
+    root = _root(store.session(session))
     for row in rows_of(store):
-        below = any(part.session == session for part in row.record.lineage)
-        if row.id == session or row.id in above or below:
+        if _root(row) == root:
             yield row
+
+
+def _root(row: SessionRow) -> str:
+    """The session with which a log begins."""
+    return row.record.lineage[0].session if row.record.lineage else row.id
 
 
 def _own(store: Store, row: SessionRow) -> Iterator[Commit]:

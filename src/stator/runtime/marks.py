@@ -81,7 +81,8 @@ class Marker(Recorder):
     ) -> str:
         """Erase content fields of the commit at `ref` (none named: all), or every put of a record.
 
-        The bytes are gone from the file when this returns; the chain still verifies.
+        The bytes are gone from the file when this returns, unless another program reads an older
+        state of it (`store.info()` tells); the chain still verifies.
         """
         if record is not None:
             change = Erase(collection=record[0], id=record[1])

@@ -112,11 +112,17 @@ class Trash:
             known = projects.known(self._store, row.record)
             self._own[scope] = known.id if known is not None else None
         own = self._own[scope]
-        entry = None if own is None else self._store.find(own, "flags", key(TRASH, row.id))
-        if own is None or entry is None:
-            return False
-        (commit,) = self._store.commits(own, after=entry.seq - 1, upto=entry.seq)
-        return stood_at(commit) == row.head
+        commit = None if own is None else trashed(self._store, own, row.id)
+        return commit is not None and stood_at(commit) == row.head
+
+
+def trashed(store: Store, own: str, session: str) -> Commit | None:
+    """The commit of a project's own session that put another in the trash, if it lies there."""
+    entry = store.find(own, "flags", key(TRASH, session))
+    if entry is None:
+        return None
+    (commit,) = store.commits(own, after=entry.seq - 1, upto=entry.seq)
+    return commit
 
 
 def stood_at(commit: Commit) -> int:

@@ -7,11 +7,12 @@ nothing, so a run that was killed has done some of its actions whole, and the ne
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from stator.errors import HeadMoved, InvalidInput, StatorError, WrongState
+from stator.errors import HeadMoved, InvalidInput, NotFound, StatorError, WrongState
 from stator.model import retention as model
 from stator.model.commit import Change, Commit, Draft, Erase, Gone, Purge, Remove, Upsert
 from stator.model.query import SessionRow
@@ -79,14 +80,14 @@ def set_policies(
 ) -> dict[str, int]:
     """Set policies for a project (`""`: the whole store), None taking one off; those that are set then."""
     own = projects.own(store, context, _scope(project))
-    for _ in range(TRIES):
-        head = store.head(own.id)
+
+    def wanted() -> Draft | None:
         record = store.session(own.id).record
-        wanted = {**record.retention, **settings}
-        kept = model.check_retention({n: v for n, v in wanted.items() if v is not None})
+        found = {**record.retention, **settings}
+        kept = model.check_retention({n: v for n, v in found.items() if v is not None})
         if kept == record.retention:
-            return kept
-        draft = Draft(
+            return None
+        return Draft(
             id=context.mint("commit"),
             session=own.id,
             kind="retention",
@@ -94,9 +95,20 @@ def set_policies(
             principal=by,
             changes=(Upsert("session", msgspec.structs.replace(record, retention=kept)),),
         )
+
+    _decide(store, own, wanted)
+    return dict(store.session(own.id).record.retention)
+
+
+def _decide(store: Store, own: SessionRow, wanted: Callable[[], Draft | None]) -> None:
+    """Append to a project's own session what is wanted in the light of what it says, and of nothing older."""
+    for _ in range(TRIES):
+        head = store.head(own.id)
+        draft = wanted()
         try:
-            store.append(own.id, [draft], if_head=head.hash, barrier=True)
-            return kept
+            if draft is not None:
+                store.append(own.id, [draft], if_head=head.hash, barrier=True)
+            return
         except HeadMoved as error:
             moved = error
     raise moved
@@ -177,19 +189,23 @@ def _activity(store: Store, row: SessionRow) -> tuple[int, bool]:
     """
     expired: bool | None = None
     own = row.record.lineage[-1].upto if row.record.lineage else 0
-    newest = store.commits(
-        row.id, after=max(own, row.head - PAGE), newest_first=True, limit=PAGE, load=False
-    )
-    times = [row.record.created]
-    for commit in newest:
-        if expired is None and _words(commit):
-            expired = False
-        if expired is None and (commit.cause, commit.status) == (EXPIRED, DONE):
-            expired = True
-        if not _is_kept(commit):
-            times.append(commit.at)
-    nothing = row.head - own <= PAGE
-    return max(times), nothing if expired is None else expired
+    times: list[int] = []
+    upto = row.head
+    while upto > own and not times:  # the expiry of a long transcript is many commits
+        after = max(own, upto - PAGE)
+        newest = store.commits(
+            row.id, after=after, upto=upto, newest_first=True, limit=PAGE, load=False
+        )
+        for commit in newest:
+            if expired is None and _words(commit):
+                expired = False
+            if expired is None and (commit.cause, commit.status) == (EXPIRED, DONE):
+                expired = True
+            if not _is_kept(commit):
+                times.append(commit.at)
+        upto = after
+    nothing = upto <= own
+    return max(row.record.created, *times), nothing if expired is None else expired
 
 
 def _is_kept(commit: Commit) -> bool:
@@ -218,8 +234,9 @@ def _busy(store: Store, row: SessionRow) -> str:
 def _running(store: Store) -> Iterator[str]:
     """Sessions of detached runs that run now."""
     for files in _runs(store):
-        if files.is_live():
-            yield files.read().session
+        with contextlib.suppress(NotFound):  # one that begins just now has said nothing yet
+            if files.is_live():
+                yield files.read().session
 
 
 def _runs(store: Store) -> Iterator[runfiles.RunFiles]:
@@ -261,6 +278,7 @@ def _archive(store: Store, context: Context, action: Action, by: str) -> None:
 
 def _expire(store: Store, context: Context, action: Action, by: str) -> None:
     """Take a session's transcript away, a page of commits at a time; what it decided and learned stays."""
+    head = store.head(action.session).hash
     row = _unmoved(store, action)
     pages = _pages(store, row)
     changes = next(pages, ())
@@ -278,7 +296,7 @@ def _expire(store: Store, context: Context, action: Action, by: str) -> None:
             input={"from": changes[0].seq, "to": changes[-1].seq, "commits": len(changes)},
             changes=changes,
         )
-        store.append(action.session, [draft], barrier=True)
+        head = store.append(action.session, [draft], if_head=head, barrier=True)[0].hash
         changes = more
 
 
@@ -320,15 +338,29 @@ def _restore(store: Store, context: Context, action: Action, by: str) -> None:
 
 
 def _purge(store: Store, context: Context, action: Action, by: str) -> None:
-    """Let a session be gone; its tombstone stands in the project's own session."""
+    """Let a session be gone; its tombstone stands in the project's own session.
+
+    Only while it lies in the trash as it did when the plan was made: who takes it out, holds it or
+    goes on with it, in whatever process, comes before.
+    """
+    own = projects.own(store, context, store.session(action.session).record)
+    _decide(store, own, lambda: _purging(store, context, own, action, by))
+
+
+def _purging(store: Store, context: Context, own: SessionRow, action: Action, by: str) -> Draft:
     row = _unmoved(store, action)
     record, counts = row.record, store.counts(row.id)
-    own = projects.own(store, context, record)
+    mark = projectmarks.trashed(store, own.id, row.id)
+    if mark is None or (mark.at, projectmarks.stood_at(mark)) != (action.trashed, row.head):
+        raise WrongState(
+            f"session {record.name!r:.80} is not in the trash as it was", session=row.id
+        )
     flag = FlagRecord(name=projectmarks.PURGED, on=row.id, why=action.why, by=by)
-    changes: list[Change] = [Purge(row.id), Upsert("flags", flag)]
-    trash = projectmarks.key(projectmarks.TRASH, row.id)
-    if store.find(own.id, "flags", trash) is not None:
-        changes.append(Remove("flags", trash))
+    changes: list[Change] = [
+        Purge(row.id, row.head),
+        Upsert("flags", flag),
+        Remove("flags", projectmarks.key(projectmarks.TRASH, row.id)),
+    ]
     tombstone = {
         "name": record.name,
         "agent": record.agent,
@@ -339,7 +371,7 @@ def _purge(store: Store, context: Context, action: Action, by: str) -> None:
         "bytes": action.bytes,
         "policy": action.why,
     }
-    draft = Draft(
+    return Draft(
         id=context.mint("commit"),
         session=own.id,
         kind="purge",
@@ -349,7 +381,6 @@ def _purge(store: Store, context: Context, action: Action, by: str) -> None:
         why=action.why,
         changes=tuple(changes),
     )
-    store.append(own.id, [draft], barrier=True)
 
 
 _ACTIONS: dict[str, Callable[[Store, Context, Action, str], None]] = {
@@ -381,10 +412,19 @@ def sweep(store: Store) -> int:
             session = files.read().session
         except StatorError:
             continue
-        if session in gone and not files.is_live():
+        if session in gone and not files.is_live() and not _is_there(store, session):
             files.discard()
             swept += 1
     return swept
+
+
+def _is_there(store: Store, session: str) -> bool:
+    """Whether a session is there; one that was purged may have come back in a bundle."""
+    try:
+        store.session(session)
+    except NotFound:
+        return False
+    return True
 
 
 # -- holds ----------------------------------------------------------------------------------------

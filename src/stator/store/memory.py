@@ -297,17 +297,19 @@ class MemoryStore:
                 self._erase(kept, change, commit.seq)
         for change in draft.changes if draft.kind == "purge" else ():
             if isinstance(change, Purge):
-                self._purge(kept, change.session)
+                self._purge(kept, change)
         return commit
 
-    def _purge(self, project: _Kept, session: str) -> None:
+    def _purge(self, project: _Kept, change: Purge) -> None:
+        session = change.session
         kept = self._find(session)
         heirs = [
             other.record.id
             for other in self._sessions.values()
             if any(part.session == session for part in other.record.lineage)
         ]
-        check_purge(kept.record, project.record, heirs)
+        moved = change.head not in (0, kept.commits[-1].seq)
+        check_purge(kept.record, project.record, heirs, moved)
         if kept.holder is not None:
             raise Busy(f"session {session} is driven", holder=kept.holder, session=session)
         del self._sessions[session]

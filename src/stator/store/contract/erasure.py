@@ -35,6 +35,15 @@ class TestErasure:
             found.value("output")
         assert NEEDLE not in repr(story.log)
 
+    def test_with_an_output_goes_how_it_begins(self, story: Story) -> None:
+        """A long output has a summary, which quotes it."""
+        call = story.call("sh", "ls")
+        story.outcome(call, NEEDLE * 300)
+        assert "output_summary" in story.log[call.seq].content
+        story.erase(call.seq + 1, "output")
+        assert NEEDLE not in repr(story.log)
+        must_verify(story.log)
+
     def test_the_chain_verifies_after_any_erasure(self, story: Story) -> None:
         """Of fields, of whole commits, of records, and twice."""
         call = story.call("sh", NEEDLE)

@@ -54,6 +54,22 @@ class TestPurge:
         assert store.touches("facts", "x") == []
         assert store.locate(fact.id) == []
 
+    def test_one_that_moved_on_since_it_was_decided_stays(
+        self, store: Store, project: Story
+    ) -> None:
+        """Whoever decided has not seen what would go; nothing of the purge is said."""
+        kept = told(store, "kept")
+        seen = kept.fact("x", 1).seq
+        kept.fact("x", 2)
+        before = len(project.log)
+        with pytest.raises(Conflict):
+            project.add(project.drafts.make("purge", Purge(kept.session, seen)))
+        assert store.find(kept.session, "facts", "x") is not None
+        assert len(project.log) == before
+        project.add(project.drafts.make("purge", Purge(kept.session, seen + 1)))
+        with pytest.raises(NotFound):
+            store.session(kept.session)
+
     def test_its_name_is_free_again(self, store: Store, project: Story) -> None:
         """For a session of another id, which begins with nothing."""
         gone = told(store, "again")

@@ -110,12 +110,10 @@ def _erase_items(
 ) -> None:
     commit = _own(db, place, seq)
     salts = chain.salts_of(commit)
-    if "input" in names:
-        names = names | ({"input_hash"} & set(commit.content))  # it would tell what the input was
     key = reader.key(place.s, seq)
     blobs = reader.read_one(db, place.stretches[-1], seq, load=False).content
     content: dict[str, Item] = dict(commit.content)
-    names = {name for name in names if isinstance(content.get(name), bytes)}
+    names = {name for name in chain.with_traces(names) if isinstance(content.get(name), bytes)}
     still = [item for name, item in blobs.items() if name not in names]
     for name in names:
         item = commit.content[name]

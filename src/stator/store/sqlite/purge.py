@@ -1,8 +1,8 @@
 """Purging: every row of a session leaves the file, and nothing else does.
 
 Runs inside the transaction of the `purge` commit, which stands in the project's own session and
-outlives what it removes. A session that somebody drives, or whose log a fork goes on from, is
-refused, and so is the whole append.
+outlives what it removes. A session that somebody drives, whose log a fork goes on from, or that
+has moved on since its purge was decided, is refused, and so is the whole append.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ def purge(db: apsw.Connection, store: str, project: Place, draft: Draft) -> None
     """Carry out every `Purge` of a purge draft."""
     for change in draft.changes:
         if isinstance(change, Purge):
-            _purge(db, store, project, change.session)
+            _purge(db, store, project, change)
 
 
-def _purge(db: apsw.Connection, store: str, project: Place, session: str) -> None:
+def _purge(db: apsw.Connection, store: str, project: Place, change: Purge) -> None:
+    session = change.session
     place = reader.load_place(db, session, with_tail=False)
-    check_purge(place.record, project.record, heirs(db, session))
+    moved = change.head not in (0, reader.last_seq(db, place.stretches[-1]))
+    check_purge(place.record, project.record, heirs(db, session), moved)
     holder = lease.holder(f"{store}-lease", place.holder, place.epoch)
     if holder is not None and holder.live:
         raise Busy(f"session {session} is driven", holder=holder, session=session)

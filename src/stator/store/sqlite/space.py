@@ -31,8 +31,11 @@ class Reader(msgspec.Struct, frozen=True):
 
 
 def mark(db: apsw.Connection) -> None:
-    """Say, inside the transaction that removes content, that there is more to do."""
-    db.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?, 1)", (MARK,))
+    """Say, inside the transaction that removes content, that there is more to do.
+
+    Each mark is one of its own: who finishes an earlier removal must not take this one's off.
+    """
+    db.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?, random())", (MARK,))
 
 
 def is_marked(db: apsw.Connection) -> bool:
@@ -47,15 +50,21 @@ def finish(db: apsw.Connection, seconds: float) -> bool:
     """
     db.set_busy_handler(Patience(seconds))
     try:
-        while db.pragma("freelist_count"):
+        seen = one(db, "SELECT value FROM meta WHERE key = ?", (MARK,))
+        free = db.pragma("freelist_count")
+        while free:
             db.execute(f"PRAGMA incremental_vacuum({SLICE})").fetchall()
+            free, before = db.pragma("freelist_count"), free
+            if free >= before:  # a copy whose pages are not tracked, or others who free more
+                break
         db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-        db.execute("DELETE FROM meta WHERE key = ?", (MARK,))
+        if seen is not None:
+            db.execute("DELETE FROM meta WHERE key = ? AND value = ?", (MARK, *seen))
+        return not is_marked(db)
     except apsw.Error:  # a reader, most of the time; or a full disk
         return False
     finally:
         db.set_busy_handler(Patience())
-    return True
 
 
 def readers(path: str) -> list[Reader]:

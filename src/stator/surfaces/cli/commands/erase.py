@@ -79,6 +79,8 @@ def erase(
         raise InvalidInput(
             "say what is to go", hint="a position, --record, --call, --path or --all"
         )
+    if field and ref is None:
+        raise InvalidInput("--field is of a position", hint="stator erase @42 --field input")
     with (
         (telling if yes else asking)(store) as ask,
         Screen(json=json, pager=not no_pager) as screen,
@@ -136,7 +138,7 @@ def _lines(made: Erasing, result: ErasureResult | None, ask: Asking) -> Iterator
     for text in made.left:
         yield Line(f"not: {text}", "dim")
     what = f"{size(made.bytes)} in {count(len(made.items), 'commit')}"
-    if not made.items:
+    if not made.items and (result is None or not result.pending):
         yield Line("there is nothing left to erase", "title")
     elif result is None:
         yield Line(f"{what} would go for good; --yes erases them", "title")
