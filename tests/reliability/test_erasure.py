@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from stator.connect import connect
 from stator.errors import Erased
 from stator.model.commit import Draft, Erase
 from stator.model.state import ErasedRecord
+from stator.store.sqlite import space
 
 pytestmark = pytest.mark.usefixtures("uncompressed")
 
@@ -231,3 +233,49 @@ def test_erasing_twice_changes_nothing_more(session, path):
     session.erase(ref)
     session.erase(ref)
     assert findings(path) == []
+
+
+# -- copies that SQLite made ----------------------------------------------------------------------
+
+
+def many_facts(store, seed: int) -> None:
+    """Facts of many sizes, put over one another and erased in any order: rows move between pages."""
+    chance = random.Random(seed)
+    with store.open("moved") as session:
+        for _ in range(chance.randint(20, 120)):
+            with session.turn("go on") as t:
+                for _ in range(chance.randint(1, 6)):
+                    name, size = f"f{chance.randint(0, 30)}", chance.randint(10, 900)
+                    t.fact(name, MARK.decode() + "x" * size)
+    contributor = store.contribute("moved")
+    facts = store.read("moved").entries("facts")
+    chance.shuffle(facts)
+    for fact in facts:
+        contributor.erase(record=("facts", fact.id))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_copy_is_left_where_rows_were_moved_between_pages(path, seed):
+    """`secure_delete` overwrites a row where it stood, and not where it had stood before."""
+    with connect(path, durability="relaxed") as store:
+        many_facts(store, seed)
+        assert MARK not in everywhere(path)
+
+
+def test_a_large_file_says_that_copies_may_be_left_until_it_is_synced(path, monkeypatch):
+    monkeypatch.setattr(space, "WHOLE_MAX", 0)
+    with connect(path, durability="relaxed") as store:
+        many_facts(store, 1)
+        assert store.info().detail["unfinished"]
+        store.sync()
+        assert not store.info().detail["unfinished"]
+        assert MARK not in everywhere(path)
+
+
+def test_a_large_file_is_written_anew_when_who_erased_closes_it(path, monkeypatch):
+    monkeypatch.setattr(space, "WHOLE_MAX", 0)
+    with connect(path, durability="relaxed") as store:
+        many_facts(store, 1)
+    assert MARK not in everywhere(path)
+    with connect(path, read_only=True) as store:
+        assert not store.info().detail["unfinished"]

@@ -215,7 +215,7 @@ class Appender:
     def _leave_unfinished(self, db: apsw.Connection) -> None:
         """Something was taken away: until the writer is finished with it, its bytes are in the WAL."""
         space.mark(db)
-        self.writer.unfinished = True
+        self.writer.unfinished = self.writer.removed = True
         self.forget_all()
 
     def _insert(self, db: apsw.Connection, live: Live, commit: Commit, keys: Sequence[str]) -> None:

@@ -3,6 +3,11 @@
 Neither can be part of the transaction that removed it, so that one leaves a mark in `meta`. Whoever
 writes next, in whatever process, finishes and takes the mark off. A reader that still looks at an
 older state of the file holds this back; who it is, the locks on the `-shm` file tell.
+
+`secure_delete` overwrites what is deleted where it stood. It does not reach copies that SQLite left
+behind when it moved rows between pages: those lie in the unused middle of pages that are in use,
+and only writing the file anew takes them away. That takes seconds a gigabyte: a small file is
+written anew at once, a large one when the store is synced or closed by whoever removed something.
 """
 
 from __future__ import annotations
@@ -16,6 +21,10 @@ import msgspec
 from stator.store.sqlite.connection import Patience, one
 
 MARK = "unfinished"
+TRACES = "traces"
+"""Marks that pages in use may still hold copies of what was removed."""
+WHOLE_MAX = 16_384
+"""Pages of a file that is written anew at once: 64 MB, half a second."""
 SLICE = 2000
 """Pages given back in one transaction: 8 MB, so that other writers get their turn."""
 READ_MARKS = range(123, 128)
@@ -35,36 +44,56 @@ def mark(db: apsw.Connection) -> None:
 
     Each mark is one of its own: who finishes an earlier removal must not take this one's off.
     """
-    db.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?, random())", (MARK,))
+    for key in (MARK, TRACES):
+        db.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?, random())", (key,))
 
 
-def is_marked(db: apsw.Connection) -> bool:
-    return one(db, "SELECT 1 FROM meta WHERE key = ?", (MARK,)) is not None
+def is_marked(db: apsw.Connection, *keys: str) -> bool:
+    """Whether there is anything left to do, or, of those keys, that."""
+    return any(_seen(db, key) is not None for key in keys or (MARK, TRACES))
 
 
-def finish(db: apsw.Connection, seconds: float) -> bool:
+def _seen(db: apsw.Connection, key: str) -> int | None:
+    row = one(db, "SELECT value FROM meta WHERE key = ?", (key,))
+    return None if row is None else int(row[0])
+
+
+def finish(db: apsw.Connection, seconds: float, *, whole: bool = False) -> bool:
     """Give free pages back, empty the WAL and take the mark off; False if that cannot be done now.
 
-    `seconds` is how long a reader is waited for. Whatever is in the way, what was appended is
-    committed and is answered as such; a file that is broken will say so to the next transaction.
+    `seconds` is how long a reader is waited for. `whole` writes the file anew, however large it is.
+    Whatever is in the way, what was appended is committed and is answered as such; a file that is
+    broken will say so to the next transaction.
     """
     db.set_busy_handler(Patience(seconds))
     try:
-        seen = one(db, "SELECT value FROM meta WHERE key = ?", (MARK,))
-        free = db.pragma("freelist_count")
-        while free:
-            db.execute(f"PRAGMA incremental_vacuum({SLICE})").fetchall()
-            free, before = db.pragma("freelist_count"), free
-            if free >= before:  # a copy whose pages are not tracked, or others who free more
-                break
+        marks = {key: _seen(db, key) for key in (MARK, TRACES)}
+        # First of all: while somebody reads, whatever is written anew only makes the WAL longer.
         db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-        if seen is not None:
-            db.execute("DELETE FROM meta WHERE key = ? AND value = ?", (MARK, *seen))
-        return not is_marked(db)
+        whole = whole or db.pragma("page_count") <= WHOLE_MAX
+        if whole and marks[TRACES] is not None:
+            db.execute("VACUUM")
+        else:
+            del marks[TRACES]
+            _give_back(db)
+        db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        for key, seen in marks.items():
+            db.execute("DELETE FROM meta WHERE key = ? AND value = ?", (key, seen))
+        return not is_marked(db, MARK)
     except apsw.Error:  # a reader, most of the time; or a full disk
         return False
     finally:
         db.set_busy_handler(Patience())
+
+
+def _give_back(db: apsw.Connection) -> None:
+    """Shorten the file by its free pages."""
+    free = db.pragma("freelist_count")
+    while free:
+        db.execute(f"PRAGMA incremental_vacuum({SLICE})").fetchall()
+        free, before = db.pragma("freelist_count"), free
+        if free >= before:  # a copy whose pages are not tracked, or others who free more
+            break
 
 
 def readers(path: str) -> list[Reader]:

@@ -142,6 +142,9 @@ class SqliteStore:
             if self._appender.unflushed:
                 with contextlib.suppress(StatorError):
                     self._writer.transaction(self._appender.flush_all)
+            if self._writer.removed:
+                with contextlib.suppress(StatorError):
+                    self._writer.finish(whole=True)
             self._closed = True
             self._drop_readers()
             self._writer.close()
@@ -156,6 +159,7 @@ class SqliteStore:
     def sync(self) -> None:
         # Any write under synchronous=FULL syncs the WAL, and with it everything before; this one changes nothing.
         self._write(lambda db: db.execute("UPDATE meta SET value = value WHERE key = 'epoch'"))
+        self._writer.finish(PATIENCE_S, whole=True)
 
     def _check(self) -> None:
         if self._closed:

@@ -135,6 +135,9 @@ class Writer:
         self._settled = True
         """Whether the last transaction was committed, or undone to the end."""
         self.unfinished = False
+        """Whether what was removed, here or elsewhere, is not gone from the WAL yet."""
+        self.removed = False
+        """Whether this process removed something."""
         """Whether content was removed that may still be in the WAL."""
 
     def open(self) -> apsw.Connection:
@@ -196,7 +199,7 @@ class Writer:
             self._began = True
             if db.data_version() != self._data_version:
                 self.generation += 1
-                self.unfinished = space.is_marked(db)
+                self.unfinished = space.is_marked(db, space.MARK)
             result = work(db)
             db.execute("COMMIT")
             self._settled = True
@@ -221,15 +224,14 @@ class Writer:
         self._owner.forget_all()
         self._settled = True
 
-    def finish(self, seconds: float = 0.0) -> None:
-        """Have what was removed gone from the WAL and the free pages too.
+    def finish(self, seconds: float = 0.0, *, whole: bool = False) -> None:
+        """Have what was removed gone from the WAL and the free pages too; `whole`: from every page.
 
         A reader in another process may hold that back; then whoever writes next tries again.
         """
-        with self.lock:
-            if self.unfinished:
-                with connection.translated(self.path):
-                    self.unfinished = not space.finish(self.open(), seconds)
+        with self.lock, connection.translated(self.path):
+            if self.unfinished or (whole and space.is_marked(self.open())):
+                self.unfinished = not space.finish(self.open(), seconds, whole=whole)
 
     # -- appends ----------------------------------------------------------------------------------
 

@@ -264,10 +264,10 @@ def _unfinished(info: StoreInfo) -> Iterator[Finding]:
         who = ", ".join(f"{one.program} (pid {one.pid})" for one in info.detail["readers"])
         yield _finding(
             "warning",
-            "an erasure is not finished: the bytes are still in the write-ahead log"
+            "an erasure is not finished: its bytes may still be in the file or its write-ahead log"
             + (f", held by {who}" if who else ""),
             "erasure",
-            "once no program reads an older state, whoever writes next finishes it",
+            "once no program reads an older state: stator gc --apply, or whoever writes next",
         )
 
 
