@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 import apsw
+import msgspec
 import pytest
 
 from reliability.support import all_sessions, answers, bare, copy_store, findings, populate
@@ -28,6 +29,7 @@ from stator.errors import (
     StoreReplaced,
 )
 from stator.runtime.verify import holds_head, verify
+from stator.store.sqlite.projection import pack_ledger, unpack_ledger
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +100,20 @@ def small(tmp_path_factory):
 @pytest.mark.parametrize("part", range(2))
 def test_verify_finds_every_flipped_bit_that_changes_an_answer(small, tmp_path, part):
     assert flips(small, tmp_path, 100, part)["found"] > 0
+
+
+def test_a_row_that_forgets_a_collection_is_found(copy):
+    """What a session never touched is not read: a row that says so wrongly hides records."""
+    db = bare(copy)
+    for s, packed in db.execute("SELECT s, counts FROM session").fetchall():
+        assert isinstance(packed, bytes)
+        ledger = unpack_ledger(packed)
+        if len(ledger.snaps) > 3:
+            forgotten = dict(list(ledger.snaps.items())[1:])
+            other = pack_ledger(msgspec.structs.replace(ledger, snaps=forgotten))
+            db.execute("UPDATE session SET counts = ? WHERE s = ?", (other, s))
+    db.close()
+    assert any("collections" in finding for finding in findings(copy))
 
 
 @pytest.mark.slow

@@ -139,6 +139,15 @@ def _session(db: apsw.Connection, made: apsw.Connection, s: int, place: Place) -
             session=session,
             hint=REBUILD,
         )
+    if (
+        ledger.snaps.keys() != place.ledger.snaps.keys()
+    ):  # a collection that is not there is not read
+        yield Finding(
+            what="which collections its log has touched is not what its row says",
+            check="counts",
+            session=session,
+            hint=REBUILD,
+        )
     for what in _row(db, s, place, last):
         yield Finding(what=what, check="session", session=session, seq=last.seq, hint=RESTORE)
     yield from _snapshots(db, s, place)
