@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import stator
 from runtime.writing import apply, fill, put, tree, turn
-from stator.model.commit import Reset, Upsert
-from stator.model.state import FileRecord, TagRecord
+from stator.model.commit import Upsert
+from stator.model.state import FileRecord
 from stator.runtime.observe import PATHS_MAX
 
 
@@ -113,17 +113,8 @@ def test_what_a_rewind_put_back_in_the_state_was_not_written_to_disk(store):
     with store.open("s") as s:
         s.track(contents=True)
         turn(s, ("a.py", "two\n"))
-        (then,) = s.entries("files")
         turn(s, ("a.py", "three\n"))
-        head = s.head
-        back = Reset("files", then.id, then.key, then.record)
-        tag = TagRecord(name="rewind/1", seq=head.seq, hash=head.hash)
-        s._append(
-            [
-                s._draft("rewind", changes=(back,)),
-                s._draft("tag", changes=(Upsert("tags", tag),)),
-            ]
-        )
+        s.rewind("t1")
         assert s.contents("a.py").data == b"two\n"
         (found,) = s.patch("t0..head")
         assert "+three\n" in found.patch

@@ -26,7 +26,7 @@ from stator.model.commit import CONTENT, KINDS, Commit, Gone, Item, Provenance, 
 from stator.model.delta import Delta, Drop, Op, Put, decode_record
 from stator.model.ids import from_bytes, is_id, to_bytes
 from stator.model.seal import CONTENT_MAX
-from stator.model.session import Segment, check_name
+from stator.model.session import Segment, check_name, lent_upto
 from stator.model.state import COLLECTIONS, NUMBERED, ErasedRecord, SessionRecord
 
 T = TypeVar("T")
@@ -108,7 +108,7 @@ class Bundled(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def after(self) -> int:
-        return self.lineage[-1].upto if self.lineage else 0
+        return lent_upto(self.lineage)
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):

@@ -83,6 +83,11 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
     upto: int
 
 
+def lent_upto(lineage: Sequence[Segment]) -> int:
+    """The last seq that others lend to a log of that lineage; its own begins after it."""
+    return lineage[-1].upto if lineage else 0
+
+
 def check_transition(kind: str, status: Status, session: str) -> Status | None:
     """The status after a commit of that kind, None if it does not change, or `WrongState`."""
     ended = status == "archived" or (status == "closed" and kind != "archive")

@@ -17,14 +17,12 @@ from stator.errors import InvalidInput, StatorError
 from stator.model import canon, chain
 from stator.model.commit import Commit, Gone
 from stator.model.delta import Put
+from stator.model.retention import TRANSCRIPT, WORDS
 from stator.model.state import SessionRecord
 
 if TYPE_CHECKING:
     from stator.model.redact import Redactor
 
-TRANSCRIPT = frozenset({"turn", "entry", "call", "outcome", "settlement", "compaction", "raw"})
-"""Kinds whose content is what was said and done."""
-SAID = frozenset({"input", "input_hash", "output", "output_summary"})
 PATTERN_MAX = 1000
 _BYTES = re.compile(rb'\{"\$[bu]":"([A-Za-z0-9+/=]*)"\}')
 
@@ -88,7 +86,7 @@ class Sieve:
         return replace(commit, content={**commit.content, **late})
 
     def _stays(self, commit: Commit, name: str, item: bytes, fixed: bool) -> bool:
-        if not self._transcript and commit.kind in TRANSCRIPT and name in SAID:
+        if not self._transcript and commit.kind in TRANSCRIPT and name in WORDS:
             return True
         asked = bool(self._words) and self._has_word(item)
         if asked and fixed:

@@ -48,7 +48,8 @@ from stator.runtime.keeping import BYTES_MAX
 from stator.runtime.lifecycle import Moved
 from stator.runtime.loop import Dispatch, DoubtMode, Effects, ModelCalling, unwrapped
 from stator.runtime.patching import Content
-from stator.runtime.reading import DecisionLine, FileChange, Reason, SessionView
+from stator.runtime.reading import DecisionLine, FileChange, SessionView
+from stator.runtime.reasons import Reason
 from stator.runtime.recalling import Evicted, Recalled
 from stator.runtime.recovery import Recovery
 from stator.runtime.reflog import Reflog

@@ -7,7 +7,6 @@ looked up only for what there is room to tell. No clock is read and no model ask
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -21,7 +20,7 @@ from stator.model.commit import KINDS, Commit
 from stator.model.compaction import GROUPS_MAX, KEYS_MAX, RANKS, order
 from stator.model.delta import Put
 from stator.model.ids import is_id, short
-from stator.model.query import CallQuery, CallRow, SessionRow, TurnRow
+from stator.model.query import CallQuery, CallRow, TurnRow
 from stator.model.rewinds import TAG, visible
 from stator.model.session import CONTRIBUTIONS
 from stator.model.state import (
@@ -44,7 +43,8 @@ from stator.model.telling import (
     value_text,
 )
 from stator.model.transcript import CountTokens
-from stator.runtime import approvals, ondisk, projects, reflog, settling, worktree
+from stator.runtime import approvals, ondisk, reflog, settling, worktree
+from stator.runtime.imported import imported_upto
 from stator.runtime.reading import FileChange, net_files
 from stator.runtime.resolve import Point, arguments_of, intent_of
 from stator.store.port import Store
@@ -64,7 +64,6 @@ STEPS = {"in_progress": 0, "blocked": 1, "pending": 2, "done": 3, "dropped": 4}
 DID_NOT_WORK = ("error", "timeout", "cancelled", "denied")
 EVICTED_MAX = len(RANKS) * (KEYS_MAX + GROUPS_MAX) + 1
 """Keys of one compaction that are ranked: more than one ever has."""
-_UPTO = re.compile(r"\bupto (\d{1,18})\b")
 
 
 class Here(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +100,7 @@ class _Gathering:
         self._head = store.head(session)
         self._counts = store.counts(session)
         self._is_fork = bool(self._row.record.lineage)
-        self._imported = imported_upto(store, self._row)
+        self._imported = imported_upto(store, self._row.record)
         self._disk_left = DISK_BYTES
         self._source = functools.cache(self._look_up_source)
 
@@ -472,21 +471,6 @@ class _Gathering:
         return [
             lambda: Told(text=f"{_at(then)} → {_at(now)}", mark="git has moved:", source="file")
         ]
-
-
-def imported_upto(store: Store, row: SessionRow) -> int:
-    """The last seq that came from elsewhere; what was imported is labelled so, whatever it claims."""
-    project = projects.known(store, row.record)
-    if project is None:
-        return 0
-    last = 0
-    parts = [(part.session, part.upto) for part in row.record.lineage]
-    for session, upto in [*parts, (row.id, row.head)]:
-        flag = store.find(project.id, "flags", f"imported\n{session}")
-        if flag is not None:
-            said = _UPTO.search(str(getattr(flag.record, "why", "")))
-            last = max(last, min(upto, int(said[1])) if said else upto)
-    return last
 
 
 # -- our words ------------------------------------------------------------------------------------

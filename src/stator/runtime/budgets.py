@@ -18,7 +18,7 @@ from stator.model.ids import short
 from stator.model.query import SessionQuery, SessionRow
 from stator.model.state import SpendRecord
 from stator.runtime.context import Context
-from stator.runtime.resolve import matching
+from stator.runtime.paging import matching
 from stator.store.port import Store
 
 TRIES = 100

@@ -19,6 +19,7 @@ from stator.model import bundle, chain
 from stator.model.bundle import Bundled, End, Header, Manifest, Packed
 from stator.model.commit import Commit, Draft, Erase, Gone, Provenance, Upsert
 from stator.model.query import SessionQuery
+from stator.model.session import lent_upto
 from stator.model.state import SessionRecord
 from stator.model.withhold import Sieve
 from stator.runtime import projects
@@ -27,7 +28,7 @@ from stator.runtime.context import Context
 from stator.runtime.crypt import SALT_BYTES, new_lock
 from stator.runtime.imported import mark
 from stator.runtime.meeting import Fate, Plan, plan
-from stator.runtime.resolve import matching
+from stator.runtime.paging import matching
 from stator.store.port import Store
 
 PAGE = 64
@@ -192,7 +193,7 @@ def _chosen(store: Store, sessions: Sequence[str]) -> list[Bundled]:
 
 def _bundled(store: Store, session: str, seq: int, *, whole: bool) -> Bundled:
     """A session as its own log says it is; where it stands here may be another project."""
-    low = _low(store.session(session).record)
+    low = lent_upto(store.session(session).record.lineage)
     first = store.commits(session, after=low, upto=low + 1, limit=1)[0]
     puts = (getattr(op, "record", None) for op in first.delta)
     opened = next((record for record in puts if isinstance(record, SessionRecord)), None)
@@ -212,10 +213,6 @@ def _bundled(store: Store, session: str, seq: int, *, whole: bool) -> Bundled:
         hash=last.hash,
         whole=whole,
     )
-
-
-def _low(record: SessionRecord) -> int:
-    return record.lineage[-1].upto if record.lineage else 0
 
 
 def _batches(store: Store, one: Bundled, sieve: Sieve) -> Iterator[tuple[list[Packed], int]]:

@@ -25,7 +25,8 @@ from stator.model.transcript import CountTokens, Transcript, tokens
 from stator.runtime.arguments import texts
 from stator.runtime.context import Context
 from stator.runtime.lifecycle import held
-from stator.runtime.rendering import Rendering, commit_at, latest, stands_for
+from stator.runtime.paging import commit_at
+from stator.runtime.rendering import Rendering, latest, stands_for
 from stator.store.port import Store
 
 if TYPE_CHECKING:

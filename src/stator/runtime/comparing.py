@@ -9,11 +9,10 @@ from stator.model import compare as comparing
 from stator.model.commit import Commit
 from stator.model.compare import Comparison, Side
 from stator.model.position import AtTurn, parse_ref
+from stator.runtime.paging import commits
 from stator.runtime.reading import SessionView
 from stator.runtime.reflog import turn_at
 from stator.runtime.resolve import Point, span
-
-PAGE = 1000
 
 
 class _Try(msgspec.Struct, frozen=True):
@@ -72,14 +71,8 @@ def _try(view: SessionView, ref: str) -> _Try | None:
 
 
 def _commits(view: SessionView, tried: _Try) -> list[Commit]:
-    found: list[Commit] = []
-    after = tried.first - 1
-    while page := view._store.commits(
-        tried.end.session, after=after, upto=tried.end.seq, limit=PAGE
-    ):
-        found += page
-        after = page[-1].seq
-    return found
+    end = tried.end
+    return list(commits(view._store, end.session, after=tried.first - 1, upto=end.seq))
 
 
 def _side(view: SessionView, tried: _Try, commits: list[Commit]) -> Side:

@@ -19,9 +19,11 @@ from stator.model.compaction import PREFIXES, key_for
 from stator.model.delta import Put, Version
 from stator.model.ids import short
 from stator.model.query import SessionRow
+from stator.model.session import lent_upto
 from stator.model.state import COLLECTIONS, Entry, FileRecord, FlagRecord, file_key
 from stator.runtime import runfiles
 from stator.runtime.context import Context
+from stator.runtime.paging import commits
 from stator.runtime.projectmarks import HOLD
 from stator.runtime.resolve import Point, find_call, rows_of
 from stator.store.port import Store
@@ -100,7 +102,7 @@ def of_call(store: Store, text: str, *, session: str | None = None) -> Erasing:
     items = [
         _item(commit, ASKED)
         for row in _family(store, intent.session)
-        for commit in _log(store, row.id, after=max(_low(row), intent.seq - 1))
+        for commit in commits(store, row.id, after=max(_low(row), intent.seq - 1), load=False)
         if commit.call == intent.call
     ]
     left = []
@@ -316,17 +318,11 @@ def _root(row: SessionRow) -> str:
 
 
 def _own(store: Store, row: SessionRow) -> Iterator[Commit]:
-    return _log(store, row.id, after=_low(row), upto=row.head)
+    return commits(store, row.id, after=_low(row), upto=row.head, load=False)
 
 
 def _low(row: SessionRow) -> int:
-    return row.record.lineage[-1].upto if row.record.lineage else 0
-
-
-def _log(store: Store, session: str, *, after: int, upto: int | None = None) -> Iterator[Commit]:
-    while page := store.commits(session, after=after, upto=upto, limit=PAGE, load=False):
-        yield from page
-        after = page[-1].seq
+    return lent_upto(row.record.lineage)
 
 
 # -- doing it -------------------------------------------------------------------------------------
@@ -379,9 +375,7 @@ def _forget_output(store: Store, session: str) -> None:
 
 def _runs(store: Store, session: str) -> Iterator[runfiles.RunFiles]:
     """The folders of a session's detached runs."""
-    if store.info().kind != "sqlite":
-        return
-    for files in runfiles.RunFiles.all(runfiles.folder_of(store)[1]):
+    for files in runfiles.beside(store):
         with contextlib.suppress(NotFound):
             if files.read().session == session:
                 yield files

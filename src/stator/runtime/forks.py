@@ -11,7 +11,7 @@ from stator.model.check import encode_checked
 from stator.model.commit import Draft, Upsert
 from stator.model.ids import short
 from stator.model.query import SessionRow
-from stator.model.session import Parent, ParentKind, Segment, check_name
+from stator.model.session import Parent, ParentKind, Segment, check_name, lent_upto
 from stator.model.state import SessionRecord
 from stator.runtime.context import Context
 from stator.runtime.resolve import Point
@@ -82,7 +82,7 @@ def lineage(source: SessionRecord, seq: int) -> list[Segment]:
         for part in source.lineage
         if part.after < seq
     ]
-    low = source.lineage[-1].upto if source.lineage else 0
+    low = lent_upto(source.lineage)
     if seq > low:
         inherited.append(Segment(session=source.id, after=low, upto=seq))
     return inherited

@@ -14,6 +14,7 @@ from stator.runtime.projects import known
 from stator.store.port import Store
 
 IMPORTED = "imported"
+EVERYTHING = 2**62
 _UPTO = re.compile(r"head [0-9a-f]{0,64} upto (\d{1,16})\Z")
 
 
@@ -30,8 +31,18 @@ def provenance(store: Store, commit: Commit) -> Provenance:
 
 
 def imported_upto(store: Store, record: SessionRecord) -> int:
-    """The last seq of a session that came from a bundle; 0 if none did."""
+    """The last seq of a session, or of what it was forked from, that came from a bundle; 0: none did."""
     own = known(store, record)
-    entry = store.find(own.id, "flags", f"{IMPORTED}\n{record.id}") if own is not None else None
-    found = _UPTO.match(getattr(entry.record, "why", "")) if entry is not None else None
-    return int(found[1]) if found else 0
+    if own is None:
+        return 0
+    parts = [(part.session, part.upto) for part in record.lineage]
+    return max(_marked(store, own.id, *part) for part in [*parts, (record.id, EVERYTHING)])
+
+
+def _marked(store: Store, own: str, session: str, upto: int) -> int:
+    """How far a session is marked; a mark that does not say so is about all of it."""
+    entry = store.find(own, "flags", f"{IMPORTED}\n{session}")
+    if entry is None:
+        return 0
+    said = _UPTO.match(getattr(entry.record, "why", ""))
+    return min(upto, int(said[1])) if said else upto

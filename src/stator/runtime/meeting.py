@@ -20,7 +20,7 @@ from stator.model.ids import from_bytes, short
 from stator.model.query import SessionQuery, SessionRow
 from stator.model.session import Parent, driven
 from stator.model.state import SessionRecord
-from stator.runtime import projectmarks, projects
+from stator.runtime import paging, projectmarks, projects
 from stator.runtime.context import Context
 from stator.runtime.forks import lineage
 from stator.store.port import Store
@@ -281,7 +281,7 @@ def _grafting(
 def _meet(store: Store, one: Bundled, packed: Iterator[Packed]) -> Met:
     """Go through both logs until they part, on into forks of ours that came from there."""
     session, cuts, common = one.id, list[int](), one.after
-    local = _commits(store, session, common)
+    local = paging.commits(store, session, after=common, load=False)
     mine = next(local, None)
     for theirs in packed:
         while mine is None or not _same(mine, theirs, cuts):
@@ -291,16 +291,10 @@ def _meet(store: Store, one: Bundled, packed: Iterator[Packed]) -> Met:
                     session=session, cuts=cuts, common=common, here=mine is not None, there=True
                 )
             session, cuts = fork.id, [*cuts, common]
-            local = _commits(store, session, common + len(cuts))
+            local = paging.commits(store, session, after=common + len(cuts), load=False)
             mine = next(local, None)
         common, mine = theirs.seq, next(local, None)
     return Met(session=session, cuts=cuts, common=common, here=mine is not None, there=False)
-
-
-def _commits(store: Store, session: str, after: int) -> Iterator[Commit]:
-    while page := store.commits(session, after=after, limit=PAGE, load=False):
-        yield from page
-        after = page[-1].seq
 
 
 def _same(mine: Commit, theirs: Packed, cuts: Sequence[int]) -> bool:

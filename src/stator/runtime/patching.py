@@ -16,14 +16,13 @@ from stator.errors import Erased, NotFound
 from stator.model.commit import Commit
 from stator.model.delta import Put, Version
 from stator.model.patch import FilePatch, Side, file_patch
-from stator.model.state import FileRecord, TagRecord, file_key
+from stator.model.state import FileRecord, file_key
+from stator.runtime import reflog
 from stator.runtime.keeping import NOT_KEPT, UNKNOWN_BEFORE, WRITES
 from stator.runtime.plainfiles import digest_of
 from stator.runtime.resolve import Point
 from stator.store.port import Store
 
-REFLOG = "rewind/"
-"""How the names of tags begin that say where a log was before it was rewound."""
 COMMITS_HELD = 4
 """Commits whose contents are held ready: files of one write lie in one."""
 
@@ -246,17 +245,8 @@ def written(store: Store, session: str, versions: Sequence[Version]) -> list[Ver
 
 
 def rewinds(store: Store, session: str) -> set[int]:
-    """Where a log was rewound: each rewind comes with a tag that points to what was the head."""
-    tags = [
-        entry.record for entry in store.entries(session, "tags") if entry.key.startswith(REFLOG)
-    ]
-    return {
-        commit.seq
-        for tag in tags
-        if isinstance(tag, TagRecord)
-        for commit in store.commits(session, after=tag.seq, upto=tag.seq + 2, load=False)
-        if commit.kind == "rewind"
-    }
+    """The commits that rewound a log."""
+    return {rewind.seq for rewind in reflog.rewinds(store, session)}
 
 
 def range_patches(store: Store, session: str, versions: Sequence[Version]) -> list[FilePatch]:

@@ -19,10 +19,10 @@ from stator.model.query import SessionQuery, SessionRow
 from stator.model.state import FlagRecord
 from stator.runtime import projects
 from stator.runtime.context import Context
+from stator.runtime.paging import commit_at, matching
 from stator.store.port import Store
 
 HOLD, TRASH, PURGED = "hold", "trash", "purged"
-PAGE = 100
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -56,13 +56,7 @@ class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
 
 def project_sessions(store: Store) -> Iterator[SessionRow]:
     """Every project's own session."""
-    cursor: tuple[int, ...] | None = None
-    while True:
-        page = store.sessions(SessionQuery(mode="project"), cursor=cursor, limit=PAGE)
-        yield from page.rows
-        cursor = page.cursor
-        if cursor is None:
-            return
+    return matching(store, SessionQuery(mode="project"))
 
 
 def marks(store: Store, *names: str) -> Iterator[tuple[SessionRow, Mark]]:
@@ -71,7 +65,7 @@ def marks(store: Store, *names: str) -> Iterator[tuple[SessionRow, Mark]]:
         for entry in store.entries(row.id, "flags"):
             record = entry.record
             if isinstance(record, FlagRecord) and record.on and record.name in names:
-                (commit,) = store.commits(row.id, after=entry.seq - 1, upto=entry.seq)
+                commit = commit_at(store, row.id, entry.seq)
                 yield (
                     row,
                     Mark(
@@ -119,10 +113,7 @@ class Trash:
 def trashed(store: Store, own: str, session: str) -> Commit | None:
     """The commit of a project's own session that put another in the trash, if it lies there."""
     entry = store.find(own, "flags", key(TRASH, session))
-    if entry is None:
-        return None
-    (commit,) = store.commits(own, after=entry.seq - 1, upto=entry.seq)
-    return commit
+    return None if entry is None else commit_at(store, own, entry.seq)
 
 
 def stood_at(commit: Commit) -> int:

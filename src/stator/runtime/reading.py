@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import msgspec
 
-from stator.errors import Erased
 from stator.model import app, canon
 from stator.model import diff as diffs
 from stator.model.commit import Commit, Large
@@ -30,6 +29,8 @@ from stator.model.state import (
 )
 from stator.runtime.arguments import text
 from stator.runtime.context import nap
+from stator.runtime.paging import commit_at
+from stator.runtime.reasons import Reason, explain, why_of
 from stator.runtime.reflog import Reflog, left_turns, reflog, rewinds
 from stator.runtime.resolve import Point, find_session, resolve
 from stator.runtime.resolve import span as turn_span
@@ -77,20 +78,6 @@ class DecisionLine(msgspec.Struct, frozen=True, kw_only=True):
     by: str = ""
     """Id of the decision that superseded it."""
     session: str = ""
-
-
-class Reason(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that lies behind a path."""
-
-    kind: str
-    """decision, call, edit, or asked and said where no decision was recorded."""
-    text: str
-    session: str
-    turn: int
-    seq: int
-    detail: str = ""
-    topic: str = ""
-    """Of a decision that has one."""
 
 
 class SessionView:
@@ -630,13 +617,6 @@ def _shown(point: Point, other: Point) -> str:
     return point.shown if point.session == other.session else f"{point.session}:{point.shown}"
 
 
-def _why(commit: Commit) -> str:
-    try:
-        return str(commit.value("why", ""))
-    except Erased:
-        return "(erased)"
-
-
 def _whys(store: Store, session: str, known: Iterable[Commit] = ()) -> diffs.Why:
     """Why the commit at a seq was made; those that are `known` need not be read again."""
     by_seq = {commit.seq: commit for commit in known}
@@ -644,8 +624,8 @@ def _whys(store: Store, session: str, known: Iterable[Commit] = ()) -> diffs.Why
     def why(seq: int) -> str:
         commit = by_seq.get(seq)
         if commit is None or isinstance(commit.content.get("why"), Large):
-            commit = store.commits(session, after=seq - 1, upto=seq, limit=1)[0]
-        return _why(commit)
+            commit = commit_at(store, session, seq)
+        return why_of(commit)
 
     return why
 
@@ -698,108 +678,3 @@ def _net_op(before: str | None, op: str) -> str | None:
     if op == "read" and before is not None:
         return before
     return op
-
-
-def explain(store: Store, touches: Sequence[tuple[str, int, int]], path: str) -> list[Reason]:
-    """The reasons behind touches of a path, turn by turn, newest first."""
-    reasons: list[Reason] = []
-    seen: set[tuple[str, int]] = set()
-    for session, seq, turn in touches:
-        commit = store.commits(session, after=seq - 1, upto=seq, limit=1)[0]
-        if commit.kind == "rewind":  # it says what was known of the file, and did nothing to it
-            continue
-        reasons.append(_edit(commit, path))
-        if (session, turn) in seen or not turn:
-            continue
-        seen.add((session, turn))
-        reasons += _turn_reasons(store, session, turn, path)
-    return reasons
-
-
-def _edit(commit: Commit, path: str) -> Reason:
-    record = next(
-        (
-            op.record
-            for op in commit.delta
-            if isinstance(op, Put) and isinstance(op.record, FileRecord) and op.record.path == path
-        ),
-        None,
-    )
-    how = f" ({record.how})" if record is not None and record.how != "recorded" else ""
-    op = record.op if record is not None else "touched"
-    why = _why(commit)
-    return Reason(
-        kind="edit",
-        text=f"{op} by {commit.actor}{how}" + (f": {why}" if why else ""),
-        session=commit.session,
-        turn=commit.turn,
-        seq=commit.seq,
-    )
-
-
-def _turn_reasons(store: Store, session: str, turn: int, path: str) -> list[Reason]:
-    """Decisions and calls of a turn; where it has no decision, what was asked and said in it."""
-    rows = store.turns(session, after=turn - 1, upto=turn)
-    if not rows:
-        return []
-    commits = store.commits(session, after=rows[0].first - 1, upto=rows[0].last, load=True)
-    decisions = [_decision(commit) for commit in commits if commit.kind == "decision"]
-    calls = [
-        _call(commit, path)
-        for commit in commits
-        if commit.kind == "call" and _mentions(commit, path)
-    ]
-    if decisions:
-        return decisions + calls
-    said = [_said(commit) for commit in commits if commit.kind in ("turn", "entry")]
-    return calls + said
-
-
-def _decision(commit: Commit) -> Reason:
-    record = next(
-        (op.record for op in commit.delta if isinstance(op, Put) and op.collection == "decisions"),
-        None,
-    )
-    what = getattr(record, "what", "(erased)")
-    return Reason(
-        kind="decision",
-        text=what,
-        session=commit.session,
-        turn=commit.turn,
-        seq=commit.seq,
-        detail=getattr(record, "why", ""),
-        topic=getattr(record, "topic", ""),
-    )
-
-
-def _mentions(commit: Commit, path: str) -> bool:
-    try:
-        return path in str(commit.value("input", ""))
-    except Erased:
-        return False
-
-
-def _call(commit: Commit, path: str) -> Reason:
-    return Reason(
-        kind="call",
-        text=f"{commit.tool}({path})",
-        session=commit.session,
-        turn=commit.turn,
-        seq=commit.seq,
-        detail=_why(commit),
-    )
-
-
-def _said(commit: Commit) -> Reason:
-    field = "input" if commit.kind == "turn" else "output"
-    try:
-        text = str(commit.value(field, ""))
-    except Erased:
-        text = "(erased)"
-    return Reason(
-        kind="asked" if commit.kind == "turn" else "said",
-        text=text,
-        session=commit.session,
-        turn=commit.turn,
-        seq=commit.seq,
-    )

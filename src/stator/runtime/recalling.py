@@ -41,7 +41,8 @@ from stator.model.state import (
     ScratchRecord,
 )
 from stator.runtime.imported import imported_upto
-from stator.runtime.rendering import commit_at, latest, stands_for
+from stator.runtime.paging import commit_at
+from stator.runtime.rendering import latest, stands_for
 from stator.runtime.resolve import find_call
 from stator.store.port import Store
 

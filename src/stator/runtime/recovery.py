@@ -15,6 +15,7 @@ from stator.model.query import SessionRow, TurnRow
 from stator.model.replay import Known, KnownCall, Scrub
 from stator.model.reply import requests
 from stator.runtime import reflog, settling
+from stator.runtime.paging import commit_at
 from stator.runtime.settling import Doubt
 from stator.store.port import Store
 
@@ -87,7 +88,7 @@ def last_run(store: Store, row: SessionRow, program: list[list[int]] | None = No
     began, ended = _began(store, row.id)
     if began is None or ended == "ok":
         return LastRun(False, [])
-    commit = _commit(store, row.id, began)
+    commit = commit_at(store, row.id, began)
     interrupted = ended == "interrupted" or commit.has("input")
     spans = []
     if commit.has("input"):
@@ -96,7 +97,7 @@ def last_run(store: Store, row: SessionRow, program: list[list[int]] | None = No
     place = 1
     if upto >= begun:
         turn = store.turns(row.id, after=begun - 1, upto=begun)[0]
-        place = _commit(store, row.id, turn.first).attempt or 1
+        place = commit_at(store, row.id, turn.first).attempt or 1
     return cut(store, row.id, LastRun(interrupted, replay.program(spans, begun, upto, place)))
 
 
@@ -135,10 +136,6 @@ def _began(store: Store, session: str) -> tuple[int | None, Literal["ok", "idle"
         upto = page[-1].seq - 1
 
 
-def _commit(store: Store, session: str, seq: int) -> Commit:
-    return store.commits(session, after=seq - 1, upto=seq, limit=1)[0]
-
-
 # -- a turn, as it was ----------------------------------------------------------------------------
 
 
@@ -168,7 +165,7 @@ def keyed(store: Store, session: str, spans: list[list[int]], key: str) -> Past 
 
 def past(store: Store, session: str, number: int) -> Past:
     row = store.turns(session, after=number - 1, upto=number)[0]
-    return Past(row, _commit(store, session, row.first))
+    return Past(row, commit_at(store, session, row.first))
 
 
 def known(store: Store, session: str, row: TurnRow) -> Known:

@@ -15,6 +15,7 @@ from stator.model.rewinds import Rewind, Stretch, stands, visible
 from stator.model.state import CallRecord
 from stator.model.transcript import Transcript
 from stator.runtime import reflog
+from stator.runtime.paging import commit_at
 from stator.runtime.resolve import intent_of
 from stator.store.port import Store
 
@@ -82,11 +83,6 @@ def stands_for(commit: Commit) -> int:
     """The seq of the compaction whose view a compaction commit shows: an undo shows an earlier one's."""
     stood = commit.inputs[1] if commit.status == UNDONE and len(commit.inputs) > 1 else 0
     return stood if isinstance(stood, int) and 0 < stood < commit.seq else commit.seq
-
-
-def commit_at(store: Store, session: str, seq: int, *, load: bool = True) -> Commit:
-    """The commit at a seq that is known to be there."""
-    return store.commits(session, after=seq - 1, upto=seq, limit=1, load=load)[0]
 
 
 def _before(store: Store, session: str, seq: int, stretches: list[Stretch]) -> Iterator[Commit]:

@@ -14,6 +14,7 @@ from stator.model.position import AtHead, AtName, AtSeq, AtTurn, Position
 from stator.model.query import SessionQuery, SessionRow
 from stator.model.session import Parent
 from stator.runtime import projectmarks
+from stator.runtime.paging import matching
 from stator.runtime.reflog import end_of_turn, standing_turns, turn_at
 from stator.store.port import Store
 
@@ -105,17 +106,6 @@ def rows_of(
         yield store.session(session)
         return
     yield from matching(store, SessionQuery(project=project))
-
-
-def matching(store: Store, query: SessionQuery) -> Iterator[SessionRow]:
-    """Every session a query asks for, read a page at a time."""
-    cursor: tuple[int, ...] | None = None
-    while True:
-        page = store.sessions(query, cursor=cursor, limit=PAGE)
-        yield from page.rows
-        cursor = page.cursor
-        if cursor is None:
-            return
 
 
 def find_call(store: Store, text: str, *, session: str | None = None) -> Commit:

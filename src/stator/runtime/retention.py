@@ -17,6 +17,7 @@ from stator.model import retention as model
 from stator.model.commit import Change, Commit, Draft, Erase, Gone, Purge, Remove, Upsert
 from stator.model.query import SessionRow
 from stator.model.retention import Action, Plan, Subject
+from stator.model.session import lent_upto
 from stator.model.state import CallRecord, FlagRecord, SessionRecord
 from stator.runtime import lifecycle, projectmarks, projects, runfiles
 from stator.runtime.context import Context
@@ -188,7 +189,7 @@ def _activity(store: Store, row: SessionRow) -> tuple[int, bool]:
     what keeping itself appended does not count.
     """
     expired: bool | None = None
-    own = row.record.lineage[-1].upto if row.record.lineage else 0
+    own = lent_upto(row.record.lineage)
     times: list[int] = []
     upto = row.head
     while upto > own and not times:  # the expiry of a long transcript is many commits
@@ -233,15 +234,10 @@ def _busy(store: Store, row: SessionRow) -> str:
 
 def _running(store: Store) -> Iterator[str]:
     """Sessions of detached runs that run now."""
-    for files in _runs(store):
+    for files in runfiles.beside(store):
         with contextlib.suppress(NotFound):  # one that begins just now has said nothing yet
             if files.is_live():
                 yield files.read().session
-
-
-def _runs(store: Store) -> Iterator[runfiles.RunFiles]:
-    if store.info().kind == "sqlite":
-        yield from runfiles.RunFiles.all(runfiles.folder_of(store)[1])
 
 
 # -- doing it -------------------------------------------------------------------------------------
@@ -302,7 +298,7 @@ def _expire(store: Store, context: Context, action: Action, by: str) -> None:
 
 def _pages(store: Store, row: SessionRow) -> Iterator[tuple[Erase, ...]]:
     """What is to be erased of a session's transcript, for a page of commits at a time."""
-    after = row.record.lineage[-1].upto if row.record.lineage else 0
+    after = lent_upto(row.record.lineage)
     while after < row.head:
         upto = min(after + PAGE, row.head)
         page = store.commits(row.id, after=after, upto=upto, limit=PAGE, load=False)
@@ -404,7 +400,7 @@ def _unmoved(store: Store, action: Action) -> SessionRow:
 
 def sweep(store: Store) -> int:
     """Remove the run folders of sessions that were purged; how many."""
-    runs = list(_runs(store))
+    runs = list(runfiles.beside(store))
     gone = projectmarks.marked(store, projectmarks.PURGED) if runs else {}
     swept = 0
     for files in runs:

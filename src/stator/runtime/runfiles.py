@@ -279,3 +279,9 @@ class OutputWriter:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def beside(store: Store) -> Iterator[RunFiles]:
+    """The folders of every run beside a store; a store that is in no file has none."""
+    with contextlib.suppress(InvalidInput):
+        yield from RunFiles.all(folder_of(store)[1])

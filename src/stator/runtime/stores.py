@@ -20,11 +20,10 @@ from stator.runtime.keeper import Keeper
 from stator.runtime.reading import (
     DecisionLine,
     FileChange,
-    Reason,
     SessionView,
-    explain,
     list_calls,
 )
+from stator.runtime.reasons import Reason, explain
 from stator.runtime.resolve import find_session
 from stator.runtime.runner import Runner
 from stator.store import port
@@ -181,7 +180,7 @@ class Store(Runner, Keeper):
     ) -> Exported:
         """Write sessions to a bundle: one file, from which another store takes them up.
 
-        `tree` adds every fork, retry and child. What the rules about secrets find, and every piece
+        Children come along; `tree` adds every fork and retry. What the rules about secrets find, and every piece
         of content that holds a text of `redact`, is left out, as is what was said and done without
         `transcript`; the chain verifies all the same. `passphrase` locks the bundle.
         """

@@ -12,8 +12,9 @@ from stator.model.query import SessionQuery, SessionRow
 from stator.model.rewinds import TAG
 from stator.model.tree import Branch, Tree, in_order
 from stator.runtime.budgets import spent
+from stator.runtime.paging import matching
 from stator.runtime.reflog import turn_at
-from stator.runtime.resolve import matching, rows_of
+from stator.runtime.resolve import rows_of
 from stator.store.port import Store
 
 LIMIT = 1000

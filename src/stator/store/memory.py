@@ -62,7 +62,7 @@ from stator.model.query import (
 from stator.model.redact import Redactor
 from stator.model.retention import tier_of
 from stator.model.seal import Place, Salts, same_part, scrub, seal
-from stator.model.session import check_lease, check_purge, check_transition, driven
+from stator.model.session import check_lease, check_purge, check_transition, driven, lent_upto
 from stator.model.state import COLLECTIONS, Entry, ErasedRecord, SessionRecord
 
 LOCATED_MAX = 10
@@ -81,7 +81,7 @@ class _Kept:
     @property
     def low(self) -> int:
         """The seq before its own first commit."""
-        return self.record.lineage[-1].upto if self.record.lineage else 0
+        return lent_upto(self.record.lineage)
 
 
 class MemoryStore:

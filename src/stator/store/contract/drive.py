@@ -15,7 +15,7 @@ import msgspec
 from stator.model.commit import CONTINUED, Change, Commit, Draft, Erase, Remove, Upsert
 from stator.model.ids import PREFIXES, Kind, retype
 from stator.model.query import Holder, SessionRow
-from stator.model.session import Parent, Segment
+from stator.model.session import Parent, Segment, lent_upto
 from stator.model.state import (
     DecisionRecord,
     FactRecord,
@@ -80,7 +80,7 @@ def large_text() -> str:
 
 def lineage(parent: SessionRecord, seq: int) -> list[Segment]:
     """The segments of a session that is forked from `parent` at a seq."""
-    low = parent.lineage[-1].upto if parent.lineage else 0
+    low = lent_upto(parent.lineage)
     whole = [*parent.lineage, Segment(session=parent.id, after=low, upto=seq)]
     return [
         msgspec.structs.replace(part, upto=min(part.upto, seq))

@@ -23,7 +23,7 @@ from stator.model.commit import CONTINUED, Commit, Draft, Gone, Upsert
 from stator.model.ids import check_id, from_bytes, to_bytes
 from stator.model.seal import Place as Spot
 from stator.model.seal import same_part, scrub, seal
-from stator.model.session import check_lease, check_transition, driven
+from stator.model.session import check_lease, check_transition, driven, lent_upto
 from stator.model.state import Entry, SessionRecord
 from stator.store.port import Durability
 from stator.store.rows import to_row
@@ -378,7 +378,7 @@ class Appender:
 
     def _insert_session(self, db: apsw.Connection, record: SessionRecord) -> int:
         now = record.created
-        low = record.lineage[-1].upto if record.lineage else 0
+        low = lent_upto(record.lineage)
         row = (
             to_bytes(record.id),
             record.tenant,

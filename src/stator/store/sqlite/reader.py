@@ -20,6 +20,7 @@ from stator.model.commit import Commit, Large
 from stator.model.delta import Drop, Op, Put, decode_record
 from stator.model.delta import Version as LogVersion
 from stator.model.ids import from_bytes, is_id, to_bytes
+from stator.model.session import lent_upto
 from stator.model.state import (
     COLLECTIONS,
     KEYLESS,
@@ -328,7 +329,7 @@ def _prev(connection: apsw.Connection, stretch: Stretch) -> bytes:
         return bytes.fromhex(GENESIS)
     record = decode_session(found[0])
     parent = record.parent
-    first = record.lineage[-1].upto if record.lineage else 0
+    first = lent_upto(record.lineage)
     if parent is not None and record.lineage and stretch.after == first:
         return bytes.fromhex(parent.hash)
     return bytes.fromhex(GENESIS)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 EXAMPLES = """
 stator export fix-login            to fix-login.stator; then, elsewhere: stator import fix-login.stator
 stator export a b -o both.stator   two sessions in one file
-stator export fix-login --tree     with every fork, retry and child
+stator export fix-login --tree     with every fork and retry
 stator export fix-login --passphrase             locked; asks for a passphrase
 stator export fix-login --redact "Acme" --no-transcript
 stator export fix-login --fixture tests/login.stator     to be replayed by a test
@@ -61,7 +61,7 @@ def export(
     Parameters
     ----------
     tree
-        Also every fork, retry and child of the sessions.
+        Also every fork and retry of the sessions; children always come along.
     no_transcript
         Leave out what was said and done: prompts, answers, arguments and results. The state travels.
     passphrase

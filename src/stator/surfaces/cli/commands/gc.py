@@ -79,7 +79,6 @@ def gc(
         if apply and not stopped:
             by = context.principal
             done = list(retention.apply(port, context, made, by=by, yes=yes))
-            ask.store.sync()  # also what an earlier run that was killed had left
         failed = [one for one in done if one.failed]
         unfinished = apply and bool(ask.store.info().detail.get("unfinished"))
         if json:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 EXAMPLES = """
 stator import fix-login.stator     then: stator show fix-login, or run the agent again
 stator import fix-login.stator --dry-run         check all of it, and say what would happen
-stator import fix-login.stator --project /work/shop
+stator import fix-login.stator --project shop
 """
 _FATES = {
     "new": ("ok", ""),

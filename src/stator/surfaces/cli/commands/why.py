@@ -13,7 +13,8 @@ from stator.connect import project_root
 from stator.errors import InvalidInput
 from stator.model.query import check_limit
 from stator.runtime import paths
-from stator.runtime.reading import Reason, SessionView
+from stator.runtime.reading import SessionView
+from stator.runtime.reasons import Reason
 from stator.surfaces.cli import gist
 from stator.surfaces.cli.asking import Asking, asking, title
 from stator.surfaces.cli.paint import Line
