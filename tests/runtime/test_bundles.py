@@ -33,7 +33,7 @@ def here(tmp_path):
 
 @pytest.fixture
 def there(tmp_path):
-    with machine(tmp_path / "there", "/srv/work/shop") as store:
+    with machine(tmp_path / "there", "/srv/shop") as store:
         yield store
 
 
@@ -66,13 +66,13 @@ def test_a_session_is_the_same_on_another_machine(here, there, file):
 def test_a_session_is_found_by_name_in_the_project_it_was_brought_to(here, there, file):
     view = work(here)
     (one,) = carry(here, there, file).sessions
-    assert (one.project, one.moved) == ("/srv/work/shop", "/home/ann/shop")
+    assert (one.project, one.moved) == ("/srv/shop", "/home/ann/shop")
     with there.open("fix-login") as s:
         assert s.id == view.id
         with s.turn("go on") as t:
             t.decide("on the new machine", topic="auth")
     assert findings(there) == []
-    assert there.read("fix-login").record.project == "/srv/work/shop"
+    assert there.read("fix-login").record.project == "/srv/shop"
 
 
 def test_a_project_that_is_known_keeps_its_session(here, tmp_path, file):
@@ -376,7 +376,7 @@ def test_what_was_purged_here_is_not_brought_back(here, there, file):
     view = work(here)
     here.export("fix-login", file)
     own = projects.own(
-        there.port, there.context, view.record.__class__(id="", name="", project="/srv/work/shop")
+        there.port, there.context, view.record.__class__(id="", name="", project="/srv/shop")
     )
     flag = FlagRecord(name="purged", on=view.id, why="90 days")
     draft = Draft(
@@ -390,7 +390,7 @@ def test_what_was_purged_here_is_not_brought_back(here, there, file):
         there.import_bundle(file)
 
 
-@pytest.mark.parametrize("project", ["/srv/work/shop", "/srv/elsewhere"])
+@pytest.mark.parametrize("project", ["/srv/shop", "/srv/elsewhere"])
 def test_what_was_purged_in_one_project_is_not_brought_back_into_another(
     here, there, file, project
 ):
@@ -682,7 +682,7 @@ def test_an_import_that_is_killed_half_way_leaves_nothing_and_works_again(
     here.export("bulky", file)
     program = (
         "import os, signal, stator\n"
-        f"store = stator.connect({str(tmp_path / 'there' / 'agent.db')!r}, project='/srv/work/shop')\n"
+        f"store = stator.connect({str(tmp_path / 'there' / 'agent.db')!r}, project='/srv/shop')\n"
         "def die(what, done, size):\n"
         "    if done > size // 2: os.kill(os.getpid(), signal.SIGKILL)\n"
         f"store.import_bundle({str(file)!r}, progress=die)\n"
