@@ -22,7 +22,7 @@ from stator.model import chain
 from stator.model.commit import CONTINUED, Commit, Draft, Gone, Upsert
 from stator.model.ids import check_id, from_bytes, to_bytes
 from stator.model.seal import Place as Spot
-from stator.model.seal import same_part, scrub, seal
+from stator.model.seal import same_origin, same_part, scrub, seal
 from stator.model.session import check_lease, check_transition, driven, lent_upto
 from stator.model.state import Entry, SessionRecord
 from stator.store.port import Durability
@@ -262,7 +262,7 @@ class Appender:
         if seq is not None:
             commit = self._read_at(db, live.place, seq)
             before = _Past(db, live.place, seq - 1)
-            if same_part(draft, commit, before, live.redactor):
+            if same_origin(draft, commit) or same_part(draft, commit, before, live.redactor):
                 return commit
             raise IdReused(
                 f"commit {draft.id} is @{seq} already, with another body",
