@@ -51,7 +51,7 @@ def init(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Make this folder a project with a store of its own; switch recording on in an agent.
+    """Make this folder a project; switch recording on in an agent.
 
     Creates .stator/store.db and .stator/project (the project's id), in a folder that git ignores by
     itself. Run again, it changes nothing. Programs and this command line find the store from any folder
