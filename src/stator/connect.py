@@ -14,14 +14,17 @@ import secrets
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from stator.errors import InvalidInput, NotAStore
 from stator.model.ids import PREFIXES, Kind
+from stator.model.query import SessionQuery
 from stator.runtime.context import Context
 from stator.runtime.stores import Store
 from stator.store import port
@@ -118,6 +121,41 @@ def _open_sqlite(
             prepare_folder(folder)
         sqlite.create(path)
     return sqlite.SqliteStore(path, durability=durability, read_only=read_only, redact=redact)
+
+
+_passing: WeakKeyDictionary[port.Store, port.Index] = WeakKeyDictionary()
+"""Search indexes that are gone with the process, by their store."""
+
+
+@contextmanager
+def search_index(store: port.Store, create: bool) -> Iterator[port.Index | None]:
+    """The search index of a store: a file beside it, or a temporary one where none can be kept."""
+    from stator.store.sqlite import SqliteStore, search
+
+    path = store.path if isinstance(store, SqliteStore) else ""
+    if path and search.can_be_kept(path):
+        if not create and not os.path.exists(search.beside(path)):
+            yield None
+            return
+        index = search.SearchIndex(search.beside(path), store.info().id, _heads(store))
+        try:
+            yield index
+        finally:
+            index.close()
+        return
+    if create and store not in _passing:
+        _passing[store] = search.SearchIndex("", store.info().id, _heads(store))
+    yield _passing.get(store)
+
+
+def _heads(store: port.Store) -> Callable[[], list[tuple[str, int, int]]]:
+    """Every session's head: from the store's own tables where it has some, else from its listing."""
+    from stator.runtime.paging import matching
+    from stator.store.sqlite import SqliteStore
+
+    if isinstance(store, SqliteStore):
+        return store.heads
+    return lambda: [(row.id, row.head, row.updated) for row in matching(store, SessionQuery())]
 
 
 def prepare_folder(folder: str) -> None:
@@ -238,6 +276,7 @@ def context(*, project: str | None = None) -> Context:
         project=project_id(root) if project is None else project,
         root=str(root),
         policy=lambda: policy_text(root),
+        index=search_index,
     )
 
 

@@ -1,0 +1,340 @@
+"""The search index: a SQLite file of its own beside the store, with nothing in it that the log does not say.
+
+An inverted index without the texts (FTS5, contentless), a row a commit for what can be filtered by, a
+row a session for how far it is known. Whoever searches brings it up to date, in transactions of
+moderate size, so that several may at once. A file that is broken, of another store or of another
+release is emptied in place: unlinking it would pull it away under somebody else.
+
+Where no file can be kept beside the store, the same is made in a private temporary one, and is gone
+with the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import apsw
+
+from stator.errors import StoreCorrupt
+from stator.model.search import Advance, Mark, SearchQuery, Term
+from stator.store.port import IndexLost
+from stator.store.sqlite import space
+from stator.store.sqlite.connection import Patience, many, one, translate
+from stator.store.sqlite.writer import PATIENCE_S
+
+SUFFIX = "-search"
+APPLICATION_ID = 0x53544153
+"""'STAS': a search index, and not a store."""
+VERSION = 1
+"""Of the tables, and of what `model.words` and `model.searchable` make of a commit: raise it with either."""
+CACHE_KIB = 32 * 1024
+
+Heads = Callable[[], list[tuple[str, int, int]]]
+"""Every session of the store: id, the seq of its head, and when that was appended."""
+
+SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value ANY NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE session (
+  s       INTEGER PRIMARY KEY,
+  id      TEXT NOT NULL UNIQUE,
+  project TEXT NOT NULL,
+  agent   TEXT NOT NULL,
+  seq     INTEGER NOT NULL,
+  updated INTEGER NOT NULL,
+  hash    TEXT NOT NULL
+) STRICT;
+CREATE TABLE doc (
+  d    INTEGER PRIMARY KEY,
+  s    INTEGER NOT NULL,
+  seq  INTEGER NOT NULL,
+  at   INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  tool TEXT NOT NULL
+) STRICT;
+CREATE INDEX doc_place ON doc (s, seq);
+CREATE VIRTUAL TABLE word USING fts5
+  (body, paths, content='', contentless_delete=1, tokenize='ascii');
+"""
+FIND = """
+SELECT session.id, doc.seq
+FROM word JOIN doc ON doc.d = word.rowid JOIN session ON session.s = doc.s
+WHERE word MATCH :match
+  AND (:project IS NULL OR session.project = :project)
+  AND (:agent IS NULL OR session.agent = :agent)
+  AND (:tool IS NULL OR doc.tool = :tool)
+  AND (:since IS NULL OR doc.at >= :since)
+  AND (:until IS NULL OR doc.at <= :until)
+  AND (:kinds IS NULL OR doc.kind IN (SELECT value FROM json_each(:kinds)))
+  AND (:stretches IS NULL OR EXISTS (
+    SELECT 1 FROM json_each(:stretches)
+    WHERE session.id = value ->> 0 AND doc.seq > value ->> 1 AND (value ->> 2 = 0 OR doc.seq <= value ->> 2)
+  ))
+ORDER BY round(bm25(word), 1), doc.at DESC, session.id, doc.seq DESC
+LIMIT :limit
+"""
+"""One statement for every question: nothing that was typed is ever part of it."""
+TABLES = ["doc", "meta", "session", "word", "word_config", "word_data", "word_docsize", "word_idx"]
+
+
+def beside(path: str) -> str:
+    """Where the index of a store is."""
+    return path + SUFFIX
+
+
+def can_be_kept(path: str) -> bool:
+    """Whether an index may be kept beside a store: in a folder of our own, and not in place of something else."""
+    try:
+        found = os.lstat(beside(path))
+    except FileNotFoundError:
+        # In somebody else's folder, a file of ours would be in the owner's way.
+        return os.access(os.path.dirname(path) or ".", os.W_OK) and _is_ours(path)
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and os.access(beside(path), os.R_OK | os.W_OK)
+
+
+def _is_ours(path: str) -> bool:
+    try:
+        return os.stat(path).st_uid == os.geteuid()
+    except OSError:
+        return False
+
+
+class SearchIndex:
+    """See `store.port.Index` for what each method promises."""
+
+    def __init__(self, path: str, store: str, heads: Heads) -> None:
+        """`path` is the index's own file, "" for a temporary one; `store` the id of the store it is of."""
+        self.kept = bool(path)
+        self._path = path
+        self._store = store
+        self._heads = heads
+        self._lock = threading.RLock()
+        self._db = self._open()
+        with contextlib.suppress(IndexLost), self._guarded():
+            self._prepare()
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    # -- the file ---------------------------------------------------------------------------------
+
+    def _open(self) -> apsw.Connection:
+        if self.kept:
+            with contextlib.suppress(FileExistsError):  # for nobody but the owner, as the store is
+                os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        try:
+            db = apsw.Connection(self._path, flags=apsw.SQLITE_OPEN_READWRITE)
+        except apsw.Error as error:
+            raise translate(error, self._path) from error
+        db.set_busy_handler(Patience())
+        return db
+
+    def _prepare(self) -> None:
+        db = self._db
+        db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+        db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+        db.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
+        db.pragma("cache_size", -CACHE_KIB)
+        db.pragma("secure_delete", 1)
+        if db.pragma("application_id") == APPLICATION_ID and self._is_right():
+            return
+        if one(db, "SELECT count(*) FROM sqlite_schema")[0] or db.pragma("application_id"):
+            self._empty()
+        if self.kept and db.pragma("journal_mode") != "wal":
+            db.pragma("journal_mode", "wal")
+        with self._writing():
+            if db.pragma("application_id") != APPLICATION_ID:
+                db.execute(SCHEMA)
+                db.execute("INSERT INTO meta VALUES ('store', ?)", (self._store,))
+                db.pragma("user_version", VERSION)
+                db.pragma("application_id", APPLICATION_ID)
+
+    def _is_right(self) -> bool:
+        db = self._db
+        if db.pragma("user_version") != VERSION:
+            return False
+        db.pragma("synchronous", "normal")
+        tables = many(db, "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
+        if [name for (name,) in tables] != TABLES:
+            return False
+        row = one(db, "SELECT value FROM meta WHERE key = 'store'")
+        return row is not None and row[0] == self._store
+
+    def _empty(self) -> None:
+        """Make the file an empty database, whatever it is; others who have it open see that."""
+        db = self._db
+        db.config(apsw.SQLITE_DBCONFIG_RESET_DATABASE, 1)
+        try:
+            db.execute("VACUUM")
+        finally:
+            db.config(apsw.SQLITE_DBCONFIG_RESET_DATABASE, 0)
+
+    @contextlib.contextmanager
+    def _guarded(self) -> Iterator[apsw.Connection]:
+        """The connection, for one at a time; a file that turns out to be broken is emptied."""
+        with self._lock:
+            try:
+                yield self._db
+            except (apsw.CorruptError, apsw.NotADBError, apsw.SQLError) as error:
+                self._rescue(error)
+            except apsw.Error as error:
+                raise translate(error, self._path) from error
+
+    def _rescue(self, cause: apsw.Error) -> None:
+        """Begin anew in the same file, or in another one where that cannot be.
+
+        A table that is not there may mean that somebody else is just doing that.
+        """
+        try:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            if not isinstance(cause, apsw.SQLError):
+                self._empty()
+            self._prepare()
+        except apsw.Error:
+            self._db.close()
+            for name in ("", "-wal", "-shm", "-journal"):
+                with contextlib.suppress(OSError):
+                    os.unlink(self._path + name)
+            self._db = self._open()
+            try:
+                self._prepare()
+            except apsw.Error as error:
+                raise StoreCorrupt(f"{self._path}: {error}", hint="remove that file") from cause
+        raise IndexLost from cause
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[apsw.Connection]:
+        """A transaction that is the only one."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield self._db
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+
+    # -- filling ----------------------------------------------------------------------------------
+
+    def behind(self) -> tuple[list[str], list[str]]:
+        heads = self._heads()
+        with self._guarded() as db:
+            rows = many(db, "SELECT id, seq, updated FROM session")
+        known = {session: (seq, updated) for session, seq, updated in rows}
+        moved = [
+            (updated, session)
+            for session, seq, updated in heads
+            if known.pop(session, None) != (seq, updated)
+        ]
+        return [session for _, session in sorted(moved)], [*known]
+
+    def mark(self, session: str) -> Mark:
+        with self._guarded() as db:
+            return self._mark(db, session)
+
+    @staticmethod
+    def _mark(db: apsw.Connection, session: str) -> Mark:
+        row = one(db, "SELECT seq, updated, hash FROM session WHERE id = ?", (session,))
+        return Mark() if row is None else Mark(*row)
+
+    def put(self, advances: Sequence[Advance]) -> None:
+        with self._guarded(), self._writing() as db:
+            for advance in advances:
+                if self._mark(db, advance.session) == advance.before:
+                    self._put(db, advance)
+
+    def _put(self, db: apsw.Connection, advance: Advance) -> None:
+        to = advance.after
+        if advance.anew:
+            self._forget(db, advance.session)
+        (s,) = one(
+            db,
+            "INSERT INTO session (id, project, agent, seq, updated, hash) VALUES (?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT (id) DO UPDATE SET project = excluded.project, agent = excluded.agent,"
+            " seq = excluded.seq, updated = excluded.updated, hash = excluded.hash RETURNING s",
+            (advance.session, advance.project, advance.agent, to.seq, to.updated, to.hash),
+        )
+        for document in advance.documents:
+            db.execute(
+                "INSERT INTO doc (s, seq, at, kind, tool) VALUES (?, ?, ?, ?, ?)",
+                (s, document.seq, document.at, document.kind, document.tool),
+            )
+            db.execute(
+                "INSERT INTO word (rowid, body, paths) VALUES (?, ?, ?)",
+                (db.last_insert_rowid(), document.body, document.paths),
+            )
+
+    def drop(self, sessions: Sequence[str]) -> None:
+        with self._guarded(), self._writing() as db:
+            for session in sessions:
+                self._forget(db, session)
+
+    @staticmethod
+    def _forget(db: apsw.Connection, session: str) -> None:
+        row = one(db, "SELECT s FROM session WHERE id = ?", (session,))
+        if row is None:
+            return
+        space.mark(db)
+        db.execute("DELETE FROM word WHERE rowid IN (SELECT d FROM doc WHERE s = ?)", row)
+        db.execute("DELETE FROM doc WHERE s = ?", row)
+        db.execute("DELETE FROM session WHERE s = ?", row)
+
+    def scrub(self) -> bool:
+        with self._guarded() as db:
+            if not space.is_marked(db):
+                return True
+            # Deleting marks rows as deleted; their words leave when what they stand in is written anew.
+            with self._writing():
+                db.execute("INSERT INTO word (word) VALUES ('optimize')")
+            return space.finish(db, PATIENCE_S, whole=True)
+
+    # -- finding ----------------------------------------------------------------------------------
+
+    def find(self, query: SearchQuery, *, limit: int) -> list[tuple[str, int]]:
+        values = {
+            "match": _match(query),
+            "project": query.project,
+            "agent": query.agent,
+            "tool": query.tool,
+            "since": query.since or None,
+            "until": query.until or None,
+            "kinds": _listed(query.kinds),
+            "stretches": _listed([(one.session, one.after, one.upto) for one in query.stretches]),
+            "limit": limit,
+        }
+        with self._guarded() as db:
+            return many(db, FIND, values)
+
+
+def _listed(values: Sequence[Any]) -> str | None:
+    return json.dumps(values) if values else None
+
+
+def _match(query: SearchQuery) -> str:
+    """The terms of a query in the syntax of FTS5. Words hold letters and digits only, and each is quoted."""
+    wanted = " AND ".join(_expression(term) for term in query.terms)
+    made = f"{{body}} : ({wanted})"
+    if query.path:
+        made = f"({made}) AND ({{paths}} : {_phrase(query.path)})"
+    for term in query.without:
+        made = f"({made}) NOT ({{body}} : {_expression(term)})"
+    return made
+
+
+def _expression(term: Term) -> str:
+    star = " *" if term.prefix else ""
+    whole = _phrase(term.words) + star
+    return f"({whole} OR {_phrase(term.parts)}{star})" if term.parts else whole
+
+
+def _phrase(words: Sequence[str]) -> str:
+    return f'"{" ".join(words)}"'
