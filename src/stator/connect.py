@@ -26,11 +26,13 @@ from stator.errors import InvalidInput, NotAStore
 from stator.model.ids import PREFIXES, Kind
 from stator.model.query import SessionQuery
 from stator.runtime.context import Context
+from stator.runtime.paging import matching
 from stator.runtime.stores import Store
 from stator.store import port
 
 if TYPE_CHECKING:
     from stator.runtime.sessions import Session
+    from stator.store.sqlite import search
 
 FOLDER = ".stator"
 FILE = "store.db"
@@ -130,32 +132,55 @@ _passing: WeakKeyDictionary[port.Store, port.Index] = WeakKeyDictionary()
 @contextmanager
 def search_index(store: port.Store, create: bool) -> Iterator[port.Index | None]:
     """The search index of a store: a file beside it, or a temporary one where none can be kept."""
-    from stator.store.sqlite import SqliteStore, search
+    from stator.store.sqlite import search
 
-    path = store.path if isinstance(store, SqliteStore) else ""
-    if path and search.can_be_kept(path):
+    if path := _kept_beside(store):
         if not create and not os.path.exists(search.beside(path)):
             yield None
             return
-        index = search.SearchIndex(search.beside(path), store.info().id, _heads(store))
+        index = search.SearchIndex(search.beside(path), store.info().id, _log(store))
         try:
             yield index
         finally:
             index.close()
         return
     if create and store not in _passing:
-        _passing[store] = search.SearchIndex("", store.info().id, _heads(store))
+        _passing[store] = search.SearchIndex("", store.info().id, _log(store))
     yield _passing.get(store)
 
 
-def _heads(store: port.Store) -> Callable[[], list[tuple[str, int, int]]]:
-    """Every session's head: from the store's own tables where it has some, else from its listing."""
-    from stator.runtime.paging import matching
+def keeps_index(store: port.Store) -> bool:
+    """Whether the search index of a store is still there tomorrow."""
+    return bool(_kept_beside(store))
+
+
+def _kept_beside(store: port.Store) -> str:
+    """The path of a store whose search index can be kept beside it, else nothing."""
+    from stator.store.sqlite import SqliteStore, search
+
+    path = store.path if isinstance(store, SqliteStore) else ""
+    return path if path and search.can_be_kept(path) else ""
+
+
+def _log(store: port.Store) -> search.Log:
+    """What the index of a store is held against: its own tables where it has some, else its listing."""
     from stator.store.sqlite import SqliteStore
 
-    if isinstance(store, SqliteStore):
-        return store.heads
-    return lambda: [(row.id, row.head, row.updated) for row in matching(store, SessionQuery())]
+    return store if isinstance(store, SqliteStore) else _Listed(store)
+
+
+class _Listed:
+    """The heads of a store that has no tables of its own to ask."""
+
+    def __init__(self, store: port.Store) -> None:
+        self._store = store
+
+    def heads(self) -> list[tuple[str, int, int]]:
+        rows = matching(self._store, SessionQuery())
+        return [(row.id, row.head, row.updated) for row in rows]
+
+    def heads_stamp(self) -> str:
+        return ""
 
 
 def prepare_folder(folder: str) -> None:

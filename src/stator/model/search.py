@@ -199,6 +199,8 @@ def _pattern(term: Term) -> re.Pattern[str]:
         )
         made += ("" if not before else r"[\W_]*" if loose else r"[\W_]+") + re.escape(word)
     whole = term.prefix or is_single(term.words[-1]) or len(term.words[-1]) >= lexicon.WORD_MAX
+    if term.prefix:
+        made += r"[^\W_]*"
     return re.compile(made if whole else made + r"(?![^\W_])")
 
 
@@ -218,9 +220,9 @@ def _spans(
         hits = hits or list(islice(loose.finditer(plain), SEEN_MAX))
         found += [(hit.start(), hit.end(), which) for hit in hits]
     if found and not text.isascii():
-        lows = places(text, (low for low, _, _ in found))
-        highs = places(text, (high - 1 for _, high, _ in found))
-        found = [(a, b + 1, n) for a, b, (_, _, n) in zip(lows, highs, found, strict=True)]
+        ends = places(text, (end for low, high, _ in found for end in (low, high - 1)))
+        pairs = zip(ends[::2], ends[1::2], found, strict=True)
+        found = [(low, high + 1, which) for low, high, (_, _, which) in pairs]
     return sorted(found)
 
 

@@ -286,21 +286,25 @@ def _goes_on(store: Store, row: SessionRow, mark: Mark) -> bool:
 
 
 def forget(store: Store, context: Context, sessions: Iterable[str]) -> bool:
-    """Let the index, if there is one, know of these sessions only what is still there; False if not all
-    bytes of the rest could be overwritten yet.
+    """Let the index, if there is one, know of these sessions only what is still there; False if that, or
+    overwriting what it knew, is left to whoever searches next.
 
     What it was never told it need not forget.
     """
     if context.index is None:
         return True
-    with context.index(store, False) as index:
-        if index is None:
-            return True
-        try:
-            moved, gone = index.behind()
-            concerned = {session for session in sessions if index.mark(session).seq}
-            index.drop([session for session in gone if session in concerned])
-            _tell(store, index, [session for session in moved if session in concerned])
-            return index.scrub()
-        except IndexLost:
-            return True
+    try:
+        with context.index(store, False) as index:
+            return index is None or _forget(store, index, sessions)
+    except IndexLost:
+        return True
+    except StoreError:  # what it is about was done; that the index is behind, the next search sees
+        return False
+
+
+def _forget(store: Store, index: Index, sessions: Iterable[str]) -> bool:
+    moved, gone = index.behind()
+    concerned = {session for session in sessions if index.mark(session).seq}
+    index.drop([session for session in gone if session in concerned])
+    _tell(store, index, [session for session in moved if session in concerned])
+    return index.scrub()

@@ -14,18 +14,19 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import stat
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
 
 import apsw
 
-from stator.errors import StoreCorrupt
+from stator.errors import StoreCorrupt, StoreFailed
 from stator.model.search import Advance, Mark, SearchQuery, Term
 from stator.store.port import IndexLost
 from stator.store.sqlite import space
-from stator.store.sqlite.connection import Patience, many, one, translate
+from stator.store.sqlite.connection import Patience, many, one, publish, translate
 from stator.store.sqlite.writer import PATIENCE_S
 
 SUFFIX = "-search"
@@ -35,8 +36,18 @@ VERSION = 1
 """Of the tables, and of what `model.words` and `model.searchable` make of a commit: raise it with either."""
 CACHE_KIB = 32 * 1024
 
-Heads = Callable[[], list[tuple[str, int, int]]]
-"""Every session of the store: id, the seq of its head, and when that was appended."""
+
+class Log(Protocol):
+    """What an index is held against: how far each session of the store has come."""
+
+    def heads(self) -> list[tuple[str, int, int]]:
+        """Every session: id, the seq of its head, and when that was appended."""
+        ...
+
+    def heads_stamp(self) -> str:
+        """What differs as soon as `heads` does; empty where that is not known."""
+        ...
+
 
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value ANY NOT NULL) STRICT, WITHOUT ROWID;
@@ -54,6 +65,7 @@ CREATE TABLE doc (
   s    INTEGER NOT NULL,
   seq  INTEGER NOT NULL,
   at   INTEGER NOT NULL,
+  tie  INTEGER NOT NULL,
   kind TEXT NOT NULL,
   tool TEXT NOT NULL
 ) STRICT;
@@ -61,24 +73,37 @@ CREATE INDEX doc_place ON doc (s, seq);
 CREATE VIRTUAL TABLE word USING fts5
   (body, paths, content='', contentless_delete=1, tokenize='ascii');
 """
-FIND = """
-SELECT session.id, doc.seq
-FROM word JOIN doc ON doc.d = word.rowid JOIN session ON session.s = doc.s
+_MATCHING = """
+FROM word JOIN doc ON doc.d = word.rowid
 WHERE word MATCH :match
-  AND (:project IS NULL OR session.project = :project)
-  AND (:agent IS NULL OR session.agent = :agent)
   AND (:tool IS NULL OR doc.tool = :tool)
   AND (:since IS NULL OR doc.at >= :since)
   AND (:until IS NULL OR doc.at <= :until)
   AND (:kinds IS NULL OR doc.kind IN (SELECT value FROM json_each(:kinds)))
+  AND (:scoped IS NULL OR doc.s IN (
+    SELECT s FROM session
+    WHERE (:project IS NULL OR project = :project) AND (:agent IS NULL OR agent = :agent)
+  ))
   AND (:stretches IS NULL OR EXISTS (
     SELECT 1 FROM json_each(:stretches)
-    WHERE session.id = value ->> 0 AND doc.seq > value ->> 1 AND (value ->> 2 = 0 OR doc.seq <= value ->> 2)
+    WHERE (SELECT id FROM session WHERE s = doc.s) = value ->> 0
+      AND doc.seq > value ->> 1 AND (value ->> 2 = 0 OR doc.seq <= value ->> 2)
   ))
-ORDER BY round(bm25(word), 1), doc.at DESC, session.id, doc.seq DESC
-LIMIT :limit
 """
-"""One statement for every question: nothing that was typed is ever part of it."""
+BEST = f"""
+SELECT (SELECT id FROM session WHERE s = found.s), seq FROM (
+  SELECT doc.s, doc.seq {_MATCHING}
+  ORDER BY round(bm25(word), 1), doc.at DESC, doc.tie, doc.seq DESC LIMIT :limit
+) AS found
+"""  # noqa: S608
+NEWEST = f"""
+SELECT (SELECT id FROM session WHERE s = found.s), seq FROM (
+  SELECT doc.s, doc.seq {_MATCHING} ORDER BY doc.at DESC, doc.tie, doc.seq DESC LIMIT :limit
+) AS found
+"""  # noqa: S608
+"""Two statements for every question: nothing that was typed is ever part of them."""
+RANKED_MAX = 10_000
+"""Commits that match and are ranked: a word of more of them does not tell which is meant, and the newest come first."""
 TABLES = ["doc", "meta", "session", "word", "word_config", "word_data", "word_docsize", "word_idx"]
 
 
@@ -106,15 +131,31 @@ def _is_ours(path: str) -> bool:
         return False
 
 
+def _make(path: str) -> None:
+    """An empty file for nobody but its owner, as the store is.
+
+    Made under another name: closing a descriptor of a file drops the locks SQLite has on it.
+    """
+    draft = f"{path}.new-{secrets.token_hex(6)}"
+    try:
+        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        publish(draft, path)
+    except OSError as error:
+        raise StoreFailed(f"{path}: cannot be created: {error.strerror}", store=path) from None
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(draft)
+
+
 class SearchIndex:
     """See `store.port.Index` for what each method promises."""
 
-    def __init__(self, path: str, store: str, heads: Heads) -> None:
+    def __init__(self, path: str, store: str, log: Log) -> None:
         """`path` is the index's own file, "" for a temporary one; `store` the id of the store it is of."""
         self.kept = bool(path)
         self._path = path
         self._store = store
-        self._heads = heads
+        self._log = log
         self._lock = threading.RLock()
         self._db = self._open()
         with contextlib.suppress(IndexLost), self._guarded():
@@ -127,9 +168,8 @@ class SearchIndex:
     # -- the file ---------------------------------------------------------------------------------
 
     def _open(self) -> apsw.Connection:
-        if self.kept:
-            with contextlib.suppress(FileExistsError):  # for nobody but the owner, as the store is
-                os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        if self.kept and not os.path.exists(self._path):
+            _make(self._path)
         try:
             db = apsw.Connection(self._path, flags=apsw.SQLITE_OPEN_READWRITE)
         except apsw.Error as error:
@@ -226,7 +266,12 @@ class SearchIndex:
     # -- filling ----------------------------------------------------------------------------------
 
     def behind(self) -> tuple[list[str], list[str]]:
-        heads = self._heads()
+        stamp = self._log.heads_stamp()
+        with self._guarded() as db:
+            seen = one(db, "SELECT value FROM meta WHERE key = 'stamp'")
+        if stamp and seen == (stamp,):
+            return [], []
+        heads = self._log.heads()
         with self._guarded() as db:
             rows = many(db, "SELECT id, seq, updated FROM session")
         known = {session: (seq, updated) for session, seq, updated in rows}
@@ -235,6 +280,9 @@ class SearchIndex:
             for session, seq, updated in heads
             if known.pop(session, None) != (seq, updated)
         ]
+        if stamp and not moved and not known:
+            with self._guarded() as db:
+                db.execute("INSERT OR REPLACE INTO meta VALUES ('stamp', ?)", (stamp,))
         return [session for _, session in sorted(moved)], [*known]
 
     def mark(self, session: str) -> Mark:
@@ -263,10 +311,13 @@ class SearchIndex:
             " seq = excluded.seq, updated = excluded.updated, hash = excluded.hash RETURNING s",
             (advance.session, advance.project, advance.agent, to.seq, to.updated, to.hash),
         )
+        tie = int(
+            advance.session[-12:], 16
+        )  # of what happened at once: the same order in every index
         for document in advance.documents:
             db.execute(
-                "INSERT INTO doc (s, seq, at, kind, tool) VALUES (?, ?, ?, ?, ?)",
-                (s, document.seq, document.at, document.kind, document.tool),
+                "INSERT INTO doc (s, seq, at, tie, kind, tool) VALUES (?, ?, ?, ?, ?, ?)",
+                (s, document.seq, document.at, tie, document.kind, document.tool),
             )
             db.execute(
                 "INSERT INTO word (rowid, body, paths) VALUES (?, ?, ?)",
@@ -304,6 +355,7 @@ class SearchIndex:
             "match": _match(query),
             "project": query.project,
             "agent": query.agent,
+            "scoped": None if query.project is None and query.agent is None else 1,
             "tool": query.tool,
             "since": query.since or None,
             "until": query.until or None,
@@ -312,7 +364,10 @@ class SearchIndex:
             "limit": limit,
         }
         with self._guarded() as db:
-            return many(db, FIND, values)
+            (matching,) = one(
+                db, "SELECT count(*) FROM word WHERE word MATCH ?", (values["match"],)
+            )
+            return many(db, BEST if matching <= RANKED_MAX else NEWEST, values)
 
 
 def _listed(values: Sequence[Any]) -> str | None:
