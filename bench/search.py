@@ -20,6 +20,8 @@ import stator
 from bench.peers.base import RELAXED
 from bench.peers.ours import Stator
 from bench.workload import NOUNS, VERBS, Workload
+from stator.model.query import SessionQuery
+from stator.runtime.paging import matching
 from stator.runtime.stores import Store
 
 RESULTS = Path(__file__).with_name("RESULTS-search.md")
@@ -88,17 +90,17 @@ def main() -> None:
         path = build(folder, given.sessions)
         wall, cpu = fill(path)
         with stator.connect(path, project="bench") as store:
-            commits = sum(row.head for row in _rows(store))
-            content = store.port.usage()["log"] if "log" in store.port.usage() else 0
+            commits = sum(row.head for row in matching(store.port, SessionQuery()))
             rows = []
             for what, texts in questions(given.sessions).items():
                 for project in (None, "bench"):
                     times, hits = ask(store, texts, project)
                     p95 = quantiles(times, n=20)[-1]
                     of = "a project" if project else "the store"
-                    rows.append(f"| {what}, in {of} | {median(times):.1f} | {p95:.1f} | {hits:.0f} |")
+                    rows.append(
+                        f"| {what}, in {of} | {median(times):.1f} | {p95:.1f} | {hits:.0f} |"
+                    )
         index, whole = os.path.getsize(f"{path}-search"), os.path.getsize(path)
-    del content
     table = [
         f"{given.sessions:,} sessions, {commits:,} commits, a store of {whole / 1e6:.0f} MB; an index of "
         f"{index / 1e6:.0f} MB, filled in {wall:.0f} s ({cpu:.0f} s of CPU; {commits / wall:,.0f} commits a second).",
@@ -112,13 +114,6 @@ def main() -> None:
         before, mark, after = RESULTS.read_text().partition("\n## Last run\n")
         note = after.partition("\n## ")[2]
         RESULTS.write_text(before + mark + "\n" + "\n".join(table) + "\n\n## " + note)
-
-
-def _rows(store: Store):  # type: ignore[no-untyped-def]
-    from stator.model.query import SessionQuery
-    from stator.runtime.paging import matching
-
-    return matching(store.port, SessionQuery())
 
 
 if __name__ == "__main__":

@@ -329,6 +329,28 @@ def without_rights(talk: Any, path: str, name: str) -> str:
     return "written"
 
 
+def search(talk: Any, path: str, words: str) -> list[list[Any]]:
+    """Search when told to: (name, seq) of what is found."""
+    with connect(path, project="test") as store:
+        talk.say("ready")
+        talk.hear()
+        return [[hit.name, hit.seq] for hit in store.search(words, limit=1000)]
+
+
+def search_without_rights(talk: Any, path: str, words: str) -> list[str]:
+    """Search as a user who may not write there; which files are beside the store then."""
+    os.chdir(os.path.dirname(path))
+    if os.getuid() == 0:
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+    with connect(path, project="test", read_only=True) as store:
+        found = [hit.name for hit in store.search(words)]
+        again = [hit.name for hit in store.search(words)]
+    assert found == again
+    return found
+
+
 def after_fork(talk: Any, path: str, name: str) -> list[str]:
     """Use a store in a forked child of the process that opened it: the codes it answers with."""
     with connect(path, project="test") as store:

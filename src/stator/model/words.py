@@ -29,7 +29,7 @@ SINGLE = (
 """Characters that are words by themselves, as a set in a pattern: scripts that write no spaces."""
 _SINGLE = re.compile(f"[{SINGLE}]")
 _ASCII = re.compile(rf"[a-z0-9]{{1,{WORD_MAX}}}")
-_WORD = re.compile(rf"[{SINGLE}]|[^\W_{SINGLE}]{{1,{WORD_MAX}}}")
+_WORD = re.compile(rf"(?!\W)[{SINGLE}]|[^\W_{SINGLE}]{{1,{WORD_MAX}}}")
 _NAME = re.compile(rf"[A-Za-z0-9]{{3,{WORD_MAX}}}")
 _HUMPED = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")

@@ -135,10 +135,10 @@ def heads_stamp(db: apsw.Connection) -> str:
     (stamp,) = one(
         db,
         "SELECT json_array(count(*), sum(flushed),"
-        " sum((flushed * 1000003 + updated * 7919 + s) & 0xffffffffff)) FROM session",
+        " sum(((updated & 0xffffffff) * 7919 + flushed * 1000003 + s) & 0xffffffff)) FROM session",
     )
     tails = [
-        one(db, "SELECT max(k) FROM log WHERE k <= ?", (reader.key(s, SEQ_MASK),))[0]
+        one(db, SQL["log_range_newest"], (reader.key(s, 0), reader.key(s, SEQ_MASK), 1))[2].hex()
         for (s,) in many(db, "SELECT s FROM session WHERE dirty = 1")
     ]
     return f"{stamp}{tails}"

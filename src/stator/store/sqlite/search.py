@@ -93,7 +93,7 @@ WHERE word MATCH :match
 BEST = f"""
 SELECT (SELECT id FROM session WHERE s = found.s), seq FROM (
   SELECT doc.s, doc.seq {_MATCHING}
-  ORDER BY round(bm25(word), 1), doc.at DESC, doc.tie, doc.seq DESC LIMIT :limit
+  ORDER BY CAST(printf('%.2g', bm25(word)) AS REAL), doc.at DESC, doc.tie, doc.seq DESC LIMIT :limit
 ) AS found
 """  # noqa: S608
 NEWEST = f"""
