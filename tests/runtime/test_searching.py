@@ -251,7 +251,8 @@ def test_what_is_in_the_trash_is_not_found(either):
     "words",
     [
         "NEAR(a b)", "body:sprockets", '{paths}: "x"', "a AND OR NOT b", "^start", "((( x", "a + b",
-        "'; DROP TABLE doc", '"" "" x', "a\x00b", "x" * 900, "NOT x", "- x", "* x", "word MATCH 'x'", "é" * 500, "rank:1", "ab" + "*" * 50,
+        "'; DROP TABLE doc", '"" "" x', "a\x00b", "x" * 900, "NOT x", "- x", "* x", "word MATCH 'x'", "é" * 500,
+        "rank:1", "ab" + "*" * 50,
     ],
 )  # fmt: skip
 def test_whatever_is_typed_gives_an_answer(shared_store, words):
