@@ -97,6 +97,10 @@ def test_a_time_to_come_leaves_nothing(more, ask):
     assert not items(ask("search", "jwt", "--until", "2026-11-14", "--json"))
 
 
+def test_until_a_day_is_until_its_end(more, ask):
+    assert items(ask("search", "jwt", "--until", "2026-11-15", "--json"))
+
+
 def test_more_than_was_asked_for_is_said(more, ask):
     assert "… and more" in ask("search", "login", "-n", "1").out
 

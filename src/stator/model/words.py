@@ -30,8 +30,11 @@ SINGLE = (
 _SINGLE = re.compile(f"[{SINGLE}]")
 _ASCII = re.compile(rf"[a-z0-9]{{1,{WORD_MAX}}}")
 _WORD = re.compile(rf"(?!\W)[{SINGLE}]|[^\W_{SINGLE}]{{1,{WORD_MAX}}}")
-_NAME = re.compile(rf"[A-Za-z0-9]{{3,{WORD_MAX}}}")
-_HUMPED = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
+_HUMPED = re.compile(
+    rf"(?<![A-Za-z0-9])[A-Za-z0-9]{{0,{WORD_MAX}}}?"
+    rf"(?:[a-z0-9][A-Z]|[A-Z]{{2}}[a-z])[A-Za-z0-9]{{0,{WORD_MAX}}}"
+)
+"""A name that capitals divide. It begins where a run does, so that a long run is gone through once."""
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -89,8 +92,7 @@ def indexed(texts: Iterable[str]) -> str:
         found += words(text)
         found.append(BETWEEN)
         if len(humped) < HUMPED_MAX:
-            names = dict.fromkeys(_NAME.findall(text))
-            humped |= dict.fromkeys(name for name in names if _HUMPED.search(name))
+            humped |= dict.fromkeys(_HUMPED.findall(text))
     for name in list(humped)[:HUMPED_MAX]:
         found += parts(name)
         found.append(BETWEEN)

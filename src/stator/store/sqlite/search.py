@@ -114,11 +114,14 @@ def beside(path: str) -> str:
 
 def can_be_kept(path: str) -> bool:
     """Whether an index may be kept beside a store: in a folder of our own, and not in place of something else."""
+    if not os.access(os.path.dirname(path) or ".", os.W_OK):
+        return False
     try:
         found = os.lstat(beside(path))
     except FileNotFoundError:
-        # In somebody else's folder, a file of ours would be in the owner's way.
-        return os.access(os.path.dirname(path) or ".", os.W_OK) and _is_ours(path)
+        return _is_ours(
+            path
+        )  # in somebody else's folder, a file of ours would be in the owner's way
     except OSError:
         return False
     return stat.S_ISREG(found.st_mode) and os.access(beside(path), os.R_OK | os.W_OK)
@@ -184,6 +187,7 @@ class SearchIndex:
         db.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
         db.pragma("cache_size", -CACHE_KIB)
         db.pragma("secure_delete", 1)
+        db.pragma("synchronous", "normal")
         if db.pragma("application_id") == APPLICATION_ID and self._is_right():
             return
         if one(db, "SELECT count(*) FROM sqlite_schema")[0] or db.pragma("application_id"):
@@ -201,7 +205,6 @@ class SearchIndex:
         db = self._db
         if db.pragma("user_version") != VERSION:
             return False
-        db.pragma("synchronous", "normal")
         tables = many(db, "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
         if [name for (name,) in tables] != TABLES:
             return False

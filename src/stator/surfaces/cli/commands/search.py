@@ -42,6 +42,7 @@ stator search timeout --tool bash --path tests/ --not retry
 stator search jwt --json | jq -r '"\\(.session):@\\(.seq)"'
 """
 LIMIT = 20
+DAY = 86_400_000_000
 PATIENCE_S = 0.3
 """How long filling the index may take before a bar says that it does."""
 
@@ -91,7 +92,7 @@ def search(
                 session=session,
                 kinds=kind or (),
                 since=0 if since is None else parse_since(since, ask.now),
-                until=0 if until is None else parse_since(until, ask.now),
+                until=0 if until is None else _until(until, ask.now),
                 limit=wanted + 1,
                 progress=progress,
             )
@@ -108,6 +109,12 @@ def search(
         if not found:
             return ask.nothing(_nothing(ask, everywhere=all or session is not None))
     return 0
+
+
+def _until(text: str, now: int) -> int:
+    """A moment, or the last one of a day."""
+    whole_day = DAY - 1 if len(text) == len("2026-11-15") and "-" in text else 0
+    return parse_since(text, now) + whole_day
 
 
 def _worded(word: str) -> str:
