@@ -14,15 +14,15 @@ import secrets
 import socket
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
-from stator.errors import InvalidInput, NotAStore
+from stator.errors import InvalidInput, NotAStore, StoreReadOnly
 from stator.model.ids import PREFIXES, Kind
 from stator.model.query import SessionQuery
 from stator.runtime.context import Context
@@ -125,7 +125,7 @@ def _open_sqlite(
     return sqlite.SqliteStore(path, durability=durability, read_only=read_only, redact=redact)
 
 
-_passing: WeakKeyDictionary[port.Store, port.Index] = WeakKeyDictionary()
+_passing: weakref.WeakKeyDictionary[port.Store, port.Index] = weakref.WeakKeyDictionary()
 """Search indexes that are gone with the process, by their store."""
 
 
@@ -134,7 +134,8 @@ def search_index(store: port.Store, create: bool) -> Iterator[port.Index | None]
     """The search index of a store: a file beside it, or a temporary one where none can be kept."""
     from stator.store.sqlite import search
 
-    if path := _kept_beside(store):
+    path = _path(store)
+    if path and search.can_be_kept(path):
         if not create and not os.path.exists(search.beside(path)):
             yield None
             return
@@ -144,22 +145,27 @@ def search_index(store: port.Store, create: bool) -> Iterator[port.Index | None]
         finally:
             index.close()
         return
+    if path and not create and search.is_out_of_reach(path):
+        raise StoreReadOnly(f"{search.beside(path)}: cannot be written", store=path)
     if create and store not in _passing:
-        _passing[store] = search.SearchIndex("", store.info().id, _log(store))
+        # By a weak reference: an index must not keep alive the store it is gone with.
+        _passing[store] = search.SearchIndex("", store.info().id, _log(weakref.proxy(store)))
     yield _passing.get(store)
 
 
 def keeps_index(store: port.Store) -> bool:
     """Whether the search index of a store is still there tomorrow."""
-    return bool(_kept_beside(store))
+    from stator.store.sqlite import search
+
+    path = _path(store)
+    return bool(path) and search.can_be_kept(path)
 
 
-def _kept_beside(store: port.Store) -> str:
-    """The path of a store whose search index can be kept beside it, else nothing."""
-    from stator.store.sqlite import SqliteStore, search
+def _path(store: port.Store) -> str:
+    """Where a store is, if it is a file."""
+    from stator.store.sqlite import SqliteStore
 
-    path = store.path if isinstance(store, SqliteStore) else ""
-    return path if path and search.can_be_kept(path) else ""
+    return store.path if isinstance(store, SqliteStore) else ""
 
 
 def _log(store: port.Store) -> search.Log:

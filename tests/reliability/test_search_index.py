@@ -298,19 +298,23 @@ def test_a_searcher_that_is_killed_leaves_an_index_that_the_next_one_finishes(zy
 
 
 @pytest.fixture
-def unwritable(path):
+def shared(path):
+    """A closed store in a folder that other users can reach: pytest's own cannot be entered by them."""
     with connect(path, project="test") as store:
         fill(store)
-    folder = Path(
-        tempfile.mkdtemp(prefix="stator-rights-")
-    )  # pytest's own cannot be entered by others
-    target = copy_store(path, folder / "store.db")
-    for name in os.listdir(folder):
-        (folder / name).chmod(0o444)
-    folder.chmod(0o555)
-    yield target
+    folder = Path(tempfile.mkdtemp(prefix="stator-rights-"))
+    yield copy_store(path, folder / "store.db")
     folder.chmod(0o755)
     shutil.rmtree(folder)
+
+
+@pytest.fixture
+def unwritable(shared):
+    """It may be read and not written."""
+    for name in os.listdir(shared.parent):
+        (shared.parent / name).chmod(0o444)
+    shared.parent.chmod(0o555)
+    return shared
 
 
 def test_a_store_in_a_folder_that_cannot_be_written_is_searched_all_the_same(zygote, unwritable):
@@ -321,6 +325,18 @@ def test_nothing_is_written_beside_a_store_that_cannot_be(zygote, unwritable):
     before = sorted(os.listdir(unwritable.parent))
     zygote.run("search_without_rights", unwritable, "common")
     assert sorted(os.listdir(unwritable.parent)) == before
+
+
+def test_an_erasure_says_when_the_index_is_somebody_elses_to_write(zygote, shared):
+    with connect(shared, project="test") as store:
+        assert store.search(RARE)
+    shared.parent.chmod(0o777)
+    for file in shared.parent.iterdir():
+        file.chmod(0o600 if file == index_of(shared) else 0o666)
+    assert zygote.run("erase_without_rights", shared, "s0") is (os.getuid() == 0)
+    with connect(shared, project="test") as store:
+        assert store.search(RARE) == []
+    assert TRACE not in raw(shared)
 
 
 def test_a_store_opened_to_be_read_is_not_changed_by_searching(path):

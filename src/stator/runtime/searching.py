@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
-from stator.errors import BadQuery, NotFound, StoreError
+from stator.errors import BadQuery, NotFound, StoreBusy, StoreError
 from stator.model.commit import KINDS
 from stator.model.query import SessionRow, check_limit
 from stator.model.rewinds import stands, visible
@@ -38,6 +38,8 @@ ROUNDS = 3
 """How often a search looks for what came in while it read; somebody may never stop writing."""
 BATCH_COMMITS, BATCH_CHARACTERS = 2000, 2_000_000
 """What is told to the index in one transaction, so that others get their turn."""
+TRIES = 5
+"""How often a search begins again with an index that was found broken, or that somebody else emptied."""
 SPARE = 20
 """Matches asked for beyond those wanted: some may be in the trash."""
 
@@ -133,13 +135,14 @@ def _found(
     progress: Progress | None,
 ) -> list[Match]:
     """So many matches; from an index that was made anew, if the one that was there was of no use."""
-    try:
-        if fresh:
-            catch_up(store, index, progress=progress)
-        return _matches(store, index, query, limit)
-    except IndexLost:
-        catch_up(store, index, progress=progress)
-        return _matches(store, index, query, limit)
+    for _ in range(TRIES):
+        try:
+            if fresh:
+                catch_up(store, index, progress=progress)
+            return _matches(store, index, query, limit)
+        except IndexLost:
+            fresh = True
+    raise StoreBusy("the search index is made anew again and again by others", hint="try again")
 
 
 def _matches(store: Store, index: Index, query: SearchQuery, limit: int) -> list[Match]:

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 import apsw
 
-from stator.errors import StoreCorrupt, StoreFailed
+from stator.errors import StoreFailed
 from stator.model.search import Advance, Mark, SearchQuery, Term
 from stator.store.port import IndexLost
 from stator.store.sqlite import space
@@ -102,6 +102,8 @@ SELECT (SELECT id FROM session WHERE s = found.s), seq FROM (
 ) AS found
 """  # noqa: S608
 """Two statements for every question: nothing that was typed is ever part of them."""
+BROKEN = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError)
+"""What SQLite says of a file that is not the one it should be, or not any more."""
 RANKED_MAX = 10_000
 """Commits that match and are ranked: a word of more of them does not tell which is meant, and the newest come first."""
 TABLES = ["doc", "meta", "session", "word", "word_config", "word_data", "word_docsize", "word_idx"]
@@ -119,12 +121,17 @@ def can_be_kept(path: str) -> bool:
     try:
         found = os.lstat(beside(path))
     except FileNotFoundError:
-        return _is_ours(
-            path
-        )  # in somebody else's folder, a file of ours would be in the owner's way
+        # In somebody else's folder, a file of ours would be in the owner's way.
+        return _is_ours(path)
     except OSError:
         return False
     return stat.S_ISREG(found.st_mode) and os.access(beside(path), os.R_OK | os.W_OK)
+
+
+def is_out_of_reach(path: str) -> bool:
+    """Whether there is an index that somebody else keeps, and that we cannot write."""
+    index = beside(path)
+    return os.path.isfile(index) and not os.path.islink(index) and not can_be_kept(path)
 
 
 def _is_ours(path: str) -> bool:
@@ -225,9 +232,10 @@ class SearchIndex:
         """The connection, for one at a time; a file that turns out to be broken is emptied."""
         with self._lock:
             try:
-                yield self._db
-            except (apsw.CorruptError, apsw.NotADBError, apsw.SQLError) as error:
-                self._rescue(error)
+                try:
+                    yield self._db
+                except BROKEN as error:
+                    self._rescue(error)
             except apsw.Error as error:
                 raise translate(error, self._path) from error
 
@@ -242,16 +250,13 @@ class SearchIndex:
             if not isinstance(cause, apsw.SQLError):
                 self._empty()
             self._prepare()
-        except apsw.Error:
+        except BROKEN:
             self._db.close()
             for name in ("", "-wal", "-shm", "-journal"):
                 with contextlib.suppress(OSError):
                     os.unlink(self._path + name)
             self._db = self._open()
-            try:
-                self._prepare()
-            except apsw.Error as error:
-                raise StoreCorrupt(f"{self._path}: {error}", hint="remove that file") from cause
+            self._prepare()
         raise IndexLost from cause
 
     @contextlib.contextmanager
@@ -314,9 +319,8 @@ class SearchIndex:
             " seq = excluded.seq, updated = excluded.updated, hash = excluded.hash RETURNING s",
             (advance.session, advance.project, advance.agent, to.seq, to.updated, to.hash),
         )
-        tie = int(
-            advance.session[-12:], 16
-        )  # of what happened at once: the same order in every index
+        # Of what happened at once: the same order in every index.
+        tie = int(advance.session[-12:], 16)
         for document in advance.documents:
             db.execute(
                 "INSERT INTO doc (s, seq, at, tie, kind, tool) VALUES (?, ?, ?, ?, ?, ?)",
