@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import shutil
 import tempfile
 import time
 from pathlib import Path
@@ -19,6 +20,7 @@ from statistics import median, quantiles
 import stator
 from bench.peers.base import RELAXED
 from bench.peers.ours import Stator
+from bench.report import rewrite
 from bench.workload import NOUNS, VERBS, Workload
 from stator.model.query import SessionQuery
 from stator.runtime.paging import matching
@@ -66,15 +68,31 @@ def questions(sessions: int) -> dict[str, list[str]]:
     }
 
 
-def ask(store: Store, texts: list[str], project: str | None) -> tuple[list[float], float]:
-    """Milliseconds each, and how many hits on average."""
+def ask(
+    store: Store, texts: list[str], project: str | None
+) -> tuple[list[float], list[float], float]:
+    """Milliseconds each, of wall and of CPU time, and how many hits on average."""
     times: list[float] = []
+    cpu: list[float] = []
     hits = 0
     for text in texts:
-        begun = time.perf_counter()
+        begun, worked = time.perf_counter(), time.process_time()
         hits += len(store.search(text, project=project))
         times.append((time.perf_counter() - begun) * 1000)
-    return times, hits / len(texts)
+        cpu.append((time.process_time() - worked) * 1000)
+    return times, cpu, hits / len(texts)
+
+
+def erase(path: Path) -> float:
+    """Erase one session of a copy, once it was searched; seconds."""
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        for name in ("", "-search"):
+            shutil.copyfile(f"{path}{name}", Path(folder, path.name + name))
+        with stator.connect(Path(folder, path.name), project="bench") as store:
+            plan = store.erasing("work-5")
+            begun = time.perf_counter()
+            store.erase(plan)
+            return time.perf_counter() - begun
 
 
 def main() -> None:
@@ -94,26 +112,26 @@ def main() -> None:
             rows = []
             for what, texts in questions(given.sessions).items():
                 for project in (None, "bench"):
-                    times, hits = ask(store, texts, project)
-                    p95 = quantiles(times, n=20)[-1]
+                    times, cpus, hits = ask(store, texts, project)
+                    p95s = f"{quantiles(times, n=20)[-1]:.0f} | {quantiles(cpus, n=20)[-1]:.0f}"
                     of = "a project" if project else "the store"
                     rows.append(
-                        f"| {what}, in {of} | {median(times):.1f} | {p95:.1f} | {hits:.0f} |"
+                        f"| {what}, in {of} | {median(times):.0f} | {median(cpus):.0f} | {p95s} | {hits:.0f} |"
                     )
+        erased = erase(path)
         index, whole = os.path.getsize(f"{path}-search"), os.path.getsize(path)
     table = [
         f"{given.sessions:,} sessions, {commits:,} commits, a store of {whole / 1e6:.0f} MB; an index of "
-        f"{index / 1e6:.0f} MB, filled in {wall:.0f} s ({cpu:.0f} s of CPU; {commits / wall:,.0f} commits a second).",
+        f"{index / 1e6:.0f} MB, filled in {wall:.0f} s ({cpu:.0f} s of CPU; {commits / wall:,.0f} commits a second). "
+        f"Erasing one session took {erased:.1f} s.",
         "",
-        "| 20 questions each | median ms | p95 ms | hits |",
-        "|---|---|---|---|",
+        "| 20 questions each | median ms | of CPU | p95 ms | of CPU | hits |",
+        "|---|---|---|---|---|---|",
         *rows,
     ]
     print("\n".join(table))
     if given.write:
-        before, mark, after = RESULTS.read_text().partition("\n## Last run\n")
-        note = after.partition("\n## ")[2]
-        RESULTS.write_text(before + mark + "\n" + "\n".join(table) + "\n\n## " + note)
+        rewrite(RESULTS, table)
 
 
 if __name__ == "__main__":

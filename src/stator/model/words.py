@@ -12,7 +12,6 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable
-from itertools import accumulate
 
 WORD_MAX = 64
 """Characters of one word; a longer run is several, side by side."""
@@ -62,10 +61,25 @@ def folded(text: str) -> str:
 
 def places(text: str, found: Iterable[int]) -> list[int]:
     """Where in the text those places of its folded form are."""
-    if text.isascii():
+    sizes = {char: len(folded(char)) for char in set(text)}
+    odd = "".join(char for char, size in sizes.items() if size != 1)
+    if not odd:
         return list(found)
-    ends = list(accumulate(len(_FOLDS[ord(char)]) for char in text))
-    return [bisect_right(ends, place) for place in found]
+    starts: list[int] = []  # in the folded text, of each character that is not one there
+    shifts: list[tuple[int, int]] = []  # where it is in the text; how far what follows is moved
+    shift = 0
+    for match in re.finditer(f"[{re.escape(odd)}]", text):
+        starts.append(match.start() + shift)
+        shift += sizes[match[0]] - 1
+        shifts.append((match.start(), shift))
+    return [_place(place, bisect_right(starts, place) - 1, shifts) for place in found]
+
+
+def _place(place: int, last: int, shifts: list[tuple[int, int]]) -> int:
+    if last < 0:
+        return place
+    start, shift = shifts[last]
+    return max(start, place - shift)
 
 
 def words(text: str) -> list[str]:
