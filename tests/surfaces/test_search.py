@@ -30,7 +30,7 @@ def test_hits_stand_under_their_session_with_their_place(more, ask):
         "fix-login s_de82ef95 · demo-agent · 1 hit\n"
         "  @3 2026-11-15 00:00:05 t1   turn fix the login bug\n"
         "\n"
-        "stator show s_de82ef95:@3 opens the first of them\n"
+        "stator show s_de82ef95:@3 opens it\n"
     )
 
 

@@ -104,6 +104,7 @@ def search(
             screen.lines(_lines(shown, projects=all))
             if len(found) > wanted:
                 screen.line(Line(f"… and more; -n {wanted * 2} shows more of them", "dim"))
+            screen.lines(_hint(shown))
         if not keeps_index(ask.store.port):
             note("no index can be kept beside this store, so each search reads all of it")
         if not found:
@@ -165,10 +166,14 @@ def _lines(hits: list[Hit], *, projects: bool) -> Iterator[Line]:
         yield line.add(f" · {count(len(group), 'hit')}", "dim")
         for hit in group:
             yield _line(hit, places, kinds)
+
+
+def _hint(hits: list[Hit]) -> Iterator[Line]:
+    """How to read on where the best hit is."""
     if hits:
         yield Line()
-        best = f"{short(hits[0].session)}:@{hits[0].seq}"
-        yield Line(f"stator show {best} opens the first of them", "dim")
+        what = "it" if len(hits) == 1 else "the first of them"
+        yield Line(f"stator show {short(hits[0].session)}:@{hits[0].seq} opens {what}", "dim")
 
 
 def _line(hit: Hit, places: int, kinds: int) -> Line:
