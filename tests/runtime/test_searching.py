@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from hashlib import sha256
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,9 +12,12 @@ from hypothesis import strategies as st
 import stator
 from stator import testing
 from stator.errors import BadQuery, NotFound, StoreError
+from stator.model.searchable import document
+from stator.model.words import words
 from stator.runtime import searching
 from stator.runtime.context import Context
 from stator.runtime.stores import Store
+from stator.store.sqlite.search import VERSION
 from strategies import any_text
 
 
@@ -46,7 +50,7 @@ def kinds(hits):
 
 
 @pytest.mark.parametrize(
-    ("words", "kind"),
+    ("asked", "kind"),
     [
         ("gearbox", "turn"),
         ("transmission", "entry"),
@@ -69,8 +73,19 @@ def kinds(hits):
         ("fix-login", "open"),
     ],
 )
-def test_everything_an_agent_says_does_or_learns_is_found(filled, words, kind):
-    assert kind in kinds(filled.search(words))
+def test_everything_an_agent_says_does_or_learns_is_found(filled, asked, kind):
+    assert kind in kinds(filled.search(asked))
+
+
+def test_an_index_of_this_version_is_told_these_words(filled):
+    """Whoever makes other words of a commit raises the index's version, so that old indexes are made anew."""
+    told = [
+        (found.kind, found.body, found.paths)
+        for commit in filled.read("fix-login").log()
+        if (found := document(commit)) is not None
+    ]
+    digest = sha256(repr((words("ÅÄ straße 日本 parseHttp_x"), told)).encode()).hexdigest()[:16]
+    assert (VERSION, digest) == (1, "42b62e27854e7bda")
 
 
 def test_a_hit_says_where_it_is(filled):
@@ -248,23 +263,23 @@ def test_what_is_in_the_trash_is_not_found(either):
 
 
 @pytest.mark.parametrize(
-    "words",
+    "text",
     [
         "NEAR(a b)", "body:sprockets", '{paths}: "x"', "a AND OR NOT b", "^start", "((( x", "a + b",
         "'; DROP TABLE doc", '"" "" x', "a\x00b", "x" * 900, "NOT x", "- x", "* x", "word MATCH 'x'", "é" * 500,
         "rank:1", "ab" + "*" * 50,
     ],
 )  # fmt: skip
-def test_whatever_is_typed_gives_an_answer(shared_store, words):
-    assert isinstance(shared_store.search(words), list)
+def test_whatever_is_typed_gives_an_answer(shared_store, text):
+    assert isinstance(shared_store.search(text), list)
     assert shared_store.search("sprocket")
 
 
-@given(words=any_text)
+@given(text=any_text)
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_text_gives_an_answer_or_a_bad_query(shared_store, words):
+def test_any_text_gives_an_answer_or_a_bad_query(shared_store, text):
     with contextlib.suppress(BadQuery):
-        assert isinstance(shared_store.search(words), list)
+        assert isinstance(shared_store.search(text), list)
 
 
 @pytest.fixture(scope="module")
@@ -278,8 +293,6 @@ def shared_store():
 @given(text=any_text)
 @settings(max_examples=40)
 def test_every_word_of_a_text_finds_it(text):
-    from stator.model.words import words
-
     store = testing.memory_store()
     with store.open("main") as s, s.turn(text) as t:
         t.say("done")
@@ -316,16 +329,15 @@ def test_an_index_that_grew_with_the_log_answers_as_one_made_anew(acts):
     store = testing.memory_store()
     store.open("s0").close()
     names = ["s0"]
-    for act, which, words in acts:
-        name = names[which % len(names)]
-        _perform(store, names, act, name, words)
+    for act, which, text in acts:
+        _perform(store, names, act, names[which % len(names)], text)
     asked = ("alpha", "beta", "gam*", '"alpha beta"', "delta -beta")
-    grown = [store.search(words, limit=100) for words in asked]
+    grown = [store.search(text, limit=100) for text in asked]
     anew = _made_anew(store)
-    assert [anew.search(words, limit=100) for words in asked] == grown
+    assert [anew.search(text, limit=100) for text in asked] == grown
 
 
-def _perform(store, names, act, name, words):
+def _perform(store, names, act, name, text):
     if act == "search":
         store.search("alpha")
     elif act == "fork":
@@ -333,21 +345,19 @@ def _perform(store, names, act, name, words):
         store.fork(name, as_name=names[-1])
     elif act == "erase":
         view = store.read(name)
-        store.contribute(name).erase(f"@{view.head.seq}") if _is_own(view) else None
+        own = (commit for commit in view.log(newest_first=True) if commit.session == view.id)
+        said = next((commit for commit in own if commit.kind in ("fact", "turn", "entry")), None)
+        if said is not None:
+            store.contribute(name).erase(f"@{said.seq}")
     else:
         with store.open(name) as s:
             if act == "fact":
-                s.fact(words.split()[0], words)
+                s.fact(text.split()[0], text)
             elif act == "rewind" and s.turns():
                 s.rewind("t0")
             else:
-                with s.turn(words) as t:
-                    t.say(words)
-
-
-def _is_own(view):
-    kinds_there = {op.collection for op in view.commit("head").delta}
-    return view.head.seq > 3 and "session" not in kinds_there
+                with s.turn(text) as t:
+                    t.say(text)
 
 
 def _made_anew(store):
@@ -357,9 +367,9 @@ def _made_anew(store):
     return store
 
 
-def test_the_index_is_told_a_long_session_piece_by_piece(either, monkeypatch):
-    monkeypatch.setattr(searching, "BATCH_CHARACTERS", 500)
-    with either.open("main") as s:
-        for n in range(20):
-            s.fact(f"part {n}", "sprocket " + "x" * 100)
-    assert len(either.search("sprocket", limit=50)) == 20
+def test_the_index_is_told_a_long_session_piece_by_piece(memory):
+    many = "lorem ipsum " * (searching.BATCH_CHARACTERS // 50)
+    with memory.open("main") as s:
+        for n in range(6):
+            s.fact(f"part {n}", f"sprocket {many}")
+    assert len(memory.search("sprocket", limit=50)) == 6
