@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -30,10 +31,11 @@ def fork(
     name: str = "",
     kind: ParentKind = "fork",
     labels: Mapping[str, str] | None = None,
+    **said: Any,
 ) -> SessionRow:
     """A new session whose log continues another's at a position. Costs the same whatever the length.
 
-    `labels`: instead of the parent's.
+    `labels`: instead of the parent's. `said`: fields of the first commit that are not the system's.
     """
     if point.seq == 0:
         raise InvalidInput(
@@ -57,13 +59,13 @@ def fork(
         status="open",
     )
     encode_checked("session", record)
+    fields = {"actor": "system", "principal": context.principal, **said}
     draft = Draft(
         id=context.mint("commit"),
         session=session,
         kind="fork",
-        actor="system",
-        principal=context.principal,
         changes=(Upsert("session", record),),
+        **fields,
     )
     row, made = store.create([draft])
     if not made:
