@@ -154,7 +154,7 @@ class Appender:
     def append_request(self, db: apsw.Connection, request: Request) -> list[Commit]:
         live = self.session_live(db, request.session)
         if request.if_head is not None:
-            first = scrub(request.drafts[0], live.redactor)
+            first = request.drafts[0]
             landed = self._already(db, live, first) is not None  # and is only asked for again
             if not landed:
                 request.check_head(live.hash, live.seq)
@@ -178,8 +178,6 @@ class Appender:
         session = place.record.id
         if draft.session != session:
             raise InvalidInput(f"draft {draft.id} is for another session", session=draft.session)
-        if draft.origin is not None:
-            draft = scrub(draft, live.redactor)  # what is compared below is what was recorded
         if not fresh or draft.origin is not None:
             there = self._already(db, live, draft)
             if there is not None:
@@ -275,7 +273,9 @@ class Appender:
     def _by_origin(self, db: apsw.Connection, live: Live, draft: Draft) -> Commit | None:
         if draft.origin is None:
             return None
-        slot = (draft.kind, *draft.origin, draft.attempt)
+        # What is compared is what was recorded. Not kept: to scrub twice is to tag values twice.
+        origin = scrub(draft, live.redactor).origin or draft.origin
+        slot = (draft.kind, *origin, draft.attempt)
         seq = live.place.tail.origins.get(slot)
         if seq is None:
             for stretch in live.place.stretches:

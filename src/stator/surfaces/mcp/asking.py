@@ -10,7 +10,7 @@ from stator.model.commit import Commit
 from stator.model.diff import Item
 from stator.model.jsontext import shown
 from stator.model.query import CallQuery, TurnRow
-from stator.model.state import BOOKKEEPING, Entry
+from stator.model.state import BOOKKEEPING, Entry, Record
 from stator.runtime.reading import SessionView, list_calls
 from stator.surfaces.cli import gist, wire
 from stator.surfaces.mcp.answers import TEXT_MAX, Answer, when
@@ -24,6 +24,7 @@ CHANGES = 50
 """Net changes in one answer."""
 SCANNED = 5_000
 """Commits that are looked through for those of some kinds, for one answer."""
+INCIDENTAL = frozenset({"after_in", "before_in", "digest", "commit", "factors"})
 HIDDEN = BOOKKEEPING | {"working_set", "evicted"}
 """Collections that commits keep up to date by themselves, or that another tool answers for."""
 STANDING = (
@@ -106,7 +107,7 @@ def _turns(desk: Desk, view: SessionView, given: Given) -> Page:
     limit = _limit(given)
     place = cursor(given)
     least = view.head.turn - given["last"] if "last" in given else 0
-    turns = desk.scope.port.turns(
+    turns = desk.scope.store.port.turns(
         view.id,
         after=max(0, least),
         upto=place[0] - 1 if place else None,
@@ -156,7 +157,7 @@ def _decisions(desk: Desk, view: SessionView, given: Given) -> Page:
 
 def _calls(desk: Desk, view: SessionView, given: Given) -> Page:
     query = CallQuery(session=view.id, after=_since(view, given.get("last")))
-    page = list_calls(desk.scope.port, query, cursor(given), _limit(given))
+    page = list_calls(desk.scope.store.port, query, cursor(given), _limit(given))
     rows = [
         filled(
             call=call.call,
@@ -245,13 +246,19 @@ def diff(desk: Desk, given: Given) -> Answer:
     return Answer(line, data)
 
 
+def _said(record: Record | None) -> dict[str, Any] | None:
+    """The fields of a record that say something, but for the marks of where its contents are."""
+    fields = wire.record(record)
+    return fields and filled(**{name: fields[name] for name in fields if name not in INCIDENTAL})
+
+
 def _change(item: Item) -> dict[str, Any]:
     return filled(
         collection=item.collection,
         key=item.key,
         change=item.change,
-        before=wire.record(item.before),
-        after=wire.record(item.after),
+        before=_said(item.before),
+        after=_said(item.after),
         why=item.why,
         seq=item.seq,
         turn=item.turn,

@@ -72,7 +72,7 @@ def doubts_of(desk: Desk, row: SessionRow) -> list[dict[str, Any]]:
             "turn": doubt.turn,
             "seq": doubt.seq,
         }
-        for doubt in settling.doubts(desk.scope.port, session=row.id)
+        for doubt in settling.doubts(desk.scope.store.port, session=row.id)
     ]
 
 

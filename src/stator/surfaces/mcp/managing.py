@@ -57,7 +57,7 @@ def _fork(desk: Desk, given: Given) -> Answer:
     source, view = desk.find(given)
     point = view.at(desk.scope.position(given.get("at", "head")))
     context = desk.context(source)
-    row = forks.fork(desk.scope.port, context, point, name=given.get("name", ""), **SAID)
+    row = forks.fork(desk.scope.store.port, context, point, name=given.get("name", ""), **SAID)
     line = f"forked {named(source)} at @{point.seq}: {named(row)}; handle {row.id}"
     return Answer(line, session_row(row), moved=True)
 
@@ -69,7 +69,7 @@ def _child(desk: Desk, given: Given) -> Answer:
         raise InvalidInput("what is the child for?", path="$.purpose")
     context = desk.context(above)
     row = reporting.begin_child(
-        desk.scope.port, context, above, agent=desk.client, name=name, purpose=purpose
+        desk.scope.store.port, context, above, agent=desk.client, name=name, purpose=purpose
     )
     line = f"{named(row)} is a child of {named(above)}; handle {row.id}"
     return Answer(line, session_row(row), moved=True)
@@ -78,25 +78,25 @@ def _child(desk: Desk, given: Given) -> Answer:
 def _pause(desk: Desk, given: Given) -> Answer:
     row, _ = desk.find(given)
     context = desk.context(row)
-    moved = lifecycle.pause(desk.scope.port, context, row.id, by=desk.principal, **SAID)
+    moved = lifecycle.pause(desk.scope.store.port, context, row.id, by=desk.principal, **SAID)
     return _moved(desk, row, moved)
 
 
 def _resume(desk: Desk, given: Given) -> Answer:
     row, _ = desk.find(given)
     context = desk.context(row)
-    moved = lifecycle.resume(desk.scope.port, context, row.id, by=desk.principal, **SAID)
+    moved = lifecycle.resume(desk.scope.store.port, context, row.id, by=desk.principal, **SAID)
     return _moved(desk, row, moved)
 
 
 def _close(desk: Desk, given: Given) -> Answer:
     row, _ = desk.find(given)
-    return _moved(desk, row, reporting.close(desk.scope.port, desk.context(row), row.id))
+    return _moved(desk, row, reporting.close(desk.scope.store.port, desk.context(row), row.id))
 
 
 def _moved(desk: Desk, row: SessionRow, moved: Moved) -> Answer:
     asked = "" if moved.asked is None else "; its driver was asked to stop at its next call"
-    data = session_row(desk.scope.port.session(row.id))
+    data = session_row(desk.scope.store.port.session(row.id))
     return Answer(f"{named(row)} is {moved.status}{asked}", data, moved=True)
 
 
@@ -131,7 +131,7 @@ def settle(desk: Desk, given: Given) -> Answer:
     line = f"{call} stays in doubt"
     if verdict != "unknown":
         found = settling.settle(
-            desk.scope.port,
+            desk.scope.store.port,
             desk.context(row),
             call,
             cast("Verdict", VERDICTS[verdict]),

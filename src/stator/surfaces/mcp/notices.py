@@ -93,7 +93,7 @@ class Notices:
         found = {}
         for session in sessions:
             try:
-                found[session] = self._scope.port.head(session).hash
+                found[session] = self._scope.store.port.head(session).hash
             except NotFound:  # it was purged meanwhile
                 continue
         return found
@@ -142,7 +142,7 @@ class Notices:
 
     def _find(self, uri: str) -> tuple[str, str]:
         row = self._scope.find(resources.parse(uri).session)
-        return row.id, self._scope.port.head(row.id).hash
+        return row.id, self._scope.store.port.head(row.id).hash
 
     def _forget(self, uri: str) -> None:
         watch = self._watched[uri]

@@ -55,7 +55,7 @@ def _found(desk: Desk, given: Given) -> tuple[SessionRow, bool]:
             raise NotFound("there is no session here yet", hint="give a purpose to begin one")
         return newest, False
     return reporting.begin(
-        desk.scope.port, desk.context(), agent=desk.client, name=wanted, purpose=purpose
+        desk.scope.store.port, desk.context(), agent=desk.client, name=wanted, purpose=purpose
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stator.errors import InvalidInput
+from stator.errors import IdReused, InvalidInput
 from stator.runtime.reporting import Reporter
 from stator.surfaces.mcp.answers import Answer
 from stator.surfaces.mcp.desk import SOURCE, Desk, Given, head_of
@@ -25,7 +25,7 @@ FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 def record(desk: Desk, given: Given) -> Answer:
     row, view = desk.find(given)
     reporter = Reporter(
-        desk.scope.port,
+        desk.scope.store.port,
         desk.context(row),
         row.id,
         source=SOURCE,
@@ -34,7 +34,12 @@ def record(desk: Desk, given: Given) -> Answer:
     before = view.head.seq
     for place, item in enumerate(given["items"]):
         _report(reporter, item, f"$.items[{place}]")
-    commits = reporter.send()
+    try:
+        commits = reporter.send()
+    except IdReused as error:
+        raise IdReused(
+            "other things were recorded under that key", hint="take another key", **error.ids
+        ) from None
     again = sum(commit.seq <= before for commit in commits)
     recorded = [
         {"kind": commit.kind, "seq": commit.seq, "commit": commit.id, "again": commit.seq <= before}

@@ -108,7 +108,9 @@ def _head(desk: Desk, row: SessionRow, view: SessionView, address: Address) -> d
 
 def _log(desk: Desk, row: SessionRow, view: SessionView, address: Address) -> dict[str, Any]:
     head = head_of(view)  # first, so that whoever goes on from it misses nothing
-    found = desk.scope.port.commits(row.id, after=address.after, limit=COMMITS_MAX, load=False)
+    found = desk.scope.store.port.commits(
+        row.id, after=address.after, limit=COMMITS_MAX, load=False
+    )
     rest = found[-1].seq if found and found[-1].seq < head["seq"] else None
     return {"head": head, "commits": [asking.commit_row(c) for c in found], "after": rest}
 

@@ -17,7 +17,6 @@ from stator.runtime.projectmarks import Trash
 from stator.runtime.reading import SessionView
 from stator.runtime.resolve import followed, last_used
 from stator.runtime.stores import Store
-from stator.store import port
 
 CANDIDATES = 8
 TENANT = ""
@@ -32,10 +31,6 @@ class Scope:
     project: str | None
     """None: every project's."""
 
-    @property
-    def port(self) -> port.Store:
-        return self.store.port
-
     def context(self, row: SessionRow, principal: str) -> Context:
         """The world of whoever adds to a session: its root is known only where its project is here."""
         here = self.store.context
@@ -44,8 +39,8 @@ class Scope:
 
     def find(self, handle: str) -> SessionRow:
         """The session a handle, the end of one or a name means, if it is one to be seen."""
-        named = self.port.sessions(self._query(name=handle), limit=CANDIDATES).rows
-        rows = [followed(self.port, row) for row in named] or self._by_id(handle)
+        named = self.store.port.sessions(self._query(name=handle), limit=CANDIDATES).rows
+        rows = [followed(self.store.port, row) for row in named] or self._by_id(handle)
         rows = [row for row in rows if self._shows(row)]
         if len(rows) > 1:
             raise Ambiguous(
@@ -60,18 +55,18 @@ class Scope:
     def view(self, row: SessionRow) -> SessionView:
         here = self.store.context
         root = here.root if row.record.project == here.project else ""
-        return SessionView(self.port, row.id, root=root)
+        return SessionView(self.store.port, row.id, root=root)
 
     def newest(self) -> SessionRow | None:
         """The session used last."""
-        found = last_used(self.port, self.project)
+        found = last_used(self.store.port, self.project)
         if found is None or self._shows(found):
             return found
         return next(iter(self.listed().rows), None)
 
     def listed(self, cursor: tuple[int, ...] | None = None, limit: int = 20) -> Page[SessionRow]:
         """Sessions, most recently used first."""
-        page = self.port.sessions(self._query(), cursor=cursor, limit=limit)
+        page = self.store.port.sessions(self._query(), cursor=cursor, limit=limit)
         return Page([row for row in page.rows if self._shows(row)], page.cursor)
 
     def position(self, ref: str) -> str:
@@ -89,7 +84,7 @@ class Scope:
         found = set()
         for session in set(sessions):
             try:
-                if self._shows(self.port.session(session)):
+                if self._shows(self.store.port.session(session)):
                     found.add(session)
             except NotFound:
                 continue
@@ -106,19 +101,21 @@ class Scope:
     def _by_id(self, handle: str) -> list[SessionRow]:
         if is_id(handle, "session"):
             try:
-                return [self.port.session(handle)]
+                return [self.store.port.session(handle)]
             except NotFound:
                 return []
         suffix = suffix_of(handle, "session")
         return (
-            self.port.sessions(self._query(suffix=suffix), limit=CANDIDATES).rows if suffix else []
+            self.store.port.sessions(self._query(suffix=suffix), limit=CANDIDATES).rows
+            if suffix
+            else []
         )
 
     def _shows(self, row: SessionRow) -> bool:
         record = row.record
         own = self.project is None or record.project == self.project
         listed = record.mode != "project" and record.tenant == TENANT
-        return own and listed and row not in Trash(self.port)
+        return own and listed and row not in Trash(self.store.port)
 
 
 def unknown(handle: str) -> NotFound:

@@ -28,6 +28,7 @@ from stator.errors import InvalidInput
 LINE_MAX = 4 * 1024 * 1024
 """Bytes of one message, as over HTTP."""
 CHUNK = 65_536
+BOM = b"\xef\xbb\xbf"
 DRAIN_S = 30.0
 """How long what was asked may take after the input has ended."""
 STREAMED = "subscriptions/listen"
@@ -61,7 +62,7 @@ def _wire() -> Iterator[tuple[int, int]]:
         os.dup2(source, 0)
         os.dup2(sink, 1)
         os.close(sink)
-        # `source` stays open: a thread may still wait for what comes.
+        os.close(source)
 
 
 async def _serve(server: Server[Any], source: int, sink: int) -> None:
@@ -71,7 +72,7 @@ async def _serve(server: Server[Any], source: int, sink: int) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(wire.write, from_server)
         reader = threading.Thread(
-            target=wire.read, args=(source, anyio.lowlevel.current_token()), daemon=True
+            target=wire.read, args=(os.dup(source), anyio.lowlevel.current_token()), daemon=True
         )
         reader.start()
         await server.run(inbound, outbound, server.create_initialization_options())
@@ -103,6 +104,7 @@ class _Wire:
             for line in lines(source):
                 anyio.from_thread.run(self._take, line, token=token)
             anyio.from_thread.run(self._end, token=token)
+        os.close(source)
 
     async def _take(self, line: bytes | None) -> None:
         found = parse(line)
@@ -177,10 +179,19 @@ def parse(line: bytes | None) -> types.JSONRPCMessage:
     """The message of a line; where there is none, the error that answers it."""
     if line is None:
         return _refusal(types.INVALID_REQUEST, f"a message has at most {LINE_MAX:,} bytes")
+    if line.startswith(BOM):
+        return _refusal(types.PARSE_ERROR, "a message does not begin with a byte order mark")
     try:
-        return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+        found = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValidationError:
-        pass
+        return _no_message(line)
+    if isinstance(found, types.JSONRPCNotification) and "id" in json.loads(line):
+        # The SDK takes a request whose id is no id for a notification, and nobody would hear of it.
+        return _refusal(types.INVALID_REQUEST, "an id is a whole number or a text")
+    return found
+
+
+def _no_message(line: bytes) -> types.JSONRPCError:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):

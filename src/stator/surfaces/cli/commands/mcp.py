@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from stator.connect import connect
 from stator.errors import InvalidInput
+from stator.surfaces.cli import wire
 from stator.surfaces.cli.exits import say
 
 if TYPE_CHECKING:
-    from stator.surfaces.cli.options import PortOption, StoreOption
+    from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, PortOption, StoreOption
     from stator.surfaces.mcp.scope import Scope
 
 EXAMPLES = """
 stator mcp                         over stdio: an agent starts this by itself
-claude mcp add stator -- stator mcp
 stator mcp --http                  over HTTP, for clients of this machine
 stator mcp --http --port 0         on any free port; its address is said on stderr
 """
@@ -28,6 +28,8 @@ def mcp(
     no_token: bool = False,
     all_projects: bool = False,
     store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
 ) -> int:
     """Serve sessions to an agent over MCP.
 
@@ -57,7 +59,7 @@ def mcp(
     with connect(store) as opened:
         scope = Scope(opened, None if all_projects else opened.context.project)
         if http:
-            _over_http(scope, port, no_token)
+            _over_http(scope, port, no_token, json)
         else:
             from stator.surfaces.mcp.stdio import serve
 
@@ -65,14 +67,19 @@ def mcp(
     return 0
 
 
-def _over_http(scope: Scope, port: int, no_token: bool) -> None:
+def _over_http(scope: Scope, port: int, no_token: bool, json: bool) -> None:
     from stator.surfaces.mcp import auth
     from stator.surfaces.mcp.http import serve
     from stator.surfaces.mcp.server import build
 
-    token = None
-    if not no_token:
-        file = auth.token_file(scope.store.info().url.removeprefix("sqlite:///"))
-        token = auth.token_in(file)
-        say(f"token: {file}")
-    serve(build(scope), port=port, token=token, ready=lambda address: say(f"serving {address}"))
+    file = "" if no_token else auth.token_file(scope.store.info().url.removeprefix("sqlite:///"))
+    token = auth.token_in(file) if file else None
+
+    def ready(address: str) -> None:
+        if json:
+            said = {"schema": "stator.mcp/1", "address": address, "token_file": file or None}
+            say(wire.dumps(said))
+        else:
+            say(f"serving {address}; " + (f"token in {file}" if file else "no token is asked for"))
+
+    serve(build(scope), port=port, token=token, ready=ready)
