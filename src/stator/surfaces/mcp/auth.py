@@ -46,18 +46,20 @@ def token_in(path: str) -> str:
     if not os.path.lexists(path):
         _make(path)
     try:
-        source = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        source = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         raise InvalidInput(
             f"{path}: {error.strerror}", hint="remove it, and a new one is made"
         ) from None
-    with os.fdopen(source, "rb") as file:
-        found = os.fstat(file.fileno())
+    try:
+        found = os.fstat(source)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
             raise InvalidInput(
                 f"{path} is not a file that only you can read", hint=f"chmod 600 {path}"
             )
-        token = file.read(TOKEN_MOST).strip()
+        token = os.read(source, TOKEN_MOST).strip()
+    finally:
+        os.close(source)
     if not TOKEN_LEAST <= len(token) < TOKEN_MOST or not token.isascii():
         raise InvalidInput(f"{path} holds no token", hint="remove it, and a new one is made")
     return token.decode()
@@ -66,7 +68,7 @@ def token_in(path: str) -> str:
 def _make(path: str) -> None:
     """Whole or not at all, and never over one that somebody else has just made."""
     partial = f"{path}.{secrets.token_hex(8)}"
-    file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         os.write(file, secrets.token_urlsafe(TOKEN_BYTES).encode() + b"\n")
         os.fsync(file)

@@ -42,8 +42,19 @@ def serve(
             timeout_graceful_shutdown=LEAVE_S,
             h11_max_incomplete_event_size=HEADERS_MAX,
         )
-        ready(f"http://{HOST}:{bound}{PATH}")
-        uvicorn.Server(config).run(sockets=[listener])
+        _Announced(config, lambda: ready(f"http://{HOST}:{bound}{PATH}")).run(sockets=[listener])
+
+
+class _Announced(uvicorn.Server):
+    """Says so once it serves, and not before it can be stopped."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
 
 
 def _bind(port: int) -> socket.socket:
