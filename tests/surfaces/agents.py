@@ -50,7 +50,7 @@ class Agent:
             assert texts[0].startswith(structured["error"]["code"])
             raise Refused(structured["error"])
         assert json.loads(texts[1]) == structured
-        return structured
+        return dict(structured)
 
     async def refused(self, tool: str, **given: Any) -> dict[str, Any]:
         """The error a call comes back with."""
@@ -67,6 +67,11 @@ class Agent:
         found = await self.client.read_resource(uri)
         text = found.contents[0].text  # type: ignore[union-attr]
         return json.loads(text) if found.contents[0].mime_type == "application/json" else text
+
+
+async def next_uri(heard: Any) -> str:
+    """The resource that the next notice is about."""
+    return str((await anext(heard)).uri)
 
 
 @asynccontextmanager

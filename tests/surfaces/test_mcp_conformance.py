@@ -11,6 +11,7 @@ import platform
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,12 +24,13 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not here"),
     pytest.mark.timeout(900),
 ]
-NODE = f"node-linux-{'arm64' if platform.machine() == 'aarch64' else 'x64'}"
+SYSTEM = "darwin" if sys.platform == "darwin" else "linux"
+NODE = f"node-{SYSTEM}-{'arm64' if platform.machine() in ('aarch64', 'arm64') else 'x64'}"
 PACKAGES = {
     "node": f"{NODE}@22",
     "first": "first@npm:@modelcontextprotocol/conformance@0.1.16",
     "second": "second@npm:@modelcontextprotocol/conformance@0.2.0-alpha.12",
-    "inspector": "@modelcontextprotocol/inspector@0.15.0",
+    "inspector": "@modelcontextprotocol/inspector@2.12.0",
 }
 RUNS = [
     ("first", []),
@@ -99,12 +101,13 @@ def test_every_scenario_that_needs_no_fixture_passes(modules, tmp_path, suite, w
 
 
 @pytest.mark.parametrize("wire", ["stdio", "http"])
-def test_the_inspector_lists_and_calls_tools(modules, tmp_path, wire):
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_the_inspector_lists_and_calls_tools(modules, tmp_path, wire, era):
     script = str(modules / ".bin" / "mcp-inspector")
     store = tmp_path / "agent.db"
 
     def inspect(target: list[str], *words: str):
-        done = node(modules, script, "--cli", *target, *words)
+        done = node(modules, script, "--cli", *target, *words, "--protocol-era", era)
         assert done.returncode == 0, done.stdout + done.stderr
         return json.loads(done.stdout)
 

@@ -18,7 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from stator.errors import InvalidInput
 from stator.surfaces.mcp import auth
-from surfaces.agents import ERAS, LEGACY, ME, MODERN, PROGRAM, Agent, message
+from surfaces.agents import ERAS, LEGACY, ME, MODERN, PROGRAM, Agent, message, next_uri
 
 TOKEN = "t" * 43
 PORT = 8717
@@ -228,7 +228,7 @@ async def test_two_clients_of_two_revisions_share_a_session_and_a_restart_keeps_
             async with one.client.listen(resource_subscriptions=[uri]) as heard:
                 items = [{"kind": "decision", "what": "use JWT", "topic": "auth"}]
                 await two.call("record", session=handle, items=items)
-                assert (await anext(heard)).uri == uri
+                assert await next_uri(heard) == uri
             rows = (await one.call("log", session=handle, what="decisions"))["rows"]
             assert [row["what"] for row in rows] == ["use JWT"]
             assert (await two.read(uri))["seq"] == 3

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import threading
+from typing import Any
 
 import anyio
 import mcp_types as types
@@ -15,7 +16,7 @@ import pytest
 
 import stator
 from stator.surfaces.mcp import stdio
-from surfaces.agents import ERAS, PROGRAM, Agent, message, over_stdio, started
+from surfaces.agents import ERAS, PROGRAM, Agent, message, next_uri, over_stdio, started
 
 pytestmark = pytest.mark.anyio
 OVER = stdio.LINE_MAX + 1
@@ -90,7 +91,7 @@ async def test_two_servers_on_one_store_see_each_other_at_once(path):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(fill, a, "a")
                 tasks.start_soon(fill, b, "b")
-            assert (await anext(heard)).uri == f"session://{handle}/head"
+            assert await next_uri(heard) == f"session://{handle}/head"
         assert (await b.call("open", session=handle))["head"]["seq"] == 22
     with stator.connect(path) as store:
         assert len(store.read(handle).facts()) == 20
@@ -162,8 +163,8 @@ def test_the_server_stays_up_whatever_comes(server):
     error = ask(server, stale)["error"]
     assert "2026-07-28" in json.dumps(error["data"])
     initialize = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}
-    line = {"jsonrpc": "2.0", "id": 5, "method": "initialize", "params": initialize}
-    assert "2026-07-28" in json.dumps(ask(server, json.dumps(line).encode() + b"\n")["error"])
+    late = {"jsonrpc": "2.0", "id": 5, "method": "initialize", "params": initialize}
+    assert "2026-07-28" in json.dumps(ask(server, json.dumps(late).encode() + b"\n")["error"])
     # Two requests of one id: each is answered, and the server goes on.
     server.stdin.write(message("tools/list", 6) * 2)
     server.stdin.flush()
@@ -199,7 +200,7 @@ def test_a_client_that_is_gone_ends_the_server_in_order(server):
 def test_a_kill_loses_nothing_that_was_acknowledged(path):
     acknowledged, handle = 0, ""
     for _ in range(2):
-        process = started(path)
+        process: Any = started(path)
         if not handle:
             handle = ask(process, tool("open", purpose="x"))["result"]["structuredContent"][
                 "session"

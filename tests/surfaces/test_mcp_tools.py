@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import mcp_types as types
 import pytest
@@ -168,7 +169,7 @@ async def test_a_brief_keeps_to_its_budget_or_says_what_it_may_be(store, fixed):
 
 # -- record ---------------------------------------------------------------------------------------
 
-EVERYTHING = [
+EVERYTHING: list[dict[str, Any]] = [
     {
         "kind": "decision",
         "what": "use JWT",
@@ -262,7 +263,6 @@ async def test_a_retry_under_the_same_key_lands_once(store):
         item["seq"] for item in first["recorded"]
     ]
     assert all(item["again"] for item in again["recorded"])
-    assert next(store.read(handle).log("@3")).origin == ("mcp", "k1")
 
 
 async def test_a_key_is_not_taken_for_other_things(store):

@@ -1,4 +1,4 @@
-"""Ids: a type prefix and the 32 hex digits of a UUIDv7.
+"""Ids: a type prefix and the 32 hex digits of a UUIDv7, or of a digest of what it was made from.
 
 An id says what it names and nothing else: no logic reads time from it and nothing is derived from a
 path. A turn and its first commit share their digits, and so do a call and its intent, so neither
@@ -75,6 +75,16 @@ def suffix_of(text: str, kind: Kind) -> str | None:
 def run_id(session: str, epoch: int) -> str:
     """The id of a driver's hold: one session, one epoch, one run. Derived, so no commit need store it."""
     return PREFIXES["run"] + sha256(f"stator.run/1:{session}:{epoch}".encode()).hexdigest()[:32]
+
+
+def derived(kind: Kind, *parts: str) -> str:
+    """The id of what is recorded from outside, made from the name it has there.
+
+    Derived rather than drawn, so that a hook, a transcript and a proxy that tell of the same thing
+    name the same commit without having met.
+    """
+    data = "\0".join(("stator.foreign/1", kind, *parts)).encode("utf-8", "surrogatepass")
+    return PREFIXES[kind] + sha256(data).hexdigest()[:32]
 
 
 def record_id(commit: str, n: int) -> str:

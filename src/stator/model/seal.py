@@ -283,6 +283,14 @@ def _typed(collection: str, plain: Any) -> Record:
         raise InvalidInput(f"not a {collection} record: {error}", path=f"$.{collection}") from None
 
 
+def same_origin(draft: Draft, commit: Commit) -> bool:
+    """Whether both are about one thing of the world outside. What is said of it may differ: a hook
+    knows less than a transcript, and whoever came first stands."""
+    return draft.origin is not None and (
+        (draft.kind, draft.origin, draft.attempt) == (commit.kind, commit.origin, commit.attempt)
+    )
+
+
 def same_part(draft: Draft, commit: Commit, view: View, redactor: Redactor | None) -> bool:
     """Whether appending the draft again is the commit that is there, given the state it met then."""
     draft = scrub(draft, redactor)

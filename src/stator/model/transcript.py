@@ -56,6 +56,8 @@ CountTokens = Callable[[str], int]
 """Tokens in a text."""
 
 BYTES_PER_TOKEN = 4
+EARLY_MAX = 256
+"""Calls that may wait for the answer that asked for them; older ones are nobody's."""
 KEPT_PARTS = 4
 """At least three of these parts of what would fit are kept."""
 
@@ -82,6 +84,10 @@ class Transcript:
         """Calls that were asked for before the view begins."""
         self._names: set[str] = set()
         """Ids of calls that are taken."""
+        self._requests: dict[str, _Slot] = {}
+        """Requests by the provider's id for them: a call recorded from outside is known by it."""
+        self._early: dict[str, tuple[str, Result]] = {}
+        """Calls recorded from outside before the answer that asked for them was."""
 
     def feed(self, commit: Commit) -> None:
         """Take the next commit of the log, or of a fork's lineage.
@@ -189,9 +195,27 @@ class Transcript:
                 self._open.fixed = True
             self._open = self._answers[commit.seq] = answered
             self._say(answered)
+            for slot in answered.slots:
+                self._meet(slot)
+
+    def _meet(self, slot: _Slot) -> None:
+        """A request that is new: what a hook told of its call may be here already."""
+        name = slot.answered.asked[slot.index].id
+        if not name:
+            return
+        self._requests[name] = slot
+        call, result = self._early.pop(name, ("", None))
+        if result is not None:
+            self._calls[call] = slot
+            slot.call, slot.result = call, result
 
     def _take_call(self, commit: Commit) -> None:
         slot = self._asked_for(commit)
+        foreign = _foreign(commit)
+        if slot is None and foreign and commit.seq > self.view.summarise:
+            self._early[foreign] = commit.call, Result(status="started", seq=commit.seq)
+            if len(self._early) > EARLY_MAX:
+                del self._early[next(iter(self._early))]
         if slot is None or commit.seq <= self.view.summarise:
             return
         self._calls[commit.call] = slot
@@ -206,7 +230,8 @@ class Transcript:
 
     def _take_outcome(self, commit: Commit) -> None:
         slot = self._slot(commit.call)
-        if slot is None and commit.call not in self._unseen:
+        early = slot is None and _foreign(commit) in self._early
+        if slot is None and not early and commit.call not in self._unseen:
             return
         result = Result(
             status=commit.status,
@@ -216,7 +241,9 @@ class Transcript:
             seq=commit.seq,
             settled=commit.kind == "settlement",
         )
-        if slot is None or slot.answered.fixed:
+        if early:
+            self._early[_foreign(commit)] = commit.call, result
+        elif slot is None or slot.answered.fixed:
             self._say(_Note(commit, slot, result))
         else:
             slot.result = result
@@ -269,6 +296,8 @@ class Transcript:
     def _asked_for(self, commit: Commit) -> _Slot | None:
         """The request a call answers, by its origin: "<entry's seq>/<index>/<provider's id>"."""
         source, place = commit.origin or ("", "")
+        if foreign := _foreign(commit):
+            return self._requests.get(foreign)
         match = _PLACE.match(place)
         if source != "model" or match is None:
             return None
@@ -306,6 +335,8 @@ _TAKES: dict[str, Callable[[Transcript, Commit], None]] = {
 }
 _BEFORE = frozenset({"turn", "call"})
 """Kinds that say something of a view although they stand before it."""
+_FROM_HERE = frozenset({"", "model"})
+"""Sources of calls that a driver of ours recorded."""
 _PLACE = re.compile(r"([0-9]{1,15})/([0-9]{1,6})(?:/|$)")
 
 
@@ -463,6 +494,12 @@ class _Gone:
 
 
 _GONE = _Gone()
+
+
+def _foreign(commit: Commit) -> str:
+    """The provider's id of a call that was recorded from outside."""
+    source, name = commit.origin or ("", "")
+    return "" if source in _FROM_HERE else name
 
 
 def _content(commit: Commit, name: str) -> Any:

@@ -423,6 +423,7 @@ def foreign(
     summary: str,
     origin: tuple[str, str],
     tokens: tuple[int, int] = (0, 0),
+    happened: int = 0,
 ) -> Compaction:
     """Record the compaction that a foreign agent made of its own view: the same record, the same keys.
 
@@ -443,6 +444,7 @@ def foreign(
         session=session,
         kind="compaction",
         actor="agent",
+        happened=happened,
         origin=origin,
         input=_said(cuts, said | {"left": left}),
         inputs=cuts,

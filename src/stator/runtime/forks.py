@@ -31,11 +31,14 @@ def fork(
     name: str = "",
     kind: ParentKind = "fork",
     labels: Mapping[str, str] | None = None,
+    identifier: str = "",
+    aliases: list[list[str]] | None = None,
     **said: Any,
 ) -> SessionRow:
     """A new session whose log continues another's at a position. Costs the same whatever the length.
 
-    `labels`: instead of the parent's. `said`: fields of the first commit that are not the system's.
+    `labels`: instead of the parent's. `identifier` and `aliases`: of one that is made after another
+    agent's fork. `said`: fields of the first commit that are not the system's.
     """
     if point.seq == 0:
         raise InvalidInput(
@@ -43,13 +46,13 @@ def fork(
         )
     source = store.session(point.session).record
     parent = store.commits(point.session, after=point.seq - 1, upto=point.seq, load=False)[0]
-    session = context.mint("session")
+    session = identifier or context.mint("session")
     record = msgspec.structs.replace(
         source,
         id=session,
         name=check_name(name) if name != "" else f"{source.name}~{short(session)[2:]}",
         adopted="",
-        aliases=[],
+        aliases=aliases or [],
         budget={},
         created=context.clock(),
         labels=source.labels if labels is None else dict(labels),

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import re
-from hashlib import sha256
 from typing import Any
 
 import msgspec
 
 from stator.errors import Busy, Conflict, InvalidInput, NotFound, WrongState
 from stator.model.commit import Commit, Draft, Upsert
-from stator.model.ids import PREFIXES, short
+from stator.model.ids import derived, short
 from stator.model.query import SessionQuery, SessionRow
 from stator.model.session import Parent, check_name
 from stator.model.state import ChildRecord, SessionRecord
@@ -63,16 +62,14 @@ class Reporter(Recorder):
         self._drafts: list[Draft] = []
 
     def _draft(self, kind: str, **fields: Any) -> Draft:
-        said = {**SAID, "principal": self._context.principal, **self._once(), **fields}
-        return Draft(session=self._id, kind=kind, **said)
+        said = {**SAID, "principal": self._context.principal, **fields}
+        return Draft(id=self._next_id(), session=self._id, kind=kind, **said)
 
-    def _once(self) -> dict[str, Any]:
-        """What makes the next commit the same one when it is reported again."""
+    def _next_id(self) -> str:
+        """Made from the key, where there is one: who reports again reports the same commit."""
         if not self._key:
-            return {"id": self._context.mint("commit")}
-        place = f"{self._key}#{len(self._drafts)}" if self._drafts else self._key
-        digits = sha256(f"stator.report/1:{self._id}:{self._source}:{place}".encode()).hexdigest()
-        return {"id": PREFIXES["commit"] + digits[:32], "origin": (self._source, place)}
+            return self._context.mint("commit")
+        return derived("commit", self._id, self._source, self._key, str(len(self._drafts)))
 
     def _submit(self, draft: Draft) -> str:
         self._drafts.append(draft)

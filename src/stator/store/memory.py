@@ -61,7 +61,7 @@ from stator.model.query import (
 )
 from stator.model.redact import Redactor
 from stator.model.retention import tier_of
-from stator.model.seal import Place, Salts, same_part, scrub, seal
+from stator.model.seal import Place, Salts, same_origin, same_part, scrub, seal
 from stator.model.session import check_lease, check_purge, check_transition, driven, lent_upto
 from stator.model.state import COLLECTIONS, Entry, ErasedRecord, SessionRecord
 
@@ -323,21 +323,19 @@ class MemoryStore:
     def _already(self, kept: _Kept, draft: Draft, log: list[Commit]) -> Commit | None:
         """The commit this draft already is, or `IdReused`; None if it is new."""
         check_id(draft.id, "commit")
+        known = scrub(draft, self._redactor(log or [draft])) if draft.origin else draft
         for commit in log:
             if commit.id == draft.id:
                 before = [c for c in log if c.seq < commit.seq]
-                if same_part(draft, commit, _View(before), self._redactor(log)):
+                if same_origin(known, commit) or same_part(
+                    draft, commit, _View(before), self._redactor(log)
+                ):
                     return commit
                 raise IdReused(f"commit {draft.id} has another body", commit=draft.id)
         for other in self._sessions.values():
             if any(commit.id == draft.id for commit in other.commits):
                 raise IdReused(f"commit {draft.id} is in another session", commit=draft.id)
-        origin = scrub(draft, self._redactor(log or [draft])).origin
-        for commit in log if origin else ():
-            slot = commit.kind, commit.origin, commit.attempt
-            if slot == (draft.kind, origin, draft.attempt):
-                return commit
-        return None
+        return next((commit for commit in log if same_origin(known, commit)), None)
 
     def _redactor(self, log: Sequence[Commit | Draft]) -> Redactor | None:
         """The session's redactor: its key is content of the first commit of its oldest ancestor."""

@@ -22,7 +22,7 @@ from stator.model import chain
 from stator.model.commit import CONTINUED, Commit, Draft, Gone, Upsert
 from stator.model.ids import check_id, from_bytes, to_bytes
 from stator.model.seal import Place as Spot
-from stator.model.seal import same_part, scrub, seal
+from stator.model.seal import same_origin, same_part, scrub, seal
 from stator.model.session import check_lease, check_transition, driven, lent_upto
 from stator.model.state import Entry, SessionRecord
 from stator.store.port import Durability
@@ -248,6 +248,8 @@ class Appender:
     def _already(self, db: apsw.Connection, live: Live, draft: Draft) -> Commit | None:
         """The commit this draft already is, or `IdReused`; None if it is new."""
         identifier = to_bytes(check_id(draft.id, "commit"))
+        # An origin is compared as it was recorded. Only for that: to scrub twice is to tag values twice.
+        known = draft if draft.origin is None else scrub(draft, live.redactor)
         seq = live.place.tail.ids.get(identifier)
         if seq is None and identifier in self._recent:
             raise IdReused(f"commit {draft.id} is in another session", commit=draft.id)
@@ -260,7 +262,7 @@ class Appender:
         if seq is not None:
             commit = self._read_at(db, live.place, seq)
             before = _Past(db, live.place, seq - 1)
-            if same_part(draft, commit, before, live.redactor):
+            if same_origin(known, commit) or same_part(draft, commit, before, live.redactor):
                 return commit
             raise IdReused(
                 f"commit {draft.id} is @{seq} already, with another body",
@@ -268,14 +270,12 @@ class Appender:
                 commit=draft.id,
                 session=draft.session,
             )
-        return self._by_origin(db, live, draft)
+        return self._by_origin(db, live, known)
 
     def _by_origin(self, db: apsw.Connection, live: Live, draft: Draft) -> Commit | None:
         if draft.origin is None:
             return None
-        # What is compared is what was recorded. Not kept: to scrub twice is to tag values twice.
-        origin = scrub(draft, live.redactor).origin or draft.origin
-        slot = (draft.kind, *origin, draft.attempt)
+        slot = (draft.kind, *draft.origin, draft.attempt)
         seq = live.place.tail.origins.get(slot)
         if seq is None:
             for stretch in live.place.stretches:

@@ -40,6 +40,7 @@ from stator.store.sqlite.projection import (
     Ledger,
     Tail,
     each_tail,
+    find_commit,
     keys_of,
     replayed,
     snapshot_before,
@@ -415,8 +416,10 @@ def locate(connection: apsw.Connection, text: str, session: str | None) -> list[
     if not 4 <= len(digits) <= 64 or not set(digits) <= set("0123456789abcdef"):
         return []
     if session is not None:
-        places = [load_place(connection, session, with_tail=False)]
-        return _locate_in(connection, places[0].stretches, digits)
+        place = load_place(connection, session, with_tail=is_id(text, "commit"))
+        if is_id(text, "commit"):  # the whole id: there is an index of those
+            return _locate_id(connection, place, to_bytes(text))
+        return _locate_in(connection, place.stretches, digits)
     found: list[tuple[str, int]] = []
     for s, identifier in many(connection, SQL["session_ids"]):
         own = Stretch(s, from_bytes(identifier, "session"), -1, MAX_SEQ)
@@ -424,6 +427,17 @@ def locate(connection: apsw.Connection, text: str, session: str | None) -> list[
         if len(found) >= 10:
             break
     return found[:10]
+
+
+def _locate_id(
+    connection: apsw.Connection, place: Place, identifier: bytes
+) -> list[tuple[str, int]]:
+    seq = place.tail.ids.get(identifier)
+    if seq is not None:
+        return [(place.record.id, seq)]
+    found = find_commit(connection, identifier)
+    s, seq = (0, 0) if found is None else (found >> SEQ_BITS, found & SEQ_MASK)
+    return [(part.session, seq) for part in place.stretches if part.s == s and 0 < seq <= part.upto]
 
 
 def _locate_in(

@@ -1,0 +1,256 @@
+"""Taking a conversation in: from a format's items to commits, with a report of what came of it.
+
+What is taken is appended in parts that end where a turn does, each all or nothing, so that whatever
+interrupts an import leaves whole turns, and most conversations are one part. The place reading has
+come to is recorded with the last of them: the next import goes on there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from stator.importers.format import Format, Found, Progress
+from stator.importers.lines import fingerprint
+from stator.model.commit import Commit
+from stator.model.drafting import UNSEEN
+from stator.model.foreign import (
+    Called,
+    Conversation,
+    Cursor,
+    Item,
+    Noise,
+    Prompted,
+    Returned,
+    Skipped,
+    Unknown,
+    Via,
+)
+from stator.runtime.context import Context
+from stator.runtime.recording import Recorder, find, noted_cursor
+from stator.store.port import Store
+
+PART_ITEMS = 3_000
+PART_BYTES = 8 * 2**20
+"""A part ends with the turn in which it has come to so much, and at four times that anywhere."""
+SKIPPED_SHOWN = 100
+"""Lines that could not be read and are named; of the others only the number is known."""
+
+
+class Skip(msgspec.Struct, frozen=True):
+    """A line that could not be read."""
+
+    path: str
+    line: int
+    why: str
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """What an import did, or would do."""
+
+    sessions: int = 0
+    """Conversations that something new came from."""
+    unchanged: int = 0
+    turns: int = 0
+    calls: int = 0
+    files: int = 0
+    commits: int = 0
+    in_doubt: int = 0
+    orphans: int = 0
+    """Results without a call."""
+    unknown: int = 0
+    """Records nobody can read yet; they are kept."""
+    noise: dict[str, int] = {}
+    """Records that say nothing, by kind; they are not kept."""
+    skipped: int = 0
+    skips: list[Skip] = []
+    mended: int = 0
+    """Values that no commit can hold."""
+    refused: dict[str, str] = {}
+    """Conversations that could not be taken, and why."""
+    names: list[str] = []
+    """Ids of the sessions that something came into."""
+
+    def count(self, path: str, item: Item) -> None:
+        """Count what is never recorded."""
+        if isinstance(item, Skipped):
+            self.skipped += 1
+            if len(self.skips) < SKIPPED_SHOWN:
+                self.skips.append(Skip(path, item.line, item.why))
+        elif isinstance(item, Noise):
+            self.noise[item.kind] = self.noise.get(item.kind, 0) + 1
+
+    def recorded(self, commits: list[Commit]) -> None:
+        """Count what is new in the log."""
+        self.commits += len(commits)
+        for commit in commits:
+            self.turns += commit.kind == "turn"
+            self.calls += commit.kind == "call"
+            self.orphans += commit.kind == "call" and commit.tool == "?"
+            self.unknown += commit.kind == "raw"
+            self.in_doubt += commit.kind == "outcome" and commit.status == "in doubt"
+            puts = {getattr(op, "id", "") for op in commit.delta if op.collection == "files"}
+            self.files += len(puts)
+
+
+def take(
+    store: Store,
+    context: Context,
+    form: Format,
+    found: Found,
+    report: Report,
+    *,
+    progress: Progress | None = None,
+    via: Via = "import",
+    conclude: bool = True,
+) -> None:
+    """Take in what is new of a conversation, and of the sub-agents it tells of itself."""
+    taking = _Taking(store, context, found, report, via)
+    cursor = taking.cursor()
+    for item in form.read(found, cursor, progress):
+        taking.take(item)
+    taking.finish(conclude=conclude)
+
+
+def would_take(
+    store: Store, form: Format, found: Found, report: Report, *, progress: Progress | None = None
+) -> None:
+    """Count what an import would bring of a conversation that is not here yet; of one that is here,
+    what stands behind the place reading had come to."""
+    row = find(store, found.conversation)
+    cursor = None if row is None else _known(_noted(store, row.id, found), found)
+    counted = {Prompted: "turns", Called: "calls", Unknown: "unknown"}
+    before = report.turns + report.calls + report.unknown
+    for item in form.read(found, cursor, progress):
+        report.count(found.path, item)
+        name = counted.get(type(item))
+        if name is not None:
+            setattr(report, name, getattr(report, name) + 1)
+        if isinstance(item, Returned):
+            report.files += len({touch.path for touch in item.files})
+    grown = report.turns + report.calls + report.unknown > before
+    report.sessions += grown
+    report.unchanged += not grown
+
+
+class _Taking:
+    """One conversation being taken in."""
+
+    def __init__(
+        self, store: Store, context: Context, found: Found, report: Report, via: Via
+    ) -> None:
+        self._store = store
+        self._context = context
+        self._found = found
+        self._report = report
+        self._via: Via = via
+        self._recorders: dict[str, Recorder] = {}
+        self._cursor: Cursor | None = None
+        self._bytes = 0
+        self._new = 0
+
+    def cursor(self) -> Cursor | None:
+        """Where reading goes on, if the file is still the one that was read."""
+        row = find(self._store, self._found.conversation)
+        return (
+            None if row is None else _known(_noted(self._store, row.id, self._found), self._found)
+        )
+
+    def take(self, item: Item) -> None:
+        self._report.count(self._found.path, item)
+        if isinstance(item, (Skipped, Noise)):
+            return
+        if isinstance(item, Cursor):
+            self._cursor = item
+            return
+        full = self._waiting >= PART_ITEMS or self._bytes >= PART_BYTES
+        whole = isinstance(item, Prompted) and not item.within
+        if (full and whole) or self._waiting >= 4 * PART_ITEMS or self._bytes >= 4 * PART_BYTES:
+            self._flush()
+        self._count(self._recorder(item.within).take(item))
+        self._bytes += _size(item)
+
+    def finish(self, *, conclude: bool) -> None:
+        cause = UNSEEN if conclude else ""
+        self._flush(conclude=cause, cursor=True)
+        if self._new:
+            self._report.sessions += 1
+            self._report.names += [recorder.session for recorder in self._recorders.values()]
+        else:
+            self._report.unchanged += 1
+        self._report.mended += sum(recorder.mended for recorder in self._recorders.values())
+
+    @property
+    def _waiting(self) -> int:
+        return sum(recorder.waiting for recorder in self._recorders.values())
+
+    def _recorder(self, within: str) -> Recorder:
+        known = self._recorders.get(within)
+        if known is None:
+            if within:
+                self._recorder("")  # a sub-agent's parent comes first
+                self._flush()
+            talk = self._found.conversation if not within else self._below(within)
+            known = Recorder(self._store, self._context, talk, via=self._via)
+            self._recorders[within] = known
+        return known
+
+    def _below(self, within: str) -> Conversation:
+        above = self._found.conversation
+        return Conversation(
+            source=above.source,
+            id=within,
+            name=f"{above.name or above.id[:8]}/{within}",
+            agent=above.agent,
+            cwd=above.cwd,
+            project=above.project,
+            parent=above.id,
+        )
+
+    def _flush(self, *, conclude: str = "", cursor: bool = False) -> None:
+        for within, recorder in list(self._recorders.items()):
+            noted = self._note() if cursor and not within and self._cursor is not None else None
+            if noted is not None and recorder.cursor(self._found.place) == noted:
+                noted = None
+            place = None if noted is None else (self._found.place, noted)
+            self._count(recorder.flush(conclude=conclude, cursor=place))
+        self._bytes = 0
+
+    def _note(self) -> dict[str, Any]:
+        assert self._cursor is not None  # asked before
+        return {
+            "offset": self._cursor.offset,
+            "line": self._cursor.line,
+            "state": self._cursor.state,
+            "seen": fingerprint(self._found.path, self._cursor.offset),
+        }
+
+    def _count(self, commits: list[Commit]) -> None:
+        self._report.recorded(commits)
+        self._new += sum(commit.kind != "scratch" for commit in commits)
+
+
+def _noted(store: Store, session: str, found: Found) -> Any:
+    return noted_cursor(store, session, found.place)
+
+
+def _known(note: Any, found: Found) -> Cursor | None:
+    """The cursor a note holds, unless the file is another one by now."""
+    if not isinstance(note, dict) or not isinstance(note.get("offset"), int):
+        return None
+    offset = note["offset"]
+    if offset > found.size or fingerprint(found.path, offset) != note.get("seen"):
+        return None
+    return Cursor(offset=offset, line=note.get("line", 0), state=note.get("state") or {})
+
+
+def _size(item: Item) -> int:
+    """About how many bytes an item brings."""
+    for name in ("content", "reply", "input", "output", "raw"):
+        value = getattr(item, name, None)
+        if isinstance(value, str):
+            return len(value)
+        if value is not None:
+            return len(repr(value))
+    return 8

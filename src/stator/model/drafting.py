@@ -1,0 +1,359 @@
+"""From items (`model.foreign`) to drafts, given how the session stands. Pure.
+
+A session that is fed from outside has no driver that knows what comes next, so what an item leaves
+unsaid is said here: a prompt ends the turn before it, and a call that nobody answered by then is in
+doubt (or cancelled, if it only read). What is known already is not drafted twice where that would do
+harm; the rest the store answers with the commit that is there.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import singledispatchmethod
+from typing import Any
+
+from msgspec import UNSET
+
+from stator.model.commit import Actor, Change, Draft, Provenance, Remove, Source, Upsert
+from stator.model.foreign import (
+    Answered,
+    Began,
+    Called,
+    Ended,
+    Item,
+    Noted,
+    Planned,
+    Prompted,
+    Returned,
+    Spawned,
+    Touch,
+    Touched,
+    TurnEnded,
+    Unknown,
+    Via,
+    commit_id,
+)
+from stator.model.ids import derived, retype
+from stator.model.state import (
+    ChildRecord,
+    FileRecord,
+    PlanRecord,
+    WorkingRecord,
+)
+
+INPUTS_MAX = 64
+"""Commits an answer is said to derive from: the newest of what was shown since the last one."""
+TEXT_MAX = 2_000
+"""Characters of what goes into a record's texts: a path, a step, a name."""
+UNSEEN = "no result was recorded"
+DIED = "the agent's program ended"
+
+
+@dataclass(slots=True)
+class Open:
+    """A call without an outcome, or one in doubt."""
+
+    call: str
+    tool: str
+    effect: str = "write"
+    doubtful: bool = False
+    at: int = 0
+
+
+@dataclass(slots=True)
+class Standing:
+    """How a session stands, as far as drafting looks at it; drafting keeps it up to date."""
+
+    status: str = "open"
+    turn_open: bool = False
+    prompt: str = ""
+    """The id of the last turn's prompt."""
+    calls: dict[str, Open] = field(default_factory=dict)
+    """Open calls by the id they have on the other side."""
+    plan: dict[str, PlanRecord] = field(default_factory=dict)
+    since: list[str] = field(default_factory=list)
+    """Commits since the last answer."""
+    answer: str = ""
+    """The commit of the last answer."""
+    known: Callable[[str], bool] = lambda prompt: False
+    """Whether a turn of that prompt is in the log already."""
+    begun: set[str] = field(default_factory=set)
+    """Prompts of the turns that were drafted."""
+    past: bool = False
+    """Whether what comes is from before the last turn: it says nothing of how things stand now."""
+
+
+class Drafter:
+    """Makes the drafts of one conversation's items."""
+
+    def __init__(
+        self, session: str, source: str, standing: Standing, *, via: Via = "import", root: str = ""
+    ) -> None:
+        self._session = session
+        self._source = source
+        self._root = root
+        self._principal = f"{via}:{source}"
+        self._trust = via != "import"
+        self.standing = standing
+
+    def draft(self, item: Item) -> list[Draft]:
+        """What an item adds to the log, in order."""
+        if self.standing.past and isinstance(item, (Planned, TurnEnded, Began, Ended)):
+            return []
+        return list(self._make(item))
+
+    def conclude(self, at: int = 0, cause: str = UNSEEN) -> list[Draft]:
+        """What is said of calls that nobody will answer any more, as far as one can see."""
+        return [
+            self._unanswered(foreign, call, at, cause)
+            for foreign, call in list(self.standing.calls.items())
+            if not call.doubtful
+        ]
+
+    # -- items ------------------------------------------------------------------------------------
+
+    @singledispatchmethod
+    def _make(self, item: Item) -> Iterator[Draft]:
+        """Items that only count: nothing."""
+        yield from ()
+
+    @_make.register
+    def _(self, item: Prompted) -> Iterator[Draft]:
+        standing = self.standing
+        prompt = legible(item.id)
+        if prompt == standing.prompt or prompt in standing.begun or standing.known(prompt):
+            standing.past = prompt != standing.prompt
+            return
+        standing.past = False
+        if standing.turn_open:
+            yield from self.conclude(item.at)
+            yield self._turn_end("ok", item.at)
+        draft = self._draft(
+            "turn", prompt, item.at, actor="user", source="user", input=item.content
+        )
+        standing.turn_open, standing.prompt = True, prompt
+        standing.begun.add(prompt)
+        standing.since.append(draft.id)
+        yield draft
+
+    @_make.register
+    def _(self, item: Answered) -> Iterator[Draft]:
+        standing = self.standing
+        draft = self._draft(
+            "entry", item.id, item.at,
+            actor="model", source="model", output=item.reply, usage=item.usage or None,
+            status="partial" if item.partial else "", tool=legible(item.model),
+            inputs=tuple(standing.since[-INPUTS_MAX:]),
+        )  # fmt: skip
+        standing.answer, standing.since = draft.id, []
+        yield draft
+
+    @_make.register
+    def _(self, item: Noted) -> Iterator[Draft]:
+        draft = self._draft(
+            "entry", item.id, item.at, actor=item.by, source=item.by, output=item.content
+        )
+        self.standing.since.append(draft.id)
+        yield draft
+
+    @_make.register
+    def _(self, item: Called) -> Iterator[Draft]:
+        foreign = legible(item.id)
+        if foreign in self.standing.calls:
+            return
+        origin = self._source, foreign
+        identifier = commit_id(self._session, "call", origin, 1)
+        call = retype(identifier, "call")
+        enclosing = self.standing.calls.get(legible(item.parent)) if item.parent else None
+        tool = legible(item.tool) or "?"
+        self.standing.calls[foreign] = Open(call, tool, item.effect, at=item.at)
+        yield self._draft(
+            "call", foreign, item.at,
+            actor="agent", source="model", attempt=1, call=call, tool=tool, effect=item.effect,
+            status="started", input={} if item.input is None else item.input, key=item.key,
+            parent=enclosing.call if enclosing else "",
+            inputs=(self.standing.answer,) if self.standing.answer else (),
+        )  # fmt: skip
+
+    @_make.register
+    def _(self, item: Returned) -> Iterator[Draft]:
+        foreign = legible(item.id)
+        known = self.standing.calls.get(foreign)
+        if known is None:  # its intent was never seen, or it is settled and the store says so
+            yield from self._make(Called(id=item.id, at=item.at, tool=item.tool or "?"))
+            known = self.standing.calls[foreign]
+        late = known.doubtful
+        if item.status == "in doubt":
+            known.doubtful = True
+        else:
+            self.standing.calls.pop(foreign, None)
+        if late and item.status == "in doubt":
+            return
+        draft = self._draft(
+            "settlement" if late else "outcome", foreign, item.at,
+            actor="tool", source=item.source, attempt=1, call=known.call, tool=known.tool,
+            effect=known.effect, status=_settled(item.status) if late else item.status,
+            cause="late result" if late else legible(item.cause),
+            output=UNSET if item.output is None else item.output,
+            output_summary=legible(item.summary), usage=item.used or None,
+            changes=self._files(item.files),
+        )  # fmt: skip
+        self.standing.since.append(draft.id)
+        yield draft
+
+    @_make.register
+    def _(self, item: Touched) -> Iterator[Draft]:
+        changes = self._files(item.files)
+        if changes:
+            yield self._draft("file", item.id, item.at, source="tool", changes=changes)
+
+    @_make.register
+    def _(self, item: Planned) -> Iterator[Draft]:
+        standing = self.standing
+        wanted: dict[str, PlanRecord] = {}
+        for step in item.steps:
+            name = legible(step.step)
+            if name.strip() and name not in wanted:
+                wanted[name] = PlanRecord(
+                    step=name,
+                    detail=legible(step.detail),
+                    order=len(wanted) + 1,
+                    status=step.status,
+                )
+        gone = [name for name in standing.plan if name not in wanted] if item.whole else []
+        moved = [record for name, record in wanted.items() if standing.plan.get(name) != record]
+        changes: list[Change] = [Remove("plan", name) for name in gone]
+        changes += [Upsert("plan", record) for record in moved]
+        standing.plan = wanted if item.whole else standing.plan | wanted
+        if changes:
+            yield self._draft("plan", item.id, item.at, source="model", changes=tuple(changes))
+
+    @_make.register
+    def _(self, item: TurnEnded) -> Iterator[Draft]:
+        if self.standing.turn_open:
+            yield self._turn_end(item.status, item.at, legible(item.why))
+
+    @_make.register
+    def _(self, item: Spawned) -> Iterator[Draft]:
+        known = self.standing.calls.get(legible(item.call)) if item.call else None
+        child = ChildRecord(
+            session=derived("session", self._source, item.child),
+            name=legible(item.name),
+            status=legible(item.status),
+        )
+        yield self._draft(
+            "child", item.id or item.child, item.at,
+            status=child.status, parent=known.call if known else "",
+            changes=(Upsert("children", child),),
+        )  # fmt: skip
+
+    @_make.register
+    def _(self, item: Began) -> Iterator[Draft]:
+        yield from self.conclude(item.at, DIED)
+        kind = "run" if self.standing.status == "open" else "resume"
+        self.standing.status = "active"
+        yield self._draft(kind, item.id, item.at, actor="system", why=legible(item.how))
+
+    @_make.register
+    def _(self, item: Ended) -> Iterator[Draft]:
+        yield from self.conclude(item.at, DIED)
+        if self.standing.turn_open:
+            yield self._turn_end("interrupted", item.at)
+        self.standing.status = "paused"
+        yield self._draft(
+            "pause", item.id, item.at, actor="system", cause="user", why=legible(item.reason)
+        )
+
+    @_make.register
+    def _(self, item: Unknown) -> Iterator[Draft]:
+        yield self._draft("raw", item.id, item.at, actor="system", input=item.raw)
+
+    # -- parts ------------------------------------------------------------------------------------
+
+    def _draft(
+        self,
+        kind: str,
+        foreign: str,
+        at: int,
+        *,
+        actor: Actor = "agent",
+        source: Source = "system",
+        attempt: int = 0,
+        **fields: Any,
+    ) -> Draft:
+        origin = self._source, legible(foreign)
+        verified = self._trust and source in ("user", "system")
+        return Draft(
+            id=commit_id(self._session, kind, origin, attempt),
+            session=self._session,
+            kind=kind,
+            actor=actor,
+            attempt=attempt,
+            happened=max(at, 0),
+            origin=origin,
+            principal=self._principal,
+            provenance=Provenance(source, "verified" if verified else "unverified"),
+            **fields,
+        )
+
+    def _turn_end(self, status: str, at: int, why: str = "") -> Draft:
+        self.standing.turn_open = False
+        return self._draft(
+            "turn_end", f"end/{self.standing.prompt}", at, actor="system", status=status, why=why
+        )
+
+    def _unanswered(self, foreign: str, call: Open, at: int, cause: str) -> Draft:
+        """A write may have happened; what only reads did no harm and may be asked again."""
+        doubtful = call.effect == "write"
+        if doubtful:
+            call.doubtful = True
+        else:
+            del self.standing.calls[foreign]
+        return self._draft(
+            "outcome", foreign, at or call.at,
+            actor="system", attempt=1, call=call.call, tool=call.tool, effect=call.effect,
+            status="in doubt" if doubtful else "cancelled", cause=cause,
+        )  # fmt: skip
+
+    def _files(self, touches: Sequence[Touch]) -> tuple[Change, ...]:
+        changes: list[Change] = []
+        for touch in touches:
+            root, path = self._place(touch.path)
+            if not path:
+                continue
+            record = FileRecord(
+                path=path, op=touch.op, root=root, how=touch.how,
+                before=touch.before, after=touch.after,
+                from_path=self._place(touch.from_path)[1] if touch.from_path else "",
+            )  # fmt: skip
+            changes.append(Upsert("files", record))
+            if touch.op not in ("skipped", "deleted"):
+                changes.append(Upsert("working_set", WorkingRecord(name=path, kind="file")))
+        return tuple(changes)
+
+    def _place(self, path: str) -> tuple[str, str]:
+        """(root, path) as `files` has them: below the session's folder, or by its own anchor."""
+        path = legible(path.replace("\0", "")) if path else ""
+        if not path.strip():
+            return ".", ""
+        clean = posixpath.normpath(path)
+        if not posixpath.isabs(clean):
+            return (".", clean) if not clean.startswith("..") else ("..", clean)
+        base = posixpath.normpath(self._root) if self._root else ""
+        if base and (clean == base or clean.startswith(base.rstrip("/") + "/")):
+            return ".", posixpath.relpath(clean, base)
+        return "/", clean
+
+
+def _settled(status: str) -> str:
+    """A settlement says whether it happened."""
+    return "ok" if status == "ok" else "error"
+
+
+def legible(text: object) -> str:
+    """Text that a record can hold: bounded, no NUL, a lone surrogate as its escape."""
+    whole = text if isinstance(text, str) else str(text)
+    plain = whole.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
+    return plain if len(plain) <= TEXT_MAX else plain[: TEXT_MAX - 1] + "…"

@@ -1,0 +1,381 @@
+"""Recording a conversation that somebody else drives, item by item, into a session of its own.
+
+Whoever sees something of a conversation (an importer, hooks, the proxy) holds a `Recorder` of it and
+hands it items; the same conversation leads to the same session, and the same item to the same commit,
+so several may tell of it, together or one after the other. What was taken is appended by `flush`, all
+of it or nothing. If another process appended meanwhile, what is to be said is worked out anew.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Container, Iterable
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from stator.errors import Conflict, HeadMoved, InvalidInput, NotFound
+from stator.model import canon
+from stator.model.commit import Commit, Draft, Upsert
+from stator.model.drafting import Drafter, Open, Standing, legible
+from stator.model.foreign import Compacted, Conversation, Item, Via, commit_id
+from stator.model.ids import derived, short
+from stator.model.query import SessionQuery, SessionRow
+from stator.model.session import Parent
+from stator.model.state import CallRecord, PlanRecord, ScratchRecord, SessionRecord
+from stator.runtime import compaction, forks
+from stator.runtime.context import Context
+from stator.runtime.opening import opening
+from stator.runtime.paging import commit_at, commits
+from stator.runtime.resolve import Point
+from stator.store.port import Store
+
+CURSOR = "where reading goes on"
+"""The note that holds, for each source of a session, how far it was read."""
+ATTEMPTS = 50
+"""How often an append is worked out anew because somebody else's came first."""
+LOOKUPS_MAX = 8
+"""Prompts that are looked up one by one."""
+PLACES_MAX = 20_000
+"""Items whose place in the log is remembered, for a compaction that names one of them."""
+NAME_MAX = 80
+"""Characters a name is made from."""
+
+
+class Recorder:
+    """Takes the items of one conversation. Not safe for threads."""
+
+    def __init__(
+        self, store: Store, context: Context, conversation: Conversation, *, via: Via = "import"
+    ) -> None:
+        self._store = store
+        self._context = context
+        self._via = via
+        self.conversation = conversation
+        row = find(store, conversation)
+        self.is_new = row is None
+        """Whether the session began with this recorder."""
+        record = (row or begin(store, context, conversation)).record
+        self._blank = self.is_new and not record.lineage
+        self.session = record.id
+        self._root = root_of(context, record, conversation)
+        self._items: list[Item] = []
+        self._standing: Standing | None = None
+        self._head = ""
+        self._seq = 0
+        self._past = False
+        self._lookups = 0
+        self._prompts: frozenset[str] | None = None
+        self._places: OrderedDict[str, int] = OrderedDict()
+        self.mended = 0
+        """Values that no commit can hold (too deep, too large): what is kept says so."""
+
+    def take(self, item: Item) -> list[Commit]:
+        """Take an item; it is recorded by the next `flush`. A compaction is recorded at once, and what
+        was taken before it."""
+        if not isinstance(item, Compacted):
+            self._items.append(item)
+            return []
+        return [*self.flush(), *self._compacted(item)]
+
+    @property
+    def waiting(self) -> int:
+        """Items taken and not recorded."""
+        return len(self._items)
+
+    def flush(self, *, conclude: str = "", cursor: tuple[str, Any] | None = None) -> list[Commit]:
+        """Append what was taken, all of it or nothing; the commits that are new.
+
+        `conclude` says why calls without a result will not get one. `cursor` is a note under a name,
+        read back by `cursor`: where a reader goes on next time, in the same transaction.
+        """
+        for _ in range(ATTEMPTS):
+            standing = self._load()
+            head = self._head
+            drafter = Drafter(
+                self.session, self.conversation.source, standing, via=self._via, root=self._root
+            )
+            drafts = [draft for item in self._items for draft in drafter.draft(item)]
+            if conclude:
+                drafts += drafter.conclude(cause=conclude)
+            if cursor is not None:
+                drafts.append(self._noted(*cursor))
+            try:
+                return self._append_mended(drafts, head)
+            except HeadMoved:
+                self._standing, self._blank, self._prompts = None, False, None
+            except BaseException:
+                self._standing = None
+                raise
+        raise Conflict(
+            f"session {self.session} does not stand still: {ATTEMPTS} times somebody was first",
+            hint="try again when less is recorded into it",
+            session=self.session,
+        )
+
+    def cursor(self, name: str) -> Any:
+        """What a reader left under a name, or None."""
+        return noted_cursor(self._store, self.session, name)
+
+    # -- how it stands ----------------------------------------------------------------------------
+
+    def _load(self) -> Standing:
+        head = self._store.head(self.session)
+        if self._standing is not None and head.hash == self._head:
+            # what is drafted from it must not outlive a failed append: `flush` forgets it then
+            return self._standing
+        store, session = self._store, self.session
+        self._head, self._seq = head.hash, head.seq
+        self._standing = Standing(
+            status=store.session(session).record.status,
+            turn_open=head.turn_open,
+            prompt=self._last_prompt(),
+            calls=self._open_calls(),
+            plan={
+                entry.record.step: entry.record
+                for entry in store.entries(session, "plan")
+                if isinstance(entry.record, PlanRecord)
+            },
+            known=self._is_known,
+            past=self._past,
+        )
+        return self._standing
+
+    def _is_known(self, prompt: str) -> bool:
+        """Whether a turn began with that prompt; a few are looked up, of many all are read once."""
+        if self._blank:
+            return False
+        self._lookups += 1
+        if self._prompts is None and self._lookups > LOOKUPS_MAX:
+            self._prompts = self._all_prompts()
+        if self._prompts is not None:
+            return prompt in self._prompts
+        origin = self.conversation.source, prompt
+        record = self._store.session(self.session).record
+        owners = {self.session, *(part.session for part in record.lineage)}
+        return any(
+            self._store.locate(commit_id(owner, "turn", origin), self.session) for owner in owners
+        )
+
+    def _last_prompt(self) -> str:
+        turns = self._store.turns(self.session, newest_first=True, limit=1)
+        if not turns:
+            return ""
+        commit = commit_at(self._store, self.session, turns[0].first, load=False)
+        return commit.origin[1] if commit.origin else ""
+
+    def _all_prompts(self) -> frozenset[str]:
+        found: set[str] = set()
+        after = 0
+        while rows := self._store.turns(self.session, after=after):
+            for row in rows:
+                commit = commit_at(self._store, self.session, row.first, load=False)
+                if commit.origin:
+                    found.add(commit.origin[1])
+            after = rows[-1].turn
+        return frozenset(found)
+
+    def _open_calls(self) -> dict[str, Open]:
+        found = {}
+        for entry in self._store.entries(self.session, "calls"):
+            commit = commit_at(self._store, self.session, entry.seq, load=False)
+            record = entry.record
+            if commit.origin is None or not isinstance(record, CallRecord):
+                continue
+            found[commit.origin[1]] = Open(
+                record.call, record.tool, record.effect, record.status == "in doubt", record.since
+            )
+        return found
+
+    # -- appending --------------------------------------------------------------------------------
+
+    def _append_mended(self, drafts: list[Draft], head: str) -> list[Commit]:
+        """Append; where a value cannot be recorded, what is recorded says what it was."""
+        try:
+            return self._append(drafts, head)
+        except InvalidInput:
+            mended = [_mended(draft) for draft in drafts]
+            changed = sum(new is not old for new, old in zip(mended, drafts, strict=True))
+            if not changed:
+                raise
+            self.mended += changed
+            return self._append(mended, head)
+
+    def _append(self, drafts: list[Draft], head: str) -> list[Commit]:
+        if not drafts:
+            self._items = []
+            return []
+        answers = self._store.append(self.session, drafts, if_head=head, barrier=True)
+        self._items = []
+        self._past = self._standing is not None and self._standing.past
+        new = [commit for commit in answers if commit.seq > self._seq]
+        if new:
+            self._head, self._seq = new[-1].hash, new[-1].seq
+        for commit in answers:
+            if commit.origin is not None:
+                self._places[commit.origin[1]] = commit.seq
+        while len(self._places) > PLACES_MAX:
+            self._places.popitem(last=False)
+        return new
+
+    def _noted(self, name: str, value: Any) -> Draft:
+        note = ScratchRecord(name=f"{CURSOR}: {name}", value=value)
+        return Draft(
+            id=self._context.mint("commit"),
+            session=self.session,
+            kind="scratch",
+            actor="system",
+            principal=f"{self._via}:{self.conversation.source}",
+            changes=(Upsert("scratch", note),),
+        )
+
+    def _compacted(self, item: Compacted) -> list[Commit]:
+        head = self._store.head(self.session).seq
+        kept = self._places.get(legible(item.keeps_from)) if item.keeps_from else None
+        found = compaction.foreign(
+            self._store,
+            self._context,
+            self.session,
+            upto=head if kept is None else kept - 1,
+            summary=item.summary[: compaction.SUMMARY_MAX],
+            origin=(self.conversation.source, legible(item.id)),
+            tokens=(item.before, item.after),
+            happened=item.at,
+        )
+        return [commit_at(self._store, self.session, found.seq)] if found.seq > head else []
+
+
+def _mended(draft: Draft) -> Draft:
+    for name in ("input", "output"):
+        value = getattr(draft, name)
+        if value is UNSET:
+            continue
+        try:
+            canon.dumps(value)
+        except InvalidInput as refusal:
+            note = {"not kept": str(refusal), "began": legible(repr_of(value))}
+            draft = msgspec.structs.replace(draft, **{name: note})
+    return draft
+
+
+def repr_of(value: Any) -> str:
+    """The beginning of a value that is too large or too deep to be shown."""
+    if isinstance(value, str):
+        return value[:200]
+    return (
+        ", ".join(list(map(str, value))[:20]) if isinstance(value, dict) else type(value).__name__
+    )
+
+
+def noted_cursor(store: Store, session: str, name: str) -> Any:
+    """What a reader of a session's source left under a name, or None."""
+    entry = store.find(session, "scratch", f"{CURSOR}: {name}")
+    return getattr(entry.record, "value", None) if entry is not None else None
+
+
+def find(store: Store, conversation: Conversation) -> SessionRow | None:
+    """The session a conversation is recorded in, if it has begun."""
+    alias = conversation.source, conversation.id
+    rows = store.sessions(SessionQuery(alias=alias), limit=1).rows
+    if rows:
+        return rows[0]
+    try:
+        return store.session(conversation.session)
+    except NotFound:
+        return None
+
+
+def begin(store: Store, context: Context, conversation: Conversation) -> SessionRow:
+    """The session of a conversation, begun: by itself, below the one it is a sub-agent of, or as a fork."""
+    base = _fork_point(store, conversation)
+    if base is not None:
+        return _forked(store, context, conversation, base)
+    record = SessionRecord(
+        id=conversation.session,
+        name=name_of(conversation),
+        agent=legible(conversation.agent or conversation.source),
+        aliases=[[conversation.source, legible(conversation.id)]],
+        created=context.clock(),
+        labels={legible(k): legible(v) for k, v in conversation.labels.items()},
+        mode="recorded",
+        parent=_parent(store, conversation),
+        project=conversation.project or context.project,
+    )
+    return _created(store, [opening(context, record)], record)
+
+
+def _created(store: Store, drafts: list[Draft], record: SessionRecord) -> SessionRow:
+    """Create it; another session may have its name, and another process may have been first."""
+    for name in (record.name, f"{record.name[:NAME_MAX]} {short(record.id)[2:]}"):
+        named = msgspec.structs.replace(record, name=name)
+        changed = msgspec.structs.replace(drafts[0], changes=(Upsert("session", named),))
+        try:
+            row, _ = store.create([changed, *drafts[1:]])
+        except Conflict:
+            return store.session(record.id)
+        if row.id == record.id:
+            return row
+    raise Conflict(
+        f"two other sessions are called {record.name!r:.80}", hint="rename one", session=row.id
+    )
+
+
+def name_of(conversation: Conversation) -> str:
+    """What a session is called: its title on the other side, else which it is."""
+    given = " ".join(legible(conversation.name).split())
+    if given:
+        return given if len(given) <= NAME_MAX else given[: NAME_MAX - 1] + "…"
+    return f"{conversation.source} {legible(conversation.id)[:NAME_MAX]}"
+
+
+def root_of(context: Context, record: SessionRecord, conversation: Conversation) -> str:
+    """The folder paths are told from: the project's, where the agent worked below it, else the agent's own."""
+    here, cwd = context.root.rstrip("/"), conversation.cwd
+    below = here and (cwd == here or cwd.startswith(here + "/"))
+    return here if not cwd or (below and record.project == context.project) else cwd
+
+
+def _parent(store: Store, conversation: Conversation) -> Parent | None:
+    if not conversation.parent:
+        return None
+    parent = _known(store, conversation.source, conversation.parent)
+    if parent is None:
+        return None
+    origin = conversation.source, legible(conversation.parent_call)
+    intent = commit_id(parent.id, "call", origin, 1)
+    found = store.locate(intent, parent.id) if conversation.parent_call else []
+    seq = found[0][1] if found else store.head(parent.id).seq
+    commit = commit_at(store, parent.id, seq, load=False)
+    return Parent(session=parent.id, seq=seq, hash=commit.hash, kind="child")
+
+
+def _known(store: Store, source: str, foreign: str) -> SessionRow | None:
+    return find(store, Conversation(source=source, id=foreign))
+
+
+def _fork_point(store: Store, conversation: Conversation) -> Point | None:
+    """Where in its parent a fork begins: after the last item they share."""
+    if not conversation.fork_of:
+        return None
+    parent = _known(store, conversation.source, conversation.fork_of)
+    if parent is None:
+        return None
+    seq = last_of(commits(store, parent.id, load=False), conversation.fork_ids)
+    return Point(parent.id, seq, f"@{seq}") if seq else None
+
+
+def last_of(log: Iterable[Commit], ids: Container[str]) -> int:
+    """The last place in a log at which one of those items was recorded; 0: none was."""
+    return max((c.seq for c in log if c.origin is not None and c.origin[1] in ids), default=0)
+
+
+def _forked(store: Store, context: Context, conversation: Conversation, base: Point) -> SessionRow:
+    return forks.fork(
+        store,
+        context,
+        base,
+        name=f"{name_of(conversation)[:NAME_MAX]} {conversation.session[-8:]}",
+        identifier=derived("session", conversation.source, conversation.id),
+        aliases=[[conversation.source, legible(conversation.id)]],
+    )

@@ -1,0 +1,252 @@
+"""Recording a conversation somebody else drives: one session, each thing once, whoever tells of it."""
+
+from __future__ import annotations
+
+import pytest
+
+import stator
+from stator.model.foreign import (
+    Answered,
+    Began,
+    Called,
+    Compacted,
+    Conversation,
+    Ended,
+    Planned,
+    Prompted,
+    Returned,
+    Spawned,
+    Step,
+    Touch,
+    TurnEnded,
+    Unknown,
+)
+from stator.runtime.reading import SessionView
+from stator.runtime.recording import Recorder
+from stator.runtime.rendering import Rendering
+
+TALK = Conversation(source="claude-code", id="9d4f", name="write hello", cwd="/home/dev/demo")
+
+
+def answer(*requests, text="", id="msg_1", usage=None):
+    blocks = [{"type": "text", "text": text}] if text else []
+    blocks += [{"type": "tool_use", "id": i, "name": n, "input": a} for i, n, a in requests]
+    return Answered(id=id, at=20, reply={"role": "assistant", "content": blocks}, usage=usage or {})
+
+
+TURN = [
+    Prompted(id="p1", at=10, content="write hello"),
+    answer(("toolu_1", "Write", {"file_path": "/home/dev/demo/hello.txt"}), usage={"tokens": 18}),
+    Called(id="toolu_1", at=30, tool="Write", input={"file_path": "/home/dev/demo/hello.txt"}),
+    Returned(
+        id="toolu_1",
+        at=40,
+        output="done",
+        files=(Touch(path="/home/dev/demo/hello.txt", op="created"),),
+    ),
+    answer(text="Done.", id="msg_2"),
+    TurnEnded(at=50),
+]
+
+
+@pytest.fixture(params=["memory:", "file"])
+def store(request, tmp_path):
+    url = "memory:" if request.param == "memory:" else tmp_path / "a.db"
+    with stator.connect(url, project="demo") as opened:
+        yield opened
+
+
+def recorder(store, talk=TALK, **options):
+    return Recorder(store.port, store.context, talk, **options)
+
+
+def record(store, items, talk=TALK, **options):
+    recording = recorder(store, talk, **options)
+    for item in items:
+        recording.take(item)
+    recording.flush()
+    return SessionView(store.port, recording.session)
+
+
+def kinds(view):
+    return [commit.kind for commit in view.log()]
+
+
+def test_a_turn_becomes_a_turn_of_a_recorded_session(store):
+    view = record(store, TURN)
+    assert kinds(view) == ["open", "turn", "entry", "call", "outcome", "entry", "turn_end"]
+    assert (view.record.mode, view.record.name) == ("recorded", "write hello")
+    assert [change.path for change in view.files()] == ["hello.txt"]
+
+
+def test_what_is_told_twice_lands_once(store):
+    record(store, TURN)
+    again = recorder(store)
+    for item in TURN:
+        again.take(item)
+    assert again.flush() == []
+    assert not again.is_new
+
+
+def test_a_hook_and_a_transcript_of_one_call_make_one_call(store):
+    told = [
+        Prompted(id="p1", at=10, content="write hello"),
+        Called(id="toolu_1", at=29, tool="Write", input={"file_path": "hello.txt"}),
+        Returned(id="toolu_1", at=41, output={"type": "create"}),
+    ]
+    record(store, told, via="hook")
+    view = record(store, TURN)
+    assert sorted(kinds(view)) == sorted(
+        ["open", "turn", "call", "outcome", "entry", "entry", "turn_end"]
+    )
+
+
+def test_a_call_that_a_hook_told_of_first_is_paired_with_the_answer_that_asked(store):
+    view = record(store, [TURN[0], TURN[2], TURN[3]], via="hook")
+    view = record(store, TURN)
+    said = Rendering(store.port, view.id).current().render("anthropic")
+    (result,) = [b for m in said for b in m["content"] if b["type"] == "tool_result"]
+    assert result["tool_use_id"] == "toolu_1"
+    assert "done" in str(result["content"])
+
+
+def test_a_write_without_a_result_is_in_doubt_when_the_agent_goes_on(store):
+    view = record(store, [*TURN[:3], Prompted(id="p2", at=60, content="go on")])
+    (call,) = view.calls()
+    assert call.status == "in doubt"
+
+
+def test_a_read_without_a_result_is_cancelled(store):
+    asked = Called(id="toolu_1", at=30, tool="Read", input={}, effect="read")
+    view = record(store, [TURN[0], asked, Prompted(id="p2", at=60, content="go on")])
+    (call,) = view.calls()
+    assert call.status == "cancelled"
+
+
+def test_a_result_that_comes_late_settles_its_call(store):
+    record(store, [*TURN[:3], Prompted(id="p2", at=60, content="go on")])
+    view = record(store, [TURN[3]])
+    assert view.entries("calls") == []
+    assert kinds(view)[-1] == "settlement"
+
+
+def test_a_prompt_ends_the_turn_before_it(store):
+    view = record(store, [TURN[0], Prompted(id="p2", at=60, content="go on")])
+    assert kinds(view) == ["open", "turn", "turn_end", "turn"]
+
+
+def test_prompts_from_before_begin_no_turn_again(store):
+    more = [*TURN, Prompted(id="p2", at=60, content="go on")]
+    record(store, more)
+    again = recorder(store)
+    for item in more:
+        again.take(item)
+    assert again.flush() == []
+
+
+def test_a_result_without_its_call_is_kept(store):
+    view = record(store, [TURN[0], TURN[3]])
+    (call,) = view.calls()
+    assert (call.tool, call.status) == ("?", "ok")
+
+
+def test_the_plan_is_what_the_agent_said_last(store):
+    first = Planned(id="a", steps=(Step(step="one"), Step(step="two")))
+    last = Planned(id="b", steps=(Step(step="two", status="done"), Step(step="three")))
+    view = record(store, [TURN[0], first, last])
+    plan = {entry.record.step: entry.record.status for entry in view.entries("plan")}
+    assert plan == {"two": "done", "three": "pending"}
+
+
+def test_usage_is_spent(store):
+    view = record(store, TURN)
+    (spent,) = view.entries("spend")
+    assert (spent.record.unit, spent.record.amount) == ("tokens", 18)
+
+
+def test_an_agents_own_compaction_says_what_left_its_view(store):
+    view = record(store, [*TURN, Compacted(id="compact/1", summary="hello was written", before=18)])
+    assert kinds(view)[-1] == "compaction"
+    assert view.entries("evicted")
+
+
+def test_what_nobody_can_read_is_kept_as_it_is(store):
+    view = record(store, [Unknown(id="raw/7", raw={"type": "new", "x": [1]})])
+    (commit,) = [commit for commit in view.log() if commit.kind == "raw"]
+    assert commit.value("input") == {"type": "new", "x": [1]}
+
+
+def test_a_sub_agent_is_a_child_session(store):
+    view = record(
+        store, [*TURN[:3], Spawned(id="s1", child="agent-a", call="toolu_1", name="look")]
+    )
+    below = Conversation(
+        source="claude-code", id="agent-a", parent="9d4f", parent_call="toolu_1", name="look"
+    )
+    child = record(store, [Prompted(id="q1", content="look")], below)
+    (known,) = view.entries("children")
+    assert known.record.session == child.id
+    assert child.record.parent.session == view.id
+    assert child.record.parent.kind == "child"
+
+
+def test_a_fork_shares_what_came_before_it(store):
+    record(store, [*TURN, Prompted(id="p2", at=60, content="one way")])
+    other = Conversation(
+        source="claude-code", id="ec63", fork_of="9d4f", fork_ids=frozenset({"p1", "msg_2"})
+    )
+    view = record(store, [*TURN, Prompted(id="p9", at=70, content="another way")], other)
+    assert view.record.parent.kind == "fork"
+    assert kinds(view)[-2:] == ["fork", "turn"] or kinds(view)[-3:] == ["fork", "turn_end", "turn"]
+    assert [c.value("input") for c in view.log() if c.kind == "turn"] == [
+        "write hello",
+        "another way",
+    ]
+
+
+def test_leaving_and_coming_back_moves_the_lifecycle(store):
+    view = record(store, [Began(id="b1", how="startup"), *TURN, Ended(id="e1", reason="other")])
+    assert view.record.status == "paused"
+    view = record(store, [Began(id="b2", how="resume")])
+    assert view.record.status == "active"
+
+
+def test_a_call_open_when_the_agent_died_is_in_doubt_when_it_comes_back(store):
+    record(store, [Began(id="b1"), *TURN[:3]])
+    view = record(store, [Began(id="b2", how="resume")])
+    (call,) = view.calls()
+    assert (call.status, call.cause) == ("in doubt", "the agent's program ended")
+
+
+def test_what_imports_say_is_marked_and_keeps_its_source(store):
+    view = record(store, TURN)
+    outcome = next(commit for commit in view.log() if commit.kind == "outcome")
+    assert outcome.value("principal") == "import:claude-code"
+    assert (outcome.provenance.source, outcome.provenance.trust) == ("tool", "unverified")
+
+
+def test_two_recorders_at_once_lose_nothing(store):
+    one, two = recorder(store), recorder(store)
+    one.take(TURN[0])
+    one.flush()
+    two.take(TURN[0])
+    two.take(TURN[2])
+    two.flush()
+    one.take(TURN[3])
+    one.flush()
+    view = SessionView(store.port, one.session)
+    assert kinds(view) == ["open", "turn", "call", "outcome"]
+
+
+def test_a_cursor_is_read_back(store):
+    recording = recorder(store)
+    recording.take(TURN[0])
+    recording.flush(cursor=("a.jsonl", {"offset": 12}))
+    assert recorder(store).cursor("a.jsonl") == {"offset": 12}
+
+
+def test_names_with_lone_surrogates_are_kept_legible(store):
+    odd = Called(id="toolu_\ud800", tool="R\udfff", input={"x": "\ud800"})
+    view = record(store, [TURN[0], odd])
+    (call,) = view.calls()
+    assert call.tool == "R\\udfff"
