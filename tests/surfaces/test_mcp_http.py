@@ -24,11 +24,6 @@ TOKEN = "t" * 43
 PORT = 8717
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 # -- the guard ------------------------------------------------------------------------------------
 
 FINE = {

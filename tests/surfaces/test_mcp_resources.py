@@ -13,18 +13,15 @@ from stator.runtime.stores import Store
 from surfaces.agents import ERAS, LEGACY, MODERN, next_uri, talking
 from surfaces.recorded import record
 
-pytestmark = pytest.mark.anyio
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning"),
+]
 
 
 @pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
-@pytest.fixture
-def store(tmp_path, world):
-    with world.open(tmp_path / "agent.db") as opened:
-        yield opened
+def store(opened):
+    return opened
 
 
 @pytest.fixture
@@ -45,7 +42,7 @@ async def test_a_session_is_read_as_state_brief_log_and_head(store, fixed, era):
         log = await agent.read(f"session://{fixed}/log")
         brief = await agent.read(f"session://{fixed}/brief")
         rest = await agent.read(f"session://{fixed}/log?after={head['seq'] - 2}")
-    assert (head["schema"], head["seq"]) == ("stator.head/1", store.read(fixed).head.seq)
+    assert (head["schema"], head["seq"]) == ("stator.session_head/1", store.read(fixed).head.seq)
     assert state["head"]["hash"] == head["hash"]
     assert [row["what"] for row in state["state"]["decisions"]] == [
         "auth: use signed cookies — works without a store"

@@ -16,14 +16,8 @@ NOBODY = "s_" + "0" * 32
 
 
 @pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
-@pytest.fixture
-def store(tmp_path, world):
-    with world.open(tmp_path / "agent.db") as opened:
-        yield opened
+def store(opened):
+    return opened
 
 
 @pytest.fixture

@@ -21,14 +21,8 @@ TOKENS_MAX = 1_500
 
 
 @pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
-@pytest.fixture
-def store(tmp_path, world):
-    with world.open(tmp_path / "agent.db") as opened:
-        yield opened
+def store(opened):
+    return opened
 
 
 @pytest.fixture

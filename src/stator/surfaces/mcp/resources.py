@@ -98,7 +98,7 @@ def read(desk: Desk, uri: str) -> tuple[str, str]:
     if address.kind == "brief":
         return view.brief().text, MARKDOWN
     data = _DATA[address.kind](desk, row, view, address)
-    plain = {"schema": f"stator.{address.kind}/1", "note": MARK, "session": row.id, **data}
+    plain = {"schema": f"stator.session_{address.kind}/1", "note": MARK, "session": row.id, **data}
     return json.dumps(shown(plain), ensure_ascii=False, separators=(",", ":")), JSON
 
 
