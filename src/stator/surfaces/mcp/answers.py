@@ -23,7 +23,7 @@ LIST_MAX = 500
 DEPTH_MAX = 40
 MESSAGE_MAX = 600
 """Characters of what an error says; it may repeat what it was given."""
-EPOCH_US = 1_000_000
+SECOND = 1_000_000
 
 
 class Whole(str):
@@ -89,6 +89,6 @@ def told(text: str, limit: int = TEXT_MAX) -> str:
 def when(at: int) -> str:
     """A time as it is written: 2026-11-15T14:02:11Z."""
     try:
-        return datetime.fromtimestamp(at // EPOCH_US, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return datetime.fromtimestamp(at // SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError, OSError):
         return ""
