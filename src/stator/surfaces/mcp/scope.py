@@ -67,7 +67,8 @@ class Scope:
     def listed(self, cursor: tuple[int, ...] | None = None, limit: int = 20) -> Page[SessionRow]:
         """Sessions, most recently used first."""
         page = self.store.port.sessions(self._query(), cursor=cursor, limit=limit)
-        return Page([row for row in page.rows if self._shows(row)], page.cursor)
+        trash = Trash(self.store.port)
+        return Page([row for row in page.rows if self._shows(row, trash)], page.cursor)
 
     def position(self, ref: str) -> str:
         """A ref whose session, if it names one, is known to be seen from here."""
@@ -111,11 +112,11 @@ class Scope:
             else []
         )
 
-    def _shows(self, row: SessionRow) -> bool:
+    def _shows(self, row: SessionRow, trash: Trash | None = None) -> bool:
         record = row.record
         own = self.project is None or record.project == self.project
         listed = record.mode != "project" and record.tenant == TENANT
-        return own and listed and row not in Trash(self.store.port)
+        return own and listed and row not in (trash or Trash(self.store.port))
 
 
 def unknown(handle: str) -> NotFound:
