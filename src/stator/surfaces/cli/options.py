@@ -43,6 +43,21 @@ LastOption = Annotated[
 SinceOption = Annotated[
     str | None, Parameter(name="--since", help="Not older than: 2h, 3d, 2026-11-15.")
 ]
+UntilOption = Annotated[
+    str | None, Parameter(name="--until", help="Not newer than: 2h, 3d, 2026-11-15.")
+]
+WordsArgument = Annotated[
+    list[str] | None,
+    Parameter(name="--words", help='Words, all of them; "a phrase"; a beginning*; -- -not.'),
+]
+NotOption = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--not",
+        consume_multiple=False,
+        help="Without this word or phrase; may be given several times.",
+    ),
+]
 ProjectFlag = Annotated[
     bool, Parameter(name="--project", help="Over every session of this project.")
 ]
