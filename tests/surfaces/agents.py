@@ -10,10 +10,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import mcp_types as types
-import pytest
 from mcp import Client, StdioServerParameters
 
-from stator.runtime.stores import Store
 from stator.surfaces.mcp.scope import Scope
 from stator.surfaces.mcp.server import build
 
@@ -21,9 +19,6 @@ MODERN, LEGACY = "2026-07-28", "legacy"
 ERAS = (MODERN, LEGACY)
 PROGRAM = [sys.executable, "-m", "stator.surfaces.cli.main", "mcp"]
 ME = types.Implementation(name="tester", version="1")
-
-
-needs_search = pytest.mark.skipif(not hasattr(Store, "search"), reason="there is no search yet")
 
 
 class Refused(Exception):

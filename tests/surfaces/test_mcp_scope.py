@@ -8,7 +8,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from stator.runtime.stores import Store
-from surfaces.agents import needs_search, talking
+from surfaces.agents import talking
 from surfaces.recorded import START, record
 
 pytestmark = pytest.mark.anyio
@@ -41,7 +41,7 @@ EVERY_WAY_IN = [
     ("recall", {"key": "decision:auth"}),
     ("settle", {}),
     ("settle", {"call": "c_00000001", "verdict": "done"}),
-    pytest.param("search", {"words": "login"}, marks=needs_search),
+    ("search", {"words": "login"}),
     *(
         ("sessions", {"action": action, "name": "x"})
         for action in ("fork", "pause", "resume", "close", "child")

@@ -13,7 +13,7 @@ from mcp.shared.exceptions import MCPError
 import stator
 from stator.surfaces.mcp import tools
 from stator.surfaces.mcp.definitions import BY_NAME, DEFINITIONS
-from surfaces.agents import ERAS, needs_search, talking
+from surfaces.agents import ERAS, talking
 from surfaces.recorded import record
 
 pytestmark = pytest.mark.anyio
@@ -515,7 +515,6 @@ def searched(tmp_path):
         yield found
 
 
-@needs_search
 async def test_words_are_found_in_every_session_of_the_project(searched):
     fixed = searched.read("fix-login").id
     async with talking(searched) as agent:

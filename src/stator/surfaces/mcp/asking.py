@@ -298,8 +298,7 @@ def recall(desk: Desk, given: Given) -> Answer:
 
 def search(desk: Desk, given: Given) -> Answer:
     wanted = given.get("session")
-    store: Any = desk.scope.store
-    hits = store.search(
+    hits = desk.scope.store.search(
         given["words"],
         project=desk.scope.project,
         session=desk.scope.find(wanted).id if wanted else None,
