@@ -222,6 +222,9 @@ SetOption = Annotated[
         help="Of run: a parameter, name=value; may be given several times.",
     ),
 ]
+PortOption = Annotated[
+    int, Parameter(name="--port", converter=_whole, help="The port; 0: any that is free.")
+]
 Command = Annotated[str, Parameter(help="The program and its arguments, after --.")]
 Text = str | None
 """An argument that may be left out."""

@@ -68,6 +68,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Connect": {
         "init": "Make this folder a project; switch recording on in an agent.",
+        "mcp": "Serve sessions to an agent over MCP.",
         "workflow": "Make a workflow of recorded calls, show one, or run one.",
     },
 }
