@@ -43,8 +43,8 @@ def parent_of(path: Path, session: str) -> tuple[str, str]:
                 return above, line if isinstance(line, str) else ""
         first = first or uuid
         prompt = said.get("promptId")
-        text = prompt_text(said) if isinstance(prompt, str) else None
-        if text is None:
+        text = prompt_text(said)
+        if text is None or not isinstance(prompt, str):
             continue
         if texts.setdefault(prompt, text) != text:
             return _beside(path, first), first
