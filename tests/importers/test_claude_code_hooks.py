@@ -12,6 +12,7 @@ import stator
 from importers.claude_lines import bring, view
 from stator.importers import claude_code_hooks as hooks
 from stator.importers.claude_code import FORMAT
+from stator.importers.claude_lines import moment
 from stator.model.foreign import (
     Answered,
     Began,
@@ -38,12 +39,29 @@ def store(tmp_path):
         yield opened
 
 
+def times() -> list[int]:
+    """When each hook ran: right after what the transcript says of the same call or prompt."""
+    found, at = [], moment({"timestamp": "2026-03-01T09:59:59.000Z"})
+    lines = [json.loads(line) for line in MAIN.read_text().splitlines()]
+    for said in TOLD:
+        name = said.get("tool_use_id", said.get("prompt", "nothing"))
+        later = [moment(line) for line in lines if json.dumps(name)[1:-1] in json.dumps(line)]
+        is_end = said["hook_event_name"].startswith("Post")
+        at = max(at + 1, (later[-1] if is_end else later[0]) + 1 if later else 0)
+        found.append(at)
+    return found
+
+
+TIMES = times()
+
+
 def record(store, told=TOLD, state=None):
     """As an ingester does it, one line after the other."""
     state = {} if state is None else state
-    for number, said in enumerate(told):
+    for said in told:
+        number = TOLD.index(said)
         talk = hooks.conversation(said)
-        for item in hooks.items(said, 1_000 + number, str(TOLD.index(said)), state):
+        for item in hooks.items(said, TIMES[number], str(number), state):
             below = Conversation(source=talk.source, id=item.within, parent=talk.id)
             recorder = Recorder(
                 store.port, store.context, below if item.within else talk, via="hook"
@@ -135,7 +153,7 @@ def test_a_call_that_no_hook_told_the_end_of_is_in_doubt_when_the_agent_comes_ba
     recorder = Recorder(store.port, store.context, hooks.conversation(TOLD[0]), via="hook")
     recorder.take(Began(id="again", how="resume"))
     recorder.flush()
-    assert {c.status for c in _view(store).calls() if c.tool == "Bash"} == {"in doubt"}
+    assert {c.status for c in _view(store).calls() if c.turn == 3} == {"in doubt"}
 
 
 def test_an_interrupted_write_is_in_doubt_and_an_interrupted_read_cancelled():
