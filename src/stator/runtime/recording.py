@@ -127,10 +127,12 @@ class Recorder:
             return self._standing
         store, session = self._store, self.session
         self._head, self._seq = head.hash, head.seq
+        prompt, asked = self._last_turn()
         self._standing = Standing(
             status=store.session(session).record.status,
             turn_open=head.turn_open,
-            prompt=self._last_prompt(),
+            prompt=prompt,
+            turn_at=asked,
             calls=self._open_calls(),
             plan={
                 entry.record.step: entry.record
@@ -138,6 +140,7 @@ class Recorder:
                 if isinstance(entry.record, PlanRecord)
             },
             known=self._is_known,
+            told=self._is_told,
             past=self._past,
         )
         return self._standing
@@ -158,12 +161,20 @@ class Recorder:
             self._store.locate(commit_id(owner, "turn", origin), self.session) for owner in owners
         )
 
-    def _last_prompt(self) -> str:
+    def _is_told(self, kind: str, foreign: str) -> bool:
+        """Whether an item is in the log as a commit of that kind."""
+        if self._blank:
+            return False
+        origin = self.conversation.source, legible(foreign)
+        return bool(self._store.locate(commit_id(self.session, kind, origin), self.session))
+
+    def _last_turn(self) -> tuple[str, int]:
+        """The last turn's prompt, and when it was asked."""
         turns = self._store.turns(self.session, newest_first=True, limit=1)
         if not turns:
-            return ""
+            return "", 0
         commit = commit_at(self._store, self.session, turns[0].first, load=False)
-        return commit.origin[1] if commit.origin else ""
+        return (commit.origin[1], commit.happened) if commit.origin else ("", 0)
 
     def _all_prompts(self) -> frozenset[str]:
         found: set[str] = set()
@@ -232,7 +243,7 @@ class Recorder:
 
     def _compacted(self, item: Compacted) -> list[Commit]:
         head = self._store.head(self.session).seq
-        kept = self._places.get(legible(item.keeps_from)) if item.keeps_from else None
+        kept = self._place(legible(item.keeps_from)) if item.keeps_from else None
         found = compaction.foreign(
             self._store,
             self._context,
@@ -244,6 +255,17 @@ class Recorder:
             happened=item.at,
         )
         return [commit_at(self._store, self.session, found.seq)] if found.seq > head else []
+
+    def _place(self, foreign: str) -> int | None:
+        """Where in the log an item was recorded, now or before."""
+        if foreign in self._places:
+            return self._places[foreign]
+        origin = self.conversation.source, foreign
+        for kind, attempt in (("entry", 0), ("turn", 0), ("call", 1), ("outcome", 1)):
+            found = self._store.locate(commit_id(self.session, kind, origin, attempt), self.session)
+            if found:
+                return found[0][1]
+        return None
 
 
 def _mended(draft: Draft) -> Draft:
