@@ -52,7 +52,9 @@ def items(said: dict[str, Any], at: int, unique: str, state: dict[str, Any]) -> 
         given = lean(said.get("tool_input"))
         yield Called(id=call, at=at, tool=tool, input=given, effect=codex_tools.effect_of(tool))
     elif kind == "PostToolUse" and call:
-        yield _returned(said, call, at)
+        # how a command ended is not in what a hook is told, but in the rollout
+        if state.get("no transcript") or text(said.get("tool_name")) not in codex_tools.SHELLS:
+            yield _returned(said, call, at)
     elif kind == "PreCompact":
         state["compacting"] = True
     elif kind == "PostCompact":
@@ -89,7 +91,8 @@ def _compacted(done: bool, at: int, state: dict[str, Any]) -> Iterator[Item]:
     """One compaction, however many notices tell of it."""
     if done and state.pop("compacting", False):
         state["compactions"] = int(state.get("compactions", 0)) + 1
-        yield Compacted(id=f"compact/{state['compactions']}", at=at)
+        if state.get("no transcript"):  # which has the summary, too
+            yield Compacted(id=f"compact/{state['compactions']}", at=at)
 
 
 def _stopped(said: dict[str, Any], at: int, unique: str, state: dict[str, Any]) -> Iterator[Item]:
