@@ -190,7 +190,7 @@ def conversation_of(path: Path) -> Conversation | None:
         kind, payload = normal(value) if value is not None else ("", {})
         if kind == "session_meta" and meta is None:
             meta = payload
-        elif kind == "response_item" and is_prompt(payload):
+        elif kind == "response_item" and is_prompt(payload) and not _inherited(meta, value):
             asked = words(payload.get("content"))
         if asked or line.number >= HEAD_LINES:
             break
@@ -210,6 +210,13 @@ def conversation_of(path: Path) -> Conversation | None:
         fork_of=fork_of,
         fork_ids=shared_ids(path, base) if fork_of else frozenset(),
     )
+
+
+def _inherited(meta: dict[str, Any] | None, value: dict[str, Any] | None) -> bool:
+    """Whether a line is from before a sub-agent began, and its parent's."""
+    start = record(meta).get("subagent_history_start_ordinal")
+    ordinal = record(value).get("ordinal")
+    return type(start) is int and type(ordinal) is int and ordinal < start
 
 
 def labels_of(meta: dict[str, Any], fork_of: str = "") -> dict[str, str]:
@@ -304,7 +311,7 @@ class Reader:
         known = cursor.state
         self._thread = conversation.id
         self._upto = upto
-        self._from = 0
+        self._own: dict[str, Any] = {}
         self._cwd = text(known.get("cwd")) or conversation.cwd
         self._model = text(known.get("model"))
         self._prompts = _number(known.get("prompts"))
@@ -347,7 +354,7 @@ class Reader:
             if self._upto is not None and type(ordinal) is int and ordinal >= self._upto:
                 break
             kind, payload = normal(value)
-            if type(ordinal) is int and ordinal < self._from and kind != "session_meta":
+            if kind != "session_meta" and _inherited(self._own, value):
                 yield Noise(kind="inherited")
                 continue
             take = self._takes.get(kind)
@@ -395,8 +402,7 @@ class Reader:
         if text(meta.get("id")) not in ("", self._thread) and self._thread:
             yield Noise(kind="session_meta")  # copied, with all else, from what was forked
             return
-        start = meta.get("subagent_history_start_ordinal")
-        self._from = start if type(start) is int else 0
+        self._own = meta
         self._cwd = text(meta.get("cwd")) or self._cwd
         yield About(at=at, cwd=self._cwd, agent=SOURCE, labels=labels_of(meta))
 
@@ -608,6 +614,7 @@ class Reader:
         if kind in RESULTS and name:
             self._see(name, item)
         elif kind == "CollabAgentToolCall" and "spawn" in text(item.get("tool")).lower():
+            yield from self._close()
             for child in item.get("receiver_thread_ids") or []:
                 yield from self._spawned(text(child), {"call_id": name}, at)
         else:
