@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from stator.importers import codex_tools
-from stator.importers.shapes import lean, record, text
+from stator.importers.media import without_bytes
+from stator.importers.values import record, text
 from stator.model.foreign import (
     Answered,
     Began,
@@ -46,10 +47,10 @@ def items(said: dict[str, Any], at: int, unique: str, state: dict[str, Any]) -> 
         yield from _compacted(said.get("source") == "compact", at, state)
         yield Began(id=unique, at=at, how=text(said.get("source")))
     elif kind == "UserPromptSubmit" and prompt != "turn/":
-        yield Prompted(id=prompt, at=at, content=lean(said.get("prompt")))
+        yield Prompted(id=prompt, at=at, content=without_bytes(said.get("prompt")))
     elif kind == "PreToolUse" and call:
         tool = text(said.get("tool_name"))
-        given = lean(said.get("tool_input"))
+        given = without_bytes(said.get("tool_input"))
         yield Called(id=call, at=at, tool=tool, input=given, effect=codex_tools.effect_of(tool))
     elif kind == "PostToolUse" and call:
         # how a command ended is not in what a hook is told, but in the rollout
@@ -82,7 +83,7 @@ def _returned(said: dict[str, Any], call: str, at: int) -> Item:
     fine = ended.status == "ok"
     return Returned(
         id=call, at=at, tool=tool, status=ended.status, cause=ended.cause,
-        output=lean(codex_tools.unwrapped(answer)[0]) if isinstance(answer, str) else lean(answer),
+        output=without_bytes(codex_tools.unwrapped(answer)[0]) if isinstance(answer, str) else without_bytes(answer),
         files=codex_tools.files_of(tool, given, text(said.get("cwd")), {}) if fine else (),
     )  # fmt: skip
 

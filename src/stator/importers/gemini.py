@@ -25,7 +25,9 @@ from stator.errors import InvalidInput
 from stator.importers import gemini_tools
 from stator.importers.format import Found, Progress, below
 from stator.importers.lines import LINE_MAX, Line, beginning, decode, lines, open_plain, parsed
-from stator.importers.shapes import lean, micros, record, records, text, title, words
+from stator.importers.media import without_bytes
+from stator.importers.values import asks, headline, moment, record, records, said, text
+from stator.importers.wording import nameable, words
 from stator.model.foreign import (
     About,
     Answered,
@@ -152,7 +154,7 @@ def conversation_of(path: Path) -> Conversation | None:
     return Conversation(
         source=SOURCE,
         id=session,
-        name=title(text(meta.get("summary")) or asked),
+        name=headline(text(meta.get("summary")) or asked),
         agent=SOURCE,
         cwd=_cwd(path, meta, context),
         labels={"project": text(meta.get("projectHash"))} if meta.get("projectHash") else {},
@@ -207,7 +209,11 @@ class Reader:
     def __init__(self, conversation: Conversation, cursor: Cursor | None = None) -> None:
         self._cwd = conversation.cwd
         self._from = cursor.offset if cursor else 0
-        self._cuts: dict[str, list[int]] = dict(record(cursor.state.get("cuts"))) if cursor else {}
+        self._cuts: dict[str, dict[str, Any]] = dict(
+            record(record(cursor and cursor.state).get("cuts"))
+        )
+        """Answers that were told before they were whole: after how many blocks, and whether with
+        what they cost."""
         self._turn_at = cursor or Cursor(offset=0)
         self._view: dict[str, str] = {}
         """Messages the model sees, and the items they were told as."""
@@ -248,12 +254,9 @@ class Reader:
                 yield from self._record(value, line)
             elif problem:
                 yield Skipped(line=line.number, why=problem)
-        open_message = text(self._message.get("id"))
-        yield from self._close()
-        if self._said.get(open_message):
-            # what a later version adds must come as another answer
-            cuts = sorted({*self._cuts.get(open_message, []), self._said[open_message]})
-            self._cuts[open_message] = cuts
+        is_cut = bool(self._message)
+        yield from self._close(is_cut=True)
+        if is_cut:
             at = self._turn_at
             yield Cursor(offset=at.offset, line=at.line, state={"cuts": self._cuts})
 
@@ -265,11 +268,13 @@ class Reader:
         elif isinstance(value.get("id"), str) and isinstance(value.get("type"), str):
             yield from self._take(value, line)
         elif isinstance(value.get("sessionId"), str):
-            yield About(at=micros(value.get("startTime")), name=title(text(value.get("summary"))))
+            yield About(
+                at=moment(value.get("startTime")), name=headline(text(value.get("summary")))
+            )
             for message in records(value.get("messages")):
                 yield from self._take(message, line)
         else:
-            yield Unknown(id=f"line/{line.number}", raw=lean(value))
+            yield Unknown(id=f"line/{line.number}", raw=without_bytes(value))
 
     def _take(self, message: dict[str, Any], line: Line) -> Iterator[Item]:
         name, kind = text(message.get("id")), text(message.get("type"))
@@ -284,13 +289,13 @@ class Reader:
         elif kind in QUIET:
             yield Noise(kind=f"message/{kind}")
         else:
-            yield Unknown(id=name, at=micros(message.get("timestamp")), raw=lean(message))
+            yield Unknown(id=name, at=moment(message.get("timestamp")), raw=without_bytes(message))
         self._met.add(name)
 
     # -- what people and the program say ----------------------------------------------------------
 
     def _user(self, message: dict[str, Any], line: Line) -> Iterator[Item]:
-        name, at = text(message["id"]), micros(message.get("timestamp"))
+        name, at = text(message["id"]), moment(message.get("timestamp"))
         answers = [
             record(part["functionResponse"])
             for part in records(message.get("content"))
@@ -305,15 +310,15 @@ class Reader:
         elif said.lstrip().startswith(COMMANDS):
             yield Noise(kind="message/command")
         else:
-            yield from self._begin(name, said, lean(message.get("content")), line, at)
+            yield from self._begin(name, said, without_bytes(message.get("content")), line, at)
 
     def _begin(self, name: str, said: str, content: Any, line: Line, at: int) -> Iterator[Item]:
-        digest = text_id(said)
+        digest = text_id(nameable(said))
         before = self._asked.get(digest, 0)
         self._asked[digest] = before + 1
         self._prompt = self._view[name] = gemini_tools.prompt_id(said, before)
         self._tried, self._recent = {}, {}
-        if line.offset != self._from:
+        if line.offset > self._from:
             self._cuts = {}
         state = {"cuts": self._cuts} if self._cuts else {}
         self._turn_at = Cursor(offset=line.offset, line=line.number - 1, state=state)
@@ -332,7 +337,7 @@ class Reader:
 
     def _set(self, change: dict[str, Any], line: Line) -> Iterator[Item]:
         if text(change.get("summary")):
-            yield About(name=title(text(change["summary"])))
+            yield About(name=headline(text(change["summary"])))
         if not isinstance(change.get("messages"), list):
             yield Noise(kind="$set")
             return
@@ -346,7 +351,7 @@ class Reader:
                     yield from self._take(message, line)
             yield Noise(kind="$set/messages")
             return
-        yield from self._compacted(messages, micros(change.get("lastUpdated")))
+        yield from self._compacted(messages, moment(change.get("lastUpdated")))
         self._view = {name: self._view.get(name, name) for name in names}
         self._met.update(names)
 
@@ -365,32 +370,38 @@ class Reader:
 
     # -- what the model says and does -------------------------------------------------------------
 
-    def _close(self) -> Iterator[Item]:
-        """The version of an answer at hand is the last for now: tell what is new in it."""
+    def _close(self, *, is_cut: bool = False) -> Iterator[Item]:
+        """The version of an answer at hand is the last for now: tell what is new in it. Where a part
+        was told when the file ended there, it comes in the same parts again."""
         message, self._message = self._message, {}
         if not message:
             return
-        name, at = text(message["id"]), micros(message.get("timestamp"))
+        name, at = text(message["id"]), moment(message.get("timestamp"))
         calls = list(self._named(message))
         blocks = list(_blocks(message, calls))
-        known = self._said.get(name, 0)
-        edges = [known, *(n for n in self._cuts.get(name, []) if known < n < len(blocks))]
-        usage = gemini_tools.spent(message.get("tokens"))
-        for start, stop in pairwise([*edges, len(blocks)]):
+        known, cuts = self._said.get(name, 0), self._cuts.get(name, {})
+        after = [number for number in cuts.get("after", []) if known < number < len(blocks)]
+        owed = gemini_tools.spent(message.get("tokens"))
+        if name in self._paid or cuts.get("paid"):
+            owed = {}
+        for start, stop in pairwise([known, *after, len(blocks)]):
             if start == stop:
                 continue
-            last = stop == len(blocks)
-            reply: dict[str, Any] = {"role": "assistant", "content": blocks[start:stop]}
-            if message.get("thoughts") and not start:
-                reply["thoughts"] = lean(message["thoughts"])
-            paid = usage if last and name not in self._paid else {}
+            is_new = stop == len(blocks) and stop not in cuts.get("after", [])
             yield Answered(
-                id=f"{name}+{start}" if start else name, at=at, reply=reply, usage=paid,
+                id=f"{name}+{start}" if start else name, at=at, usage=owed if is_new else {},
+                reply=_reply(blocks[start:stop], None if start else message.get("thoughts")),
                 model=text(message.get("model")),
             )  # fmt: skip
-            if paid:
-                self._paid.add(name)
+            owed = {} if is_new else owed
+        if owed:  # told before anybody knew what it cost
+            yield Answered(id=f"{name}/spent", at=at, reply=None, usage=owed, partial=True)
         self._said[name] = max(known, len(blocks))
+        if message.get("tokens"):
+            self._paid.add(name)
+        if is_cut:
+            told = {"after": sorted({*cuts.get("after", []), len(blocks)} - {0})}
+            self._cuts[name] = {**told, "paid": name in self._paid}
         for identifier, call in calls:
             yield from self._call(identifier, call, at)
 
@@ -414,8 +425,8 @@ class Reader:
             yield self._calls[key], call
 
     def _call(self, name: str, call: dict[str, Any], at: int) -> Iterator[Item]:
-        tool, given = text(call.get("name")), lean(call.get("args"))
-        over = micros(call.get("timestamp")) or at
+        tool, given = text(call.get("name")), without_bytes(call.get("args"))
+        over = moment(call.get("timestamp")) or at
         if name not in self._told:
             yield Called(
                 id=name, at=at, tool=tool, input=given, effect=gemini_tools.effect_of(tool),
@@ -450,8 +461,13 @@ class Reader:
             ended = gemini_tools.outcome_of(tool, status, output)
             yield Returned(
                 id=name, at=at, tool=tool, status=ended.status, cause=ended.cause,
-                output=lean(output), source=gemini_tools.source_of(tool),
+                output=without_bytes(output), source=gemini_tools.source_of(tool),
             )  # fmt: skip
+
+
+def _reply(blocks: list[dict[str, Any]], thoughts: Any) -> dict[str, Any]:
+    told = {"thoughts": without_bytes(thoughts)} if thoughts else {}
+    return {**said(blocks), **told}
 
 
 def _blocks(
@@ -461,6 +477,4 @@ def _blocks(
     if said:
         yield {"type": "text", "text": said}
     for name, call in calls:
-        given = lean(call.get("args"))
-        tool = text(call.get("name"))
-        yield {"type": "tool_use", "id": name, "name": tool, "input": record(given)}
+        yield asks(name, text(call.get("name")), without_bytes(call.get("args")))

@@ -21,7 +21,9 @@ import msgspec
 
 from stator.errors import InvalidInput
 from stator.importers import gemini, gemini_tools
-from stator.importers.shapes import lean, micros, record, text, words
+from stator.importers.media import without_bytes
+from stator.importers.values import moment, record, text
+from stator.importers.wording import words
 from stator.model.foreign import (
     Answered,
     Began,
@@ -55,7 +57,7 @@ def conversation(said: dict[str, Any]) -> Conversation | None:
 def items(said: dict[str, Any], at: int, unique: str, state: dict[str, Any]) -> Iterator[Item]:
     """What a notice tells; `unique` names it, `state` is what is remembered of its conversation."""
     kind = text(said.get("hook_event_name"))
-    at = micros(said.get("timestamp")) or at
+    at = moment(said.get("timestamp")) or at
     if kind == "SessionStart":
         yield Began(id=unique, at=at, how=text(said.get("source")))
     elif kind == "BeforeAgent":
@@ -136,7 +138,7 @@ def _prompted(said: dict[str, Any], at: int, state: dict[str, Any]) -> Iterator[
         number = _first(lambda n: gemini_tools.prompt_id(asked, n), known.prompts, at)
         prompt = gemini_tools.prompt_id(asked, number)
         counts[digest] = number
-        if has_placeholder(asked):
+        if has_placeholder(asked) and prompt not in known.prompts:
             soon = (name for name, told in known.prompts.items() if at <= told <= at + SOON)
             prompt = next(soon, "")
     counts[digest] = counts.get(digest, 0) + 1
@@ -144,7 +146,7 @@ def _prompted(said: dict[str, Any], at: int, state: dict[str, Any]) -> Iterator[
         del counts[next(iter(counts))]
     _turn(state, prompt, at)
     if prompt:
-        yield Prompted(id=prompt, at=at, content=lean(asked))
+        yield Prompted(id=prompt, at=at, content=without_bytes(asked))
 
 
 def _turn(state: dict[str, Any], prompt: str, at: int) -> None:
@@ -179,7 +181,7 @@ def _called(said: dict[str, Any], at: int, state: dict[str, Any]) -> Iterator[It
     if name:
         waiting.append(name)
         effect = gemini_tools.effect_of(tool)
-        yield Called(id=name, at=at, tool=tool, input=lean(given), effect=effect)
+        yield Called(id=name, at=at, tool=tool, input=without_bytes(given), effect=effect)
 
 
 def _number(known: Known | None, prompt: str, tool: str, given: Any, at: int, least: int) -> int:

@@ -12,8 +12,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from stator.importers.codex_tools import Outcome, inferred
-from stator.importers.shapes import lean, record, records, text, words
+from stator.importers.codex_tools import Outcome, in_folder
+from stator.importers.media import without_bytes
+from stator.importers.shell import touched
+from stator.importers.values import amount, record, records, spend, text
+from stator.importers.wording import nameable, words
 from stator.model.commit import Source
 from stator.model.foreign import Returned, Step, Touch, digest_of, text_id
 from stator.model.jsontext import canonical
@@ -43,13 +46,13 @@ _EXIT = re.compile(r"^Exit Code: (-?\d{1,9})$", re.M)
 
 def prompt_id(prompt: str, before: int) -> str:
     """A prompt's id: what it says and how often it was said before in the conversation."""
-    return f"prompt/{text_id(prompt, before)}"
+    return f"prompt/{text_id(nameable(prompt), before)}"
 
 
 def asked(tool: str, given: Any) -> str:
     """A name for a tool and what it was given."""
     try:
-        return text_id(tool, canonical(given))
+        return text_id(tool, nameable(canonical(given)))
     except RecursionError:
         return text_id(tool, "too deep")
 
@@ -90,7 +93,7 @@ def result(
     ended = outcome_of(tool, status, output)
     files = files_of(tool, given, display, cwd) if ended.status == "ok" else ()
     return Returned(
-        id=name, at=at, tool=tool, status=ended.status, cause=ended.cause, output=lean(output),
+        id=name, at=at, tool=tool, status=ended.status, cause=ended.cause, output=without_bytes(output),
         source=source_of(tool), files=files,
     )  # fmt: skip
 
@@ -149,27 +152,12 @@ def _files(tool: str, given: dict[str, Any], display: dict[str, Any], cwd: str) 
         yield Touch(path=posixpath.join(cwd, path), op="read")
     elif tool == "run_shell_command":
         folder = text(given.get("dir_path")) or text(given.get("directory"))
-        for touch in inferred(text(given.get("command"))):
-            yield Touch(
-                path=posixpath.join(cwd, folder, touch.path), op=touch.op, how=touch.how,
-                from_path=posixpath.join(cwd, folder, touch.from_path) if touch.from_path else "",
-            )  # fmt: skip
+        yield from in_folder(touched(text(given.get("command")), cwd), posixpath.join(cwd, folder))
 
 
 def spent(tokens: Any) -> dict[str, int]:
-    """What an answer cost, in units that add up."""
-
-    def count(name: str) -> int:
-        amount = record(tokens).get(name)
-        return amount if type(amount) is int and amount > 0 else 0
-
-    read = min(count("cached"), count("input"))
-    fresh = count("input") - read + count("tool")
-    out = count("output") + count("thoughts")
-    units = {
-        "tokens": fresh + read + out,
-        "tokens:in": fresh,
-        "tokens:out": out,
-        "tokens:cache_read": read,
-    }
-    return {unit: amount for unit, amount in units.items() if amount}
+    """What an answer cost, in units that add up: cached tokens are among those put in."""
+    told = {name: amount(count) for name, count in record(tokens).items()}
+    read = min(told.get("cached", 0), told.get("input", 0))
+    fresh = told.get("input", 0) - read + told.get("tool", 0)
+    return spend(fresh=fresh, read=read, said=told.get("output", 0) + told.get("thoughts", 0))
