@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 import stator
-from importers import counts_gemini
-from importers.taken import DATA, REAL, asked, found_in, plan, real, rendered, taken, view
+from importers import counts_gemini, rereading
+from importers.rereading import grown, items, outcomes, said_by_model, spent, totals
+from importers.taken import DATA, REAL, asked, plan, real, rendered, taken
 from stator.errors import InvalidInput
+from stator.importers import lines
 from stator.importers.format import Found
 from stator.importers.gemini import FORMAT
 from stator.importers.lines import beginning
-from stator.importers.taking import Report, take
 from stator.model import foreign
 from stator.model.foreign import Conversation, digest_of
 
@@ -33,14 +35,7 @@ def store():
 
 
 def bring(store, path):
-    report = taken(store, path, "gemini")
-    (found,) = found_in(path, "gemini")
-    return report, view(store, found)
-
-
-def items(path):
-    (found,) = FORMAT.conversations(path)
-    return list(FORMAT.read(found, None, None))
+    return rereading.bring(store, path, "gemini")
 
 
 def message(name, kind="user", content="go", **more):
@@ -73,17 +68,7 @@ def test_the_output_of_a_run_is_not_a_chat():
 
 @pytest.mark.parametrize("path", ALL, ids=["lines", "document", "sub-agent"])
 def test_the_counts_are_those_of_a_plain_reading(path):
-    assert totals(path) == counts_gemini.count(path)
-
-
-def totals(path):
-    told = items(path)
-    return {
-        "turns": sum(isinstance(item, foreign.Prompted) for item in told),
-        "calls": sum(isinstance(item, foreign.Called) for item in told),
-        "results": sum(isinstance(item, foreign.Returned) for item in told),
-        "tokens": sum(getattr(item, "usage", {}).get("tokens", 0) for item in told),
-    }
+    assert totals(items(path, "gemini")) == counts_gemini.count(path)
 
 
 def test_a_turn_begins_with_what_a_person_asked(store):
@@ -116,7 +101,7 @@ def test_edits_tell_their_files_with_what_they_held(store):
     _, shown = bring(store, MAIN)
     changes = [
         (touch.op, touch.path, touch.before, touch.after)
-        for item in items(MAIN)
+        for item in items(MAIN, "gemini")
         if isinstance(item, foreign.Returned)
         for touch in item.files
     ]
@@ -134,8 +119,8 @@ def test_a_list_of_things_to_do_is_the_plan(store):
 
 
 def test_calls_and_results_are_paired_when_rendered(store, tmp_path):
-    lines = [message("u1"), message("g1", "gemini", "yes", toolCalls=[called("x", command="ls")])]
-    _, shown = bring(store, written(tmp_path, *lines))
+    told = [message("u1"), message("g1", "gemini", "yes", toolCalls=[called("x", command="ls")])]
+    _, shown = bring(store, written(tmp_path, *told))
     blocks = [block for said in rendered(store, shown) for block in said["content"]]
     asks = [block["id"] for block in blocks if block["type"] == "tool_use"]
     answers = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
@@ -143,7 +128,7 @@ def test_calls_and_results_are_paired_when_rendered(store, tmp_path):
 
 
 def test_the_providers_own_id_of_a_call_is_kept():
-    keys = {item.key for item in items(MAIN) if isinstance(item, foreign.Called)}
+    keys = {item.key for item in items(MAIN, "gemini") if isinstance(item, foreign.Called)}
     assert "write_file__1" in keys
 
 
@@ -190,8 +175,8 @@ def test_a_result_that_only_the_model_was_shown_is_known(store, tmp_path):
     shown = {
         "functionResponse": {"id": "x", "name": "run_shell_command", "response": {"output": "a"}}
     }
-    lines = [message("u1"), message("g1", "gemini", [asks]), message("u2", "user", [shown])]
-    report, found = bring(store, written(tmp_path, *lines))
+    told = [message("u1"), message("g1", "gemini", [asks]), message("u2", "user", [shown])]
+    report, found = bring(store, written(tmp_path, *told))
     assert (report.calls, [call.status for call in found.calls()]) == (1, ["ok"])
 
 
@@ -253,33 +238,13 @@ def test_importing_again_adds_nothing(store, path):
 
 
 def test_a_chat_that_grows_line_by_line_becomes_the_same_session(store, tmp_path):
-    lines = MAIN.read_bytes().splitlines(keepends=True)
-    path = tmp_path / MAIN.name
-    for end in range(1, len(lines) + 1):
-        path.write_bytes(b"".join(lines[:end]))
-        for found in FORMAT.conversations(path):
-            take(store.port, store.context, FORMAT, found, Report(), conclude=False)
-    piecewise = view(store, found_in(path, "gemini")[0])
+    piecewise = grown(store, MAIN, tmp_path / MAIN.name, "gemini")
     with stator.connect("memory:", project="garden") as other:
         _, whole = bring(other, MAIN)
         assert asked(piecewise) == asked(whole)
         assert said_by_model(piecewise) == said_by_model(whole)
         assert outcomes(piecewise) == outcomes(whole)
         assert spent(piecewise) == spent(whole)
-
-
-def said_by_model(shown):
-    """All that the model said, in order, whatever parts it came in."""
-    answers = [c.value("output") for c in shown.log() if c.kind == "entry" and c.actor == "model"]
-    return [block for answer in answers if answer for block in answer["content"]]
-
-
-def outcomes(shown):
-    return sorted((call.turn, call.tool, call.status) for call in shown.calls())
-
-
-def spent(shown):
-    return {entry.record.unit: entry.record.amount for entry in shown.entries("spend")}
 
 
 def test_only_new_turns_come_of_a_chat_that_grew(store, tmp_path):
@@ -304,9 +269,9 @@ def test_a_cut_last_line_is_named_and_the_rest_is_imported(store, tmp_path):
 
 @pytest.mark.parametrize("bad", [b"{nonsense\n", b"\0" * 300 + b"\n", b"[1, 2]\n"])
 def test_a_bad_line_in_the_middle_costs_only_itself(store, tmp_path, bad):
-    lines = MAIN.read_bytes().splitlines(keepends=True)
+    whole = MAIN.read_bytes().splitlines(keepends=True)
     path = tmp_path / MAIN.name
-    path.write_bytes(b"".join([*lines[:12], bad, *lines[12:]]))
+    path.write_bytes(b"".join([*whole[:12], bad, *whole[12:]]))
     report, shown = bring(store, path)
     assert (report.skipped, len(asked(shown))) == (1, 4)
 
@@ -344,6 +309,21 @@ def test_going_back_to_nowhere_takes_everything_out(store, tmp_path):
     assert report.turns == 2
 
 
+def test_a_line_that_is_too_long_costs_only_itself(store, tmp_path, monkeypatch):
+    long = message("u2", content="x" * 3000)
+    path = written(tmp_path, message("u1"), long, message("u3", content="on"))
+    monkeypatch.setattr(lines, "LINE_MAX", 2000)
+    report, shown = bring(store, path)
+    assert (report.skipped, asked(shown)) == (1, ["go", "on"])
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    path = tmp_path / "session-x.jsonl"
+    os.mkfifo(path)
+    with pytest.raises(InvalidInput):
+        list(FORMAT.conversations(path))
+
+
 def test_a_message_that_comes_twice_is_one(store, tmp_path):
     report, _ = bring(store, written(tmp_path, message("u1"), message("u1"), message("u1")))
     assert report.turns == 1
@@ -351,8 +331,8 @@ def test_a_message_that_comes_twice_is_one(store, tmp_path):
 
 def test_a_late_version_of_an_answer_adds_what_is_new_in_it(store, tmp_path):
     late = message("g1", "gemini", "yes", toolCalls=[called("x", command="ls")])
-    lines = [message("u1"), message("g1", "gemini", "yes"), message("u2", content="more"), late]
-    report, shown = bring(store, written(tmp_path, *lines))
+    told = [message("u1"), message("g1", "gemini", "yes"), message("u2", content="more"), late]
+    report, shown = bring(store, written(tmp_path, *told))
     assert report.calls == 1
     assert [block["type"] for block in said_by_model(shown)] == ["text", "tool_use"]
 
@@ -383,5 +363,5 @@ def test_the_counts_of_real_sessions_are_those_of_a_plain_reading(store):
     paths = list(REAL.glob("generated/gemini-*/session-*"))
     assert paths
     for path in paths:
-        assert totals(path) == counts_gemini.count(path)
+        assert totals(items(path, "gemini")) == counts_gemini.count(path)
         assert taken(store, path, "gemini").turns == counts_gemini.count(path)["turns"]

@@ -40,6 +40,7 @@ def hooked(store, notices, chat, state=None, first=0):
     """Record what hooks were told."""
     state = {} if state is None else state
     talk = gemini_hooks.conversation(notices[0])
+    assert talk is not None
     recorder = Recorder(store.port, store.context, talk, via="hook")
     for number, said in enumerate(notices, first):
         told = {**said, "transcript_path": str(chat)}
@@ -96,7 +97,8 @@ def test_a_notice_that_got_lost_doubles_nothing(store, chat, lost):
 
 def test_hooks_that_run_while_the_chat_grows_tell_of_nothing_twice(store, tmp_path):
     """Each notice is taken in when the chat has all that was written before its moment."""
-    path, state = tmp_path / CHAT.name, {}
+    path = tmp_path / CHAT.name
+    state: dict[str, object] = {}
     for number, said in enumerate(NOTICES[1:], 1):
         before = [line for line in LINES if moment_of(line) <= said["timestamp"]]
         path.write_bytes(b"".join(before))
@@ -129,11 +131,10 @@ def test_the_same_command_twice_at_once_is_two_calls():
         for said in (before, before, after, after)
         for item in gemini_hooks.items(said, 1, "", state)
     ]
-    names = {type(item): [] for item in told}
-    for item in told:
-        names[type(item)].append(item.id)
-    assert names[Called] == names[Returned]
-    assert len(set(names[Called])) == 2
+    began = [item.id for item in told if isinstance(item, Called)]
+    ended = [item.id for item in told if isinstance(item, Returned)]
+    assert began == ended
+    assert len(set(began)) == 2
 
 
 def test_a_call_that_no_hook_saw_return_is_in_doubt_when_the_program_comes_back(store, chat):
