@@ -307,6 +307,24 @@ def test_beside_its_rollout_the_output_of_exec_adds_nothing(store, tmp_path):
     assert taken(store, path, "codex").commits == 0
 
 
+def test_where_the_rollout_was_imported_the_output_of_exec_adds_nothing(store, tmp_path):
+    bring(store, MAIN)
+    path = tmp_path / "out.jsonl"
+    path.write_text(EXEC.read_text().replace(f"{ID}0f", f"{ID}0a"))
+    report = taken(store, path, "codex")
+    assert (report.commits, report.unchanged) == (0, 1)
+
+
+def test_output_of_exec_that_grew_brings_what_is_new(store, tmp_path):
+    told = EXEC.read_text().splitlines(keepends=True)
+    path = tmp_path / "out.jsonl"
+    path.write_text("".join(told[:4]))
+    taken(store, path, "codex")
+    path.write_text("".join(told))
+    _, shown = bring(store, path)
+    assert (len(asked(shown)), len(shown.calls())) == (1, 3)
+
+
 # -- again, and growing -----------------------------------------------------------------------------
 
 

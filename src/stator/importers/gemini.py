@@ -389,7 +389,7 @@ class Reader:
             )  # fmt: skip
             owed = {} if is_new else owed
         if owed:  # told before anybody knew what it cost
-            yield Answered(id=f"{name}/spent", at=at, reply=None, usage=owed, partial=True)
+            yield Answered(id=f"{name}/spent", at=at, reply="", usage=owed, partial=True)
         self._said[name] = max(known, len(blocks))
         if message.get("tokens"):
             self._paid.add(name)
