@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from stator.importers.claude_code import FORMAT
 from stator.importers.taking import Report, take
@@ -26,7 +27,7 @@ class Writing:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
 
-    def line(self, kind: str, **fields: object) -> str:
+    def line(self, kind: str, **fields: Any) -> str:
         """A line of any kind; its uuid."""
         self.count += 1
         said = {
@@ -52,19 +53,24 @@ class Writing:
         with self.path.open("ab") as file:
             file.write(data + b"\n")
 
-    def prompt(self, content: object, **fields: object) -> str:
+    def prompt(self, content: object, **fields: Any) -> str:
         return self.line("user", message={"role": "user", "content": content}, **fields)
 
-    def says(self, message: str, *blocks: object, stop: str | None = None, **fields: object) -> str:
+    def says(self, message: str, *blocks: object, stop: str | None = None, **fields: Any) -> str:
         """A line of the model's message: its blocks, as text or as (id, tool, input)."""
         content = [as_block(block) for block in blocks]
-        body = {"id": message, "role": "assistant", "model": "m-1", "content": content}
+        body: dict[str, Any] = {
+            "id": message,
+            "role": "assistant",
+            "model": "m-1",
+            "content": content,
+        }
         usage = fields.pop("usage", {"input_tokens": 10, "output_tokens": 5})
         body |= {"stop_reason": stop, "usage": usage}
         return self.line("assistant", message=body, **fields)
 
-    def result(self, call: str, content: object, *, error: bool = False, **fields: object) -> str:
-        block = {"type": "tool_result", "tool_use_id": call, "content": content}
+    def result(self, call: str, content: object, *, error: bool = False, **fields: Any) -> str:
+        block: dict[str, Any] = {"type": "tool_result", "tool_use_id": call, "content": content}
         block |= {"is_error": True} if error else {}
         return self.line("user", message={"role": "user", "content": [block]}, **fields)
 
@@ -78,17 +84,17 @@ def as_block(block: object) -> object:
     return block
 
 
-def items(path: Path, cursor: Cursor | None = None) -> list:
+def items(path: Path, cursor: Cursor | None = None) -> list[Any]:
     """What a file says, of its first conversation."""
     found = next(iter(FORMAT.conversations(path)))
     return list(FORMAT.read(found, cursor, None))
 
 
-def of(kind: type, told: list) -> list:
+def of(kind: type, told: list[Any]) -> list[Any]:
     return [item for item in told if isinstance(item, kind)]
 
 
-def bring(store, *paths: Path, conclude: bool = True) -> Report:
+def bring(store: Any, *paths: Path, conclude: bool = True) -> Report:
     """Take files in, in that order."""
     report = Report()
     for path in paths:
@@ -97,14 +103,14 @@ def bring(store, *paths: Path, conclude: bool = True) -> Report:
     return report
 
 
-def view(store, session: str = SESSION) -> SessionView:
+def view(store: Any, session: str = SESSION) -> Any:
     talk = Conversation(source="claude-code", id=session)
     return SessionView(store.port, talk.session)
 
 
-def kinds(seen: SessionView) -> list[str]:
+def kinds(seen: Any) -> list[str]:
     return [commit.kind for commit in seen.log() if commit.kind != "scratch"]
 
 
-def prompts(seen: SessionView) -> list:
+def prompts(seen: Any) -> list[Any]:
     return [commit.value("input") for commit in seen.log() if commit.kind == "turn"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 ASIDE = (
     "<command-name>",
@@ -51,6 +52,6 @@ def claude_code(paths: Iterable[Path]) -> dict[str, int]:
     }
 
 
-def is_prompt(said: dict, content: object) -> bool:
+def is_prompt(said: dict[str, Any], content: Any) -> bool:
     text = content if isinstance(content, str) else "".join(b.get("text", "") for b in content)
     return not (said.get("isMeta") or said.get("isCompactSummary") or text.startswith(ASIDE))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -279,7 +280,7 @@ def test_the_bytes_of_an_image_are_not_kept(file):
 # -- files and plans ------------------------------------------------------------------------------
 
 
-def touched(file: Writing, tool: str, given: object, result: object) -> list:
+def touched(file: Writing, tool: str, given: object, result: object) -> list[Any]:
     file.prompt("go")
     file.says("msg_1", ("toolu_1", tool, given))
     file.result("toolu_1", "ok", toolUseResult=result)
@@ -421,7 +422,7 @@ def subagents(file: Writing, **meta: object) -> Path:
     file.says("msg_1", ("toolu_1", "Task", given))
     file.result("toolu_1", "all fine", toolUseResult={"agentId": "a1b2", "status": "completed"})
     below = Writing(file.path.with_suffix("") / "subagents" / "agent-a1b2.jsonl")
-    side = {"isSidechain": True, "agentId": "a1b2"}
+    side: dict[str, Any] = {"isSidechain": True, "agentId": "a1b2"}
     below.prompt("look", uuid="b1", **side)
     below.says("msg_b1", ("toolu_b1", "Grep", {"pattern": "x"}), uuid="b2", **side)
     below.result("toolu_b1", "none", uuid="b3", **side)
@@ -599,7 +600,7 @@ def printed(path: Path) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
-def _assistant(uuid: str, block: object, message: str) -> dict:
+def _assistant(uuid: str, block: object, message: str) -> dict[str, Any]:
     body = {"id": message, "role": "assistant", "model": "m-1", "content": [as_block(block)]}
     return {"type": "assistant", "uuid": uuid, "message": body}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,7 +61,7 @@ def record(store, told=TOLD, state=None):
     state = {} if state is None else state
     for said in told:
         number = TOLD.index(said)
-        talk = hooks.conversation(said)
+        talk: Any = hooks.conversation(said)
         for item in hooks.items(said, TIMES[number], str(number), state):
             below = Conversation(source=talk.source, id=item.within, parent=talk.id)
             recorder = Recorder(
@@ -99,7 +100,7 @@ def test_told_in_turns_they_tell_of_each_turn_and_call_once(store, tmp_path):
     """The transcript grows while hooks come, as it does beside a running agent."""
     lines = MAIN.read_bytes().splitlines(keepends=True)
     growing = tmp_path / MAIN.name
-    state: dict = {}
+    state: dict[str, Any] = {}
     for part in range(0, max(len(lines), len(TOLD)), 4):
         growing.write_bytes(b"".join(lines[: part + 4]))
         bring(store, growing, conclude=False)
@@ -150,7 +151,8 @@ def test_a_hook_in_a_sub_agent_is_of_its_conversation(store):
 
 def test_a_call_that_no_hook_told_the_end_of_is_in_doubt_when_the_agent_comes_back(store):
     record(store)
-    recorder = Recorder(store.port, store.context, hooks.conversation(TOLD[0]), via="hook")
+    talk: Any = hooks.conversation(TOLD[0])
+    recorder = Recorder(store.port, store.context, talk, via="hook")
     recorder.take(Began(id="again", how="resume"))
     recorder.flush()
     assert {c.status for c in _view(store).calls() if c.turn == 3} == {"in doubt"}
@@ -173,7 +175,7 @@ def test_a_call_that_was_not_allowed_is_denied():
 def test_a_compaction_is_told_once_whether_its_summary_comes_or_not():
     before, after = by("PreCompact"), {**by("PreCompact"), "hook_event_name": "PostCompact"}
     start = {**by("SessionStart"), "source": "compact"}
-    state: dict = {}
+    state: dict[str, Any] = {}
     told = [
         *made(before, state),
         *made(after, state, compact_summary="short"),
@@ -214,5 +216,6 @@ def test_what_nobody_knows_says_nothing(said):
 
 @pytest.mark.parametrize("name", sorted({said["hook_event_name"] for said in TOLD}))
 def test_wrong_shapes_break_nothing(name):
-    for bad in (None, 7, [], {"x": []}):
+    shapes: tuple[Any, ...] = (None, 7, [], {"x": []})
+    for bad in shapes:
         made(dict.fromkeys(by(name), bad) | {"hook_event_name": name})
