@@ -79,10 +79,10 @@ def tree_of(path: str) -> Tree:
 
 def _parent(tree: Tree, given: dict[str, Any], last: str) -> str:
     """What an entry follows: as it says, or, if that is not there, what stands before it."""
-    if not given.get("id"):
+    if not text(given.get("id")):
         return last
     named = given.get("parentId")
-    return "" if named is None else named if named in tree.entries else last
+    return "" if named is None else named if text(named) in tree.entries else last
 
 
 def _add(tree: Tree, followed: set[str], given: dict[str, Any], name: str, parent: str) -> str:

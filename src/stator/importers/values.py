@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Container, Iterator
 from datetime import UTC, datetime
 from importlib import import_module
 from typing import Any
+
+import msgspec
 
 from stator.model.foreign import Step, Touch
 
@@ -16,6 +19,9 @@ FURTHEST = 253_402_300_800 * MICROS
 """The end of the year 9999, in µs."""
 HEADLINE = 60
 """Characters of a prompt that name a conversation."""
+TAGS_MAX = 100
+"""Names of tags that are opened and never closed, after which nobody looks any further."""
+_TAG = re.compile(r"<(\w{1,64})>")
 _CHECK = re.compile(r"^[ \t]*[-*+][ \t]*\[([^\]\n])\][ \t]*(\S[^\n]*)$", re.MULTILINE)
 
 
@@ -102,6 +108,34 @@ def asks(identifier: str, tool: str, given: Any) -> dict[str, Any]:
     """The block in which an answer asks for a call."""
     arguments = given if isinstance(given, dict) else {} if given is None else {"input": given}
     return {"type": "tool_use", "id": identifier, "name": tool, "input": arguments}
+
+
+class Tagged(msgspec.Struct, frozen=True):
+    """A piece of text between `<name>` and `</name>`, and where it stands, tags included."""
+
+    name: str
+    body: str
+    start: int
+    end: int
+
+
+def tagged(words: str, names: Container[str] | None = None) -> Iterator[Tagged]:
+    """The pieces of a text that stand in tags, of some names or of any, one after the other.
+
+    Each name is looked for once at most where it is never closed, so that no text takes long.
+    """
+    unclosed: set[str] = set()
+    place = 0
+    while len(unclosed) < TAGS_MAX and (found := _TAG.search(words, place)):
+        name, place = found[1], found.end()
+        if name in unclosed or (names is not None and name not in names):
+            continue
+        end = words.find(f"</{name}>", place)
+        if end < 0:
+            unclosed.add(name)
+            continue
+        yield Tagged(name, words[place:end], found.start(), end + len(name) + 3)
+        place = end + len(name) + 3
 
 
 def checklist(markdown: str) -> tuple[Step, ...]:
