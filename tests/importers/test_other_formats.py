@@ -7,6 +7,7 @@ import copy
 import json
 import os
 import random
+from typing import Any
 
 import pytest
 

@@ -48,7 +48,7 @@ class Inspect:
     def conversations(self, path: Path) -> Iterable[Found]:
         stat = path.stat()
         for sample in samples(str(path), _is_zip(str(path))):
-            if records(sample.given.get("messages")):
+            if records(sample.given.get("messages")) or not sample.is_readable:
                 yield Found(
                     path=str(path), conversation=_talk(sample), part=sample.part,
                     changed=stat.st_mtime_ns // 1000, size=stat.st_size,
@@ -83,7 +83,9 @@ def _talk(sample: Sample) -> Conversation:
     given, header = sample.given, sample.eval
     run = text(header.get("eval_id")) or text(header.get("run_id")) or text(header.get("created"))
     place = f"{run}/{given.get('id')}/{given.get('epoch')}"
-    if not run:
+    if not sample.is_readable:
+        place = f"{run}/{sample.part}"
+    elif not run:
         place = text_id(repr(given.get("input")), given.get("id"), given.get("epoch"))
     task = text(header.get("task"))
     labels = {

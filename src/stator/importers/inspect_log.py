@@ -37,10 +37,11 @@ class Sample(msgspec.Struct, frozen=True):
     given: dict[str, Any]
     eval: dict[str, Any]
     skipped: tuple[Skipped, ...] = ()
+    is_readable: bool = True
 
 
 def samples(path: str, is_zip: bool, part: str = "") -> Iterator[Sample]:
-    """The samples of a log, or the one at a place."""
+    """The samples of a log, or the one at a place: then, if it cannot be read, the reason is said."""
     if is_zip:
         yield from _zipped(path, part)
         return
@@ -82,7 +83,13 @@ def _zipped(path: str, part: str) -> Iterator[Sample]:
         for name, info in names.items():
             if not _SAMPLE.fullmatch(name) or (part and part != name):
                 continue
-            whole = _read(archive, info, path)
+            try:
+                whole = _read(archive, info, path)
+            except InvalidInput:
+                if part:
+                    raise
+                yield Sample(name, {}, record(header.get("eval")), is_readable=False)
+                continue
             yield Sample(name, record(whole.value), record(header.get("eval")), whole.skipped)
 
 
