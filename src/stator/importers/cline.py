@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from stator.importers.dialogue import Asked, Dialogue, Status
-from stator.importers.documents import document
+from stator.importers.documents import document, only
 from stator.importers.format import Found, Progress, below
 from stator.importers.lines import beginning
 from stator.importers.media import without_bytes
@@ -91,9 +91,7 @@ class Cline:
             name=headline(_prompted(first)),
             cwd=folder,
         )
-        stat = path.stat()
-        changed = stat.st_mtime_ns // 1000
-        yield Found(path=str(path), conversation=talk, changed=changed, size=stat.st_size)
+        yield only(path, talk)
 
     def read(
         self, found: Found, cursor: Cursor | None, progress: Progress | None

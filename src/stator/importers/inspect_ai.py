@@ -19,7 +19,16 @@ from stator.importers.format import Found, Progress
 from stator.importers.inspect_log import Sample, samples
 from stator.importers.lines import beginning
 from stator.importers.media import without_bytes
-from stator.importers.values import headline, moment, record, records, shell_files, spend, text
+from stator.importers.values import (
+    headline,
+    moment,
+    plain,
+    record,
+    records,
+    shell_files,
+    spend,
+    text,
+)
 from stator.model.foreign import Called, Conversation, Cursor, Item, Touch, Unknown, text_id
 from stator.model.jsontext import canonical
 from stator.model.state import Effect, FileOp
@@ -170,7 +179,7 @@ class _Reading:
         if role == "system":
             yield self._talk.note(content, self._begun, name)
         elif role == "user":
-            yield self._talk.prompt(_plain(content), self._begun, name)
+            yield self._talk.prompt(plain(content), self._begun, name)
         elif role == "assistant":
             calls = [self._asked(call) for call in records(message.get("tool_calls"))]
             yield from self._talk.answer(
@@ -197,7 +206,7 @@ class _Reading:
         if failure:
             status = STATUSES.get(text(failure.get("type")), "error")
         return self._talk.result(
-            call, _plain(content), status, cause=headline(failure.get("message")), call=named,
+            call, plain(content), status, cause=headline(failure.get("message")), call=named,
             tool=text(message.get("function")), files=_files(call) if status == "ok" else (),
         )  # fmt: skip
 
@@ -213,14 +222,6 @@ class _Reading:
         if isinstance(value, dict):
             return {key: self._shown(one, depth + 1) for key, one in value.items()}
         return value
-
-
-def _plain(content: Any) -> Any:
-    """Text where it is nothing else, else blocks."""
-    blocks = records(content)
-    if isinstance(content, list) and all(block.get("type") == "text" for block in blocks):
-        return "\n".join(text(block.get("text")) for block in blocks)
-    return content
 
 
 def _blocks(content: Any) -> list[dict[str, Any]]:

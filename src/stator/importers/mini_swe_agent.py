@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from stator.importers.dialogue import Asked, Dialogue, Status
-from stator.importers.documents import document
+from stator.importers.dialogue import Asked, Dialogue, Status, asked_of
+from stator.importers.documents import document, only
 from stator.importers.format import Found, Progress
 from stator.importers.media import without_bytes
 from stator.importers.values import (
@@ -26,7 +26,6 @@ from stator.importers.values import (
     text,
 )
 from stator.model.foreign import Conversation, Cursor, Item, Unknown, text_id
-from stator.model.jsontext import parse_object
 from stator.model.reply import usage_of
 
 NAME = "mini-swe-agent"
@@ -64,9 +63,7 @@ class MiniSweAgent:
             name=headline(issue[1] if issue else asked) or path.stem,
             labels={"exit status": status} if status else {},
         )
-        stat = path.stat()
-        changed = stat.st_mtime_ns // 1000
-        yield Found(path=str(path), conversation=talk, changed=changed, size=stat.st_size)
+        yield only(path, talk)
 
     def read(
         self, found: Found, cursor: Cursor | None, progress: Progress | None
@@ -132,13 +129,7 @@ def _answered(
     talk: Dialogue, one: dict[str, Any], extra: dict[str, Any], at: int
 ) -> Iterator[Item]:
     words = text(one.get("content"))
-    calls: list[Asked] = []
-    for call in records(one.get("tool_calls")):
-        function = record(call.get("function"))
-        raw = function.get("arguments")
-        given, problem = (raw, "") if isinstance(raw, dict) else parse_object(raw)
-        tool, name = text(function.get("name")), text(call.get("id"))
-        calls.append(Asked(tool=tool, id=name, input=raw if problem else given))
+    calls = [asked_of(call, ()) for call in records(one.get("tool_calls"))]
     commands = _FENCED.findall(words)
     if not calls and len(commands) == 1:  # with more or none, nothing is run
         calls = [Asked(tool="bash", input={"command": commands[0]})]

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from stator.importers.dialogue import Asked, Dialogue, Status
-from stator.importers.documents import document
+from stator.importers.dialogue import Asked, Dialogue, Status, asked_of
+from stator.importers.documents import document, only
 from stator.importers.format import Found, Progress, below
 from stator.importers.lines import Line, beginning, lines, parsed
 from stator.importers.media import without_bytes
@@ -70,8 +70,7 @@ class OpenHands:
         if beginning(str(path), 64).lstrip()[:1] == b"[":
             told = records(document(str(path)).value)
             if told:
-                talk = _talk(told, {})
-                yield Found(path=str(path), conversation=talk, changed=changed, size=stat.st_size)
+                yield only(path, _talk(told, {}))
             return
         for line in lines(str(path)):
             given = record(parsed(line)[0])
@@ -244,7 +243,7 @@ class _Reading:
         if response:
             said = message_of(response)
             thought = text(said.get("content"))
-            calls = [_asked(one) for one in records(said.get("tool_calls"))] or calls
+            calls = [asked_of(one, READS) for one in records(said.get("tool_calls"))] or calls
             self._responses |= {call.id for call in calls}
         blocks = [{"type": "text", "text": thought}] if thought else []
         yield from self._talk.answer(
@@ -314,16 +313,6 @@ class _Reading:
                 after=digest_of(after) if isinstance(after, str) else "",
             ),
         )  # fmt: skip
-
-
-def _asked(call: dict[str, Any]) -> Asked:
-    from stator.model.jsontext import parse_object
-
-    function = record(call.get("function"))
-    tool, raw = text(function.get("name")), function.get("arguments")
-    given, problem = parse_object(raw)
-    effect: Any = "read" if tool in READS or given.get("command") == "view" else "write"
-    return Asked(tool=tool, id=text(call.get("id")), input=raw if problem else given, effect=effect)
 
 
 def _effect(kind: str, fields: dict[str, Any]) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from stator.importers.lines import lines, parsed
-from stator.importers.values import Names, headline, moment, record, records, text
+from stator.importers.values import Names, headline, moment, record, text, words_of
 from stator.model.foreign import text_id
 
 
@@ -106,10 +106,3 @@ def _add(tree: Tree, followed: set[str], given: dict[str, Any], name: str, paren
 
 def _role(given: dict[str, Any]) -> str:
     return text(record(given.get("message")).get("role")) or text(given.get("type"))
-
-
-def words_of(content: Any) -> str:
-    """The words of a content: text, or blocks of which some are text."""
-    if isinstance(content, str):
-        return content
-    return "\n".join(text(b.get("text")) for b in records(content) if b.get("type") == "text")

@@ -7,11 +7,11 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterator
 from datetime import UTC, datetime
-from importlib import import_module
 from typing import Any
 
 import msgspec
 
+from stator.importers.shell import touched
 from stator.model.foreign import Step, Touch
 
 MICROS = 1_000_000
@@ -38,6 +38,19 @@ def record(value: Any) -> dict[str, Any]:
 def records(value: Any) -> list[dict[str, Any]]:
     """The objects in a list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def words_of(content: Any) -> str:
+    """The words of a content: text, or blocks of which some are text."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(text(b.get("text")) for b in records(content) if b.get("type") == "text")
+
+
+def plain(content: Any) -> Any:
+    """A content as text where it is nothing else, else as the blocks it is."""
+    only = isinstance(content, list) and all(b.get("type") == "text" for b in records(content))
+    return words_of(content) if only else content
 
 
 def amount(value: Any) -> int:
@@ -155,8 +168,4 @@ def checklist(markdown: str) -> tuple[Step, ...]:
 
 def shell_files(command: Any) -> tuple[Touch, ...]:
     """The files that a command which ended well has certainly touched."""
-    try:
-        parser = import_module("stator.importers.shell")
-    except ImportError:
-        return ()
-    return tuple(parser.touched(text(command)))
+    return touched(text(command))
