@@ -22,7 +22,7 @@ CLAUDE = os.environ.get("STATOR_CLAUDE", "")
 
 
 @pytest.fixture
-def doubtful(tmp_path, monkeypatch) -> Path:
+def doubtful(tmp_path, monkeypatch):
     """A session of Claude Code's that was killed within a call, as the store that is meant."""
     file = Writing(tmp_path / "source" / f"{SESSION}.jsonl")
     file.prompt("build it", promptId="p-1")
