@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from stator.importers.dialogue import Status
 from stator.importers.media import without_bytes
 from stator.importers.values import (
     Names,
@@ -294,10 +295,10 @@ def _call(name: str, part: dict[str, Any]) -> Iterator[Item]:
             yield Planned(id=f"{name}/plan", at=at, steps=_todo(given))
         return
     why = text(state.get("error"))
-    outcome = "denied" if _REFUSED.search(why) else "error"
+    outcome: Status = "denied" if _REFUSED.search(why) else "error"
     if _STOPPED.search(why) and outcome == "error":
         outcome = "in doubt" if effect == "write" else "cancelled"
-    yield Returned(id=name, at=at, status=outcome, cause=why, output=why, tool=tool)  # type: ignore[arg-type]
+    yield Returned(id=name, at=at, status=outcome, cause=why, output=why, tool=tool)
 
 
 def _completed(name: str, tool: str, state: dict[str, Any], at: int) -> Returned:

@@ -35,7 +35,7 @@ from stator.model.foreign import (
     text_id,
 )
 from stator.model.reply import message_of, usage_of
-from stator.model.state import FileOp, StepStatus
+from stator.model.state import Effect, FileOp, StepStatus
 
 NAME = "openhands"
 READS = frozenset("read browse think finish recall task_tracking view".split())
@@ -315,7 +315,7 @@ class _Reading:
         )  # fmt: skip
 
 
-def _effect(kind: str, fields: dict[str, Any]) -> Any:
+def _effect(kind: str, fields: dict[str, Any]) -> Effect:
     return "read" if kind in READS or fields.get("command") == "view" else "write"
 
 

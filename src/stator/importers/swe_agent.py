@@ -35,6 +35,7 @@ from stator.model.foreign import (
     Unknown,
     text_id,
 )
+from stator.model.state import Effect, FileOp
 
 NAME = "swe-agent"
 READS = frozenset(
@@ -195,7 +196,7 @@ class _Reading:
 def _command(action: str) -> Asked:
     first = action.split(maxsplit=1)[0]
     tool = first if first in OWN else "bash"
-    effect: Any = "read" if tool in READS else "write"
+    effect: Effect = "read" if tool in READS else "write"
     return Asked(tool=tool, input={"command": action}, effect=effect)
 
 
@@ -216,6 +217,6 @@ def _files(call: Called, output: str) -> tuple[Touch, ...]:
         return (Touch(path=path, op="created" if verb == "create" else "modified"),)
     if call.tool in ("create", "edit", "insert"):
         failed = "not been applied" in output or "Text not found" in output
-        op: Any = "created" if call.tool == "create" else "modified"
+        op: FileOp = "created" if call.tool == "create" else "modified"
         return () if failed else (Touch(path=path, op=op),)
     return (Touch(path=path, op="read"),) if call.tool == "open" else ()
