@@ -55,6 +55,7 @@ class Report(msgspec.Struct, kw_only=True):
     turns: int = 0
     calls: int = 0
     files: int = 0
+    """Files that were touched, each counted once in a conversation."""
     commits: int = 0
     in_doubt: int = 0
     orphans: int = 0
@@ -90,8 +91,20 @@ class Report(msgspec.Struct, kw_only=True):
             self.orphans += commit.kind == "call" and commit.tool == "?"
             self.unknown += commit.kind == "raw"
             self.in_doubt += commit.kind == "outcome" and commit.status == "in doubt"
-            puts = {getattr(op, "id", "") for op in commit.delta if op.collection == "files"}
-            self.files += len(puts)
+
+    def add(self, other: Report) -> None:
+        """Count what another report counted."""
+        for name in COUNTED:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for kind, number in other.noise.items():
+            self.noise[kind] = self.noise.get(kind, 0) + number
+        self.skips += other.skips[: max(0, SKIPPED_SHOWN - len(self.skips))]
+        self.refused |= other.refused
+        self.names += other.names
+
+
+COUNTED = tuple(name for name in Report.__struct_fields__ if Report.__annotations__[name] == "int")
+"""The numbers of a report."""
 
 
 def take(
@@ -122,13 +135,15 @@ def would_take(
     cursor = None if row is None else _known(_noted(store, row.id, found), found)
     counted = {Prompted: "turns", Called: "calls", Unknown: "unknown"}
     before = report.turns + report.calls + report.unknown
+    touched: set[str] = set()
     for item in form.read(found, cursor, progress):
         report.count(found.path, item)
         name = counted.get(type(item))
         if name is not None:
             setattr(report, name, getattr(report, name) + 1)
         if isinstance(item, Returned):
-            report.files += len({touch.path for touch in item.files})
+            touched |= {touch.path for touch in item.files}
+    report.files += len(touched)
     grown = report.turns + report.calls + report.unknown > before
     report.sessions += grown
     report.unchanged += not grown
@@ -149,6 +164,7 @@ class _Taking:
         self._cursor: Cursor | None = None
         self._bytes = 0
         self._new = 0
+        self._touched: set[str] = set()
 
     def cursor(self) -> Cursor | None:
         """Where reading goes on, if the file is still the one that was read."""
@@ -179,6 +195,7 @@ class _Taking:
             self._report.names += [recorder.session for recorder in self._recorders.values()]
         else:
             self._report.unchanged += 1
+        self._report.files += len(self._touched)
         self._report.mended += sum(recorder.mended for recorder in self._recorders.values())
 
     @property
@@ -228,6 +245,8 @@ class _Taking:
 
     def _count(self, commits: list[Commit]) -> None:
         self._report.recorded(commits)
+        for commit in commits:
+            self._touched |= {op.id for op in commit.delta if op.collection == "files"}
         self._new += sum(commit.kind != "scratch" for commit in commits)
 
 
