@@ -10,10 +10,12 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
-from stator.importers import table
+from stator.importers import table, taking
 from stator.importers.format import Found, Progress, below
 from stator.importers.lines import lines, parsed
 from stator.model.foreign import (
@@ -102,13 +104,13 @@ def install() -> None:
     """Make it the only format there is."""
     module = ModuleType("stator.importers.notebook")
     module.__dict__["FORMAT"] = FORMAT
-    module.__spec__ = __spec__
+    module.__spec__ = ModuleSpec(module.__name__, None)
     sys.modules["stator.importers.notebook"] = module
     table.MODULES.clear()
     table.MODULES["notebook"] = "notebook"
 
 
-def talk(path: Path, *said: dict[str, object], id: str = "n1", **about: object) -> Path:
+def talk(path: Path, *said: Any, id: str = "n1", **about: object) -> Path:
     """Write a conversation."""
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = [{"talk": id, **about}, *said]
@@ -130,4 +132,5 @@ if __name__ == "__main__":
     from stator.surfaces.cli.main import main
 
     install()
+    taking.PART_ITEMS = 500  # so that a conversation of some hundred turns has several parts
     sys.exit(main(sys.argv[1:]))

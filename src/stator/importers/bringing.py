@@ -25,6 +25,7 @@ from stator.importers.finding import STUMBLES, Sight, Told
 from stator.importers.taking import Report, take, would_take
 from stator.model.foreign import Conversation
 from stator.model.query import SessionRow
+from stator.model.session import check_transition
 from stator.runtime.bundles import Imported
 from stator.runtime.context import Context
 from stator.runtime.projectmarks import Trash, purged
@@ -197,7 +198,7 @@ class Bringing:
                 self._note(told, report, _fate(row, report), "")
             raise
         except (WrongState, Removed) as refusal:
-            why = refusal.what
+            why, report = refusal.what, Report()
         except StatorError as refusal:
             fate, why = "refused", str(refusal)
         except STUMBLES as error:
@@ -206,10 +207,13 @@ class Bringing:
         self._read = before + told.found.size
 
     def _take(self, told: Told, context: Context, report: Report) -> None:
-        if self.brought.dry_run:
-            would_take(self._port, told.form, told.found, report, progress=self._moved)
-        else:
+        if not self.brought.dry_run:
             take(self._port, context, told.form, told.found, report, progress=self._moved)
+            return
+        would_take(self._port, told.form, told.found, report, progress=self._moved)
+        row = find(self._port, told.found.conversation)
+        if row is not None and report.sessions:
+            check_transition("entry", row.record.status, row.id)
 
     def _note(self, told: Told, report: Report, fate: Fate, why: str) -> None:
         found = told.found

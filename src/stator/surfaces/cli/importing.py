@@ -33,7 +33,7 @@ def show(screen: Screen, brought: Brought) -> None:
         screen.line(_row(one, names, agents))
     if len(rows) > LISTED:
         screen.line(Line(f"  … and {len(rows) - LISTED:,} more: stator ls", "dim"))
-    screen.lines(_remarks(brought), hang=16)
+    screen.whole(_remarks(brought))  # a path that is cut is of no use
     if brought.stopped:
         screen.line(Line("! ", "doubt").add("stopped", "bold").add(": run it again to go on"))
 

@@ -192,6 +192,7 @@ SourcesArgument = Annotated[
     list[str] | None,
     Parameter(
         name="--sources",
+        allow_leading_hyphen=True,
         help="Agents (claude-code, codex, …), files and folders, or - for stdin; default: every agent found here.",
     ),
 ]

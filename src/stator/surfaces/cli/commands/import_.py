@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stator.connect import connect, locate, now, project_id, project_root
-from stator.errors import InvalidInput, NotFound, StoreError
+from stator.errors import BadQuery, InvalidInput, NotFound, StoreError
 from stator.importers import table
 from stator.model.bundle import MAGIC as BUNDLE
 from stator.model.ids import short
@@ -18,7 +18,7 @@ from stator.surfaces.cli.exits import FINDING, INTERRUPTED, OK
 from stator.surfaces.cli.gist import count, size
 from stator.surfaces.cli.paint import Line, widest
 from stator.surfaces.cli.progress import Moved, bar
-from stator.surfaces.cli.screen import Screen
+from stator.surfaces.cli.screen import Screen, note
 from stator.surfaces.cli.times import parse_since
 
 if TYPE_CHECKING:
@@ -87,7 +87,6 @@ def import_(
     from stator.importers.bringing import Bringing
     from stator.importers.finding import together
 
-    place = locate(store)
     floor = parse_since(since, now()) if since is not None else 0
     with ExitStack() as stack:
         screen = stack.enter_context(Screen(json=json, pager=not no_pager))
@@ -96,8 +95,8 @@ def import_(
             found = _look(wanted, "" if all else str(project_root()), floor, progress)
         sight = together([one for _, one in found])
         # Nothing is made by a dry run: where no store is, everything would be new.
-        url = place.url if not dry_run or _is_there(place.url) else "memory:"
-        opened = stack.enter_context(connect(url, create=not dry_run or url != place.url))
+        url = store if not dry_run or _is_there(locate(store).url) else "memory:"
+        opened = stack.enter_context(connect(url, create=not dry_run or url == "memory:"))
         into = _project(project)
         if sight.bundles and sight.bundles == wanted[:1] and len(wanted) == 1:
             with bar(screen) as progress:
@@ -159,6 +158,8 @@ def _look(
     agents = [name for name in wanted if name in table.MODULES]
     paths = [name for name in wanted if name not in table.MODULES]
     for path in paths:
+        if path.startswith("-"):  # the parser lets a lone hyphen pass, and with it the others
+            raise BadQuery(f"unknown option {path!r:.60}", hint="stator import --help")
         if not os.path.lexists(os.path.expanduser(path)):
             raise NotFound(f"no file, folder or agent {path!r:.200}", hint=", ".join(table.MODULES))
     home = Path(os.environ.get("HOME") or os.path.expanduser("~"))
@@ -242,6 +243,8 @@ def _answer(screen: Screen, found: list[tuple[str, Sight]], bringing: Bringing) 
         document = {**importing.plain(bringing.brought), "agents": agents}
         screen.document("stator.import/1", document)
         return
+    if not found:
+        note(f"no agent keeps sessions here; looked for {', '.join(table.MODULES)}")
     importing.show_found(screen, [(name, sight) for name, sight in found if name])
     for report in bringing.brought.bundles:
         _show(screen, report)
