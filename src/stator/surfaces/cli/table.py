@@ -66,7 +66,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "erase": "Take content out of the record for good, or show what would go.",
     },
     "Connect": {
-        "init": "Make this folder a project with a store of its own.",
+        "init": "Make this folder a project; switch recording on in an agent.",
         "workflow": "Make a workflow of recorded calls, show one, or run one.",
     },
 }
