@@ -19,11 +19,12 @@ from stator.errors import Conflict, HeadMoved, InvalidInput, NotFound
 from stator.model import canon
 from stator.model.commit import Commit, Draft, Upsert
 from stator.model.drafting import Drafter, Open, Standing, legible
-from stator.model.foreign import Compacted, Conversation, Item, Via, commit_id
+from stator.model.foreign import Compacted, Conversation, Item, Prompted, Via, commit_id
 from stator.model.ids import derived, short
 from stator.model.query import SessionQuery, SessionRow
 from stator.model.session import Parent
 from stator.model.state import CallRecord, PlanRecord, ScratchRecord, SessionRecord
+from stator.model.telling import prompt_text
 from stator.runtime import compaction, forks
 from stator.runtime.context import Context
 from stator.runtime.opening import opening
@@ -62,6 +63,7 @@ class Recorder:
         self.session = conversation.session if row is None else row.id
         self._root = root_of(context, project if row is None else row.record.project, conversation)
         self._items: list[Item] = []
+        self._latest = 0
         self._standing: Standing | None = None
         self._head = ""
         self._seq = 0
@@ -75,6 +77,7 @@ class Recorder:
     def take(self, item: Item) -> list[Commit]:
         """Take an item; it is recorded by the next `flush`. A compaction is recorded at once, and what
         was taken before it."""
+        self._latest = max(self._latest, item.at)
         if not isinstance(item, Compacted):
             self._items.append(item)
             return []
@@ -229,7 +232,10 @@ class Recorder:
     def _begin(self, drafts: list[Draft]) -> list[Commit]:
         """Begin the session with these. A fork begins without them, and what another process began was
         drafted without knowing: both are worked out anew, from what is there."""
-        row, is_ours = begin(self._store, self._context, self.conversation, drafts)
+        named = self.conversation
+        if not named.name.strip():
+            named = msgspec.structs.replace(named, name=asked_first(self._items))
+        row, is_ours = begin(self._store, self._context, named, drafts)
         self._unbegun = False
         if not is_ours:
             raise HeadMoved(f"session {row.id} has begun", head="", session=row.id)
@@ -245,6 +251,7 @@ class Recorder:
             id=self._context.mint("commit"),
             session=self.session,
             kind="scratch",
+            happened=self._latest,
             actor="system",
             principal=f"{self._via}:{self.conversation.source}",
             changes=(Upsert("scratch", note),),
@@ -353,6 +360,14 @@ def name_of(conversation: Conversation) -> str:
     if given:
         return given if len(given) <= NAME_MAX else given[: NAME_MAX - 1] + "…"
     return f"{conversation.source} {legible(conversation.id)[:NAME_MAX]}"
+
+
+def asked_first(items: Iterable[Item]) -> str:
+    """The words a conversation began with, for one without a title."""
+    for item in items:
+        if isinstance(item, Prompted) and not item.within:
+            return prompt_text(item.content)[: NAME_MAX * 4]
+    return ""
 
 
 def root_of(context: Context, project: str, conversation: Conversation) -> str:
