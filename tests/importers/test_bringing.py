@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -15,6 +16,7 @@ from stator.importers import taking
 from stator.importers.bringing import Bringing, bring
 from stator.importers.finding import look
 from stator.runtime import projectmarks
+from stator.runtime.stores import Store
 
 
 @pytest.fixture
@@ -223,6 +225,19 @@ def test_a_session_in_the_trash_stays_there(store, path):
     (left,) = take(store, path).taken
     assert (left.fate, left.why) == ("left", "it is in the trash")
     assert store.port.session(one.session).head == row.head
+
+
+def test_a_purged_session_does_not_come_back(store, path):
+    (one,) = take(store, path).taken
+    store.retention("trash=30d", "purge=30d")
+    for days in (31, 62, 93):
+        later = store.context.clock() + days * 86_400_000_000
+        then = Store(store.port, replace(store.context, clock=lambda later=later: later))
+        then.collect(then.gc(), yes=True)
+    (left,) = take(store, path).taken
+    assert left.fate == "left"
+    assert "was purged on" in left.why
+    assert store.sessions().rows == []
 
 
 # -- stopped --------------------------------------------------------------------------------------

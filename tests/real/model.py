@@ -84,7 +84,10 @@ def anthropic(script: Script, body: dict[str, Any]) -> tuple[str, bytes]:
         return "application/json", json.dumps(message).encode()
     return "text/event-stream", _sse(
         ("message_start", {"type": "message_start", "message": message}),
-        ("content_block_start", {"type": "content_block_start", "index": 0, "content_block": block}),
+        (
+            "content_block_start",
+            {"type": "content_block_start", "index": 0, "content_block": block},
+        ),
         ("content_block_delta", {"type": "content_block_delta", "index": 0, "delta": delta}),
         ("content_block_stop", {"type": "content_block_stop", "index": 0}),
         (
@@ -140,7 +143,12 @@ def chat(script: Script, body: dict[str, Any]) -> tuple[str, bytes]:
         ]
     else:
         delta["content"] = line.text
-    base = {"id": f"chat_{number:08}", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    base = {
+        "id": f"chat_{number:08}",
+        "object": "chat.completion.chunk",
+        "created": 1,
+        "model": "m",
+    }
     reason = "tool_calls" if isinstance(line, Tool) else "stop"
     usage = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
     chunks = [

@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from real.model import Script, Say, Tool
+from real.model import Say, Script, Tool
 
 HERE = Path(__file__).parent
 QUIET = {
@@ -33,7 +33,9 @@ def installed(folder: Path) -> Path:
     if given:
         return Path(given)
     shutil.copy(HERE / "package.json", folder)
-    subprocess.run(["npm", "install", "--no-fund", "--no-audit"], cwd=folder, check=True, timeout=900)
+    subprocess.run(
+        ["npm", "install", "--no-fund", "--no-audit"], cwd=folder, check=True, timeout=900
+    )
     return folder
 
 
@@ -65,7 +67,11 @@ class Program:
         return done.stdout
 
     def command(self, prompt: str, *more: str) -> list[str]:
-        return [str(self.programs / "node_modules" / ".bin" / self.program), *self.words(prompt), *more]
+        return [
+            str(self.programs / "node_modules" / ".bin" / self.program),
+            *self.words(prompt),
+            *more,
+        ]
 
     def ask(self, prompt: str, *more: str) -> str:
         """Give the agent a task, and wait until it is done."""
@@ -126,7 +132,9 @@ class Codex(Program):
         self.extra |= {"FAKE_KEY": "sk-fake"}
         folder = self.home / ".codex"
         folder.mkdir(exist_ok=True)
-        provider = f'name="fake"\nbase_url="{self.url}/v1"\nwire_api="responses"\nenv_key="FAKE_KEY"\n'
+        provider = (
+            f'name="fake"\nbase_url="{self.url}/v1"\nwire_api="responses"\nenv_key="FAKE_KEY"\n'
+        )
         (folder / "config.toml").write_text(
             'model="fake-1"\nmodel_provider="fake"\n[analytics]\nenabled=false\n'
             f"[model_providers.fake]\n{provider}"

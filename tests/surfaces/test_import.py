@@ -168,6 +168,21 @@ def test_bundles_and_transcripts_may_come_together(ask, store, tmp_path, monkeyp
     assert len(ask("ls").out.splitlines()) == 2
 
 
+def test_questions_read_well_on_what_was_imported(ask, kept):
+    here(kept / "a.jsonl", *turn(1), *turn(2), name="fix it")
+    ask("import", "notebook")
+    assert "paused      2 turns    2023-11-14    notebook" in ask("ls").out
+    assert "fix it" in ask("ls", "--status", "paused").out
+    assert ask("ls", "--status", "open").out == ""
+    assert "recorded    import:notebook" in ask("show").out
+    assert "reading" not in ask("diff").out
+    assert "modified f2.py" in ask("files", "--last", "5").out
+    why = ask("why", "f2.py").out
+    assert "asked: do 2" in why
+    assert "said      I will." in why
+    assert "22:13:28 t2" in ask("calls").out
+
+
 # -- in a process of its own ----------------------------------------------------------------------
 
 

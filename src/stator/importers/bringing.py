@@ -61,6 +61,7 @@ class Brought(msgspec.Struct, kw_only=True):
 
     taken: list[Taken] = []
     total: Report
+    """All of them together; `sessions` counts each once, however many files tell of it."""
     bundles: list[Imported] = []
     others: dict[str, int] = {}
     """Files that are no transcripts, by how their names end."""
@@ -70,6 +71,10 @@ class Brought(msgspec.Struct, kw_only=True):
     older: int = 0
     stopped: bool = False
     dry_run: bool = False
+
+    @property
+    def changed(self) -> list[Taken]:
+        return [one for one in self.taken if one.fate in ("new", "grown")]
 
     @property
     def refused(self) -> list[Taken]:
@@ -141,6 +146,7 @@ class Bringing:
         self._size = sight.size
         self._read = 0
         self._now = ""
+        self._changed: set[str] = set()
         self.brought = Brought(
             total=Report(),
             others=sight.others,
@@ -216,12 +222,16 @@ class Bringing:
             check_transition("entry", row.record.status, row.id)
 
     def _note(self, told: Told, report: Report, fate: Fate, why: str) -> None:
-        found = told.found
-        row = find(self._port, found.conversation)
-        talk = found.conversation
+        found, talk = told.found, told.found.conversation
+        row = find(self._port, talk)
+        session = talk.session if row is None else row.id
         if fate == "refused":
             report.refused[found.path] = why
         self.brought.total.add(report)
+        if report.sessions and session in self._changed:
+            self.brought.total.sessions -= 1
+        elif report.sessions:
+            self._changed.add(session)
         self.brought.taken.append(
             Taken(
                 path=found.path,
@@ -229,7 +239,7 @@ class Bringing:
                 name=row.record.name if row is not None else name_of(talk),
                 project=row.record.project if row is not None else talk.project,
                 fate=fate,
-                session=row.id if row is not None else "",
+                session=session,
                 agent=talk.agent or talk.source,
                 why=why,
                 report=report,

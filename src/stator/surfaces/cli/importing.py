@@ -26,7 +26,7 @@ _NUMBERS = (
 def show(screen: Screen, brought: Brought) -> None:
     """The closing report."""
     screen.line(_first(brought))
-    rows = [one for one in brought.taken if one.fate in ("new", "grown")]
+    rows = list(_by_session(brought))
     names = widest((one.name for one in rows[:LISTED]), 40)
     agents = widest((one.agent for one in rows[:LISTED]), 16)
     for one in rows[:LISTED]:
@@ -67,6 +67,18 @@ def _first(brought: Brought) -> Line:
     return line.add(f" · {total.unchanged:,} as they were" if total.unchanged else "", "dim")
 
 
+def _by_session(brought: Brought) -> Iterator[Taken]:
+    """What something came of, a session once, however many files tell of it."""
+    by_id: dict[str, list[Taken]] = {}
+    for one in brought.changed:
+        by_id.setdefault(one.session, []).append(one)
+    for several in by_id.values():
+        report = Report()
+        for one in several:
+            report.add(one.report)
+        yield msgspec.structs.replace(several[0], report=report)
+
+
 def _row(one: Taken, names: int, agents: int) -> Line:
     line = Line("  ").add(one.fate, _STYLES[one.fate], width=7)
     line.add(short(one.session) if one.session else "", "id", width=11)
@@ -82,7 +94,7 @@ def _remarks(brought: Brought) -> Iterator[Line]:
     """What somebody may want to look at, each kind with its number."""
     total = brought.total
     yield from _numbers(total)
-    if brought.others:
+    if brought.others and (brought.changed or not brought.taken):
         files = count(sum(brought.others.values()), "file")
         yield _remark("not read", f"{files} that are no transcripts ({_kinds(brought.others)})")
     if brought.elsewhere:
@@ -113,7 +125,7 @@ def _numbers(total: Report) -> Iterator[Line]:
         yield _remark("unknown", f"{count(total.unknown, 'record')} nobody can read yet, kept")
     if total.mended:
         yield _remark("mended", f"{count(total.mended, 'value')} too large or too deep to keep")
-    if total.noise:
+    if total.noise and total.sessions:
         records = count(sum(total.noise.values()), "record")
         yield _remark("left out", f"{records} that say nothing ({_kinds(total.noise)})")
 
