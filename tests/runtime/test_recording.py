@@ -284,3 +284,16 @@ def test_a_recorded_session_is_as_old_as_what_it_tells(store):
 def test_what_has_no_time_happened_about_when_the_thing_before_it_did(store):
     view = record(store, [TURN[0], Unknown(id="u", raw={"type": "odd"})])
     assert [commit.when for commit in view.log()][1:] == [10, 10]
+
+
+def test_what_a_hook_tells_late_of_the_past_says_nothing_of_calls_that_began_since(store):
+    record(store, TURN[:3])
+    view = record(store, [Began(id="b1", at=5, how="startup")], via="hook")
+    (call,) = view.calls()
+    assert call.status == "started"
+
+
+def test_the_end_of_an_earlier_turn_does_not_end_this_one(store):
+    record(store, [*TURN[:-1], Prompted(id="p2", at=60, content="go on")])
+    view = record(store, [TurnEnded(at=50), Ended(id="e1", at=55)], via="hook")
+    assert [c.turn for c in view.log() if c.kind == "turn_end"] == [1]

@@ -70,6 +70,8 @@ class Standing:
     turn_open: bool = False
     prompt: str = ""
     """The id of the last turn's prompt."""
+    turn_at: int = 0
+    """When it was asked, where that is known."""
     calls: dict[str, Open] = field(default_factory=dict)
     """Open calls by the id they have on the other side."""
     plan: dict[str, PlanRecord] = field(default_factory=dict)
@@ -106,12 +108,13 @@ class Drafter:
             return []
         return list(self._make(item))
 
-    def conclude(self, at: int = 0, cause: str = UNSEEN) -> list[Draft]:
-        """What is said of calls that nobody will answer any more, as far as one can see."""
+    def conclude(self, at: int = 0, cause: str = UNSEEN, *, upto: int = 0) -> list[Draft]:
+        """What is said of calls that nobody will answer any more, as far as one can see. `upto`: only
+        of those that began by then; who tells of the past does not know the others."""
         return [
             self._unanswered(foreign, call, at, cause)
             for foreign, call in list(self.standing.calls.items())
-            if not call.doubtful
+            if not call.doubtful and not 0 < upto < call.at
         ]
 
     # -- items ------------------------------------------------------------------------------------
@@ -135,7 +138,7 @@ class Drafter:
         draft = self._draft(
             "turn", prompt, item.at, actor="user", source="user", input=item.content
         )
-        standing.turn_open, standing.prompt = True, prompt
+        standing.turn_open, standing.prompt, standing.turn_at = True, prompt, item.at
         standing.begun.add(prompt)
         standing.since.append(draft.id)
         yield draft
@@ -234,7 +237,7 @@ class Drafter:
 
     @_make.register
     def _(self, item: TurnEnded) -> Iterator[Draft]:
-        if self.standing.turn_open:
+        if self.standing.turn_open and not self._is_before(item.at):
             yield self._turn_end(item.status, item.at, legible(item.why))
 
     @_make.register
@@ -253,15 +256,15 @@ class Drafter:
 
     @_make.register
     def _(self, item: Began) -> Iterator[Draft]:
-        yield from self.conclude(item.at, DIED)
+        yield from self.conclude(item.at, DIED, upto=item.at)
         kind = "run" if self.standing.status == "open" else "resume"
         self.standing.status = "active"
         yield self._draft(kind, item.id, item.at, actor="system", why=legible(item.how))
 
     @_make.register
     def _(self, item: Ended) -> Iterator[Draft]:
-        yield from self.conclude(item.at, DIED)
-        if self.standing.turn_open:
+        yield from self.conclude(item.at, DIED, upto=item.at)
+        if self.standing.turn_open and not self._is_before(item.at):
             yield self._turn_end("interrupted", item.at)
         self.standing.status = "paused"
         yield self._draft(
@@ -301,6 +304,10 @@ class Drafter:
             provenance=Provenance(source, "verified" if verified else "unverified"),
             **fields,
         )
+
+    def _is_before(self, at: int) -> bool:
+        """Whether something happened before the last turn began, and says nothing of that."""
+        return 0 < at < self.standing.turn_at
 
     def _turn_end(self, status: str, at: int, why: str = "") -> Draft:
         self.standing.turn_open = False

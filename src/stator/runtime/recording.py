@@ -135,10 +135,12 @@ class Recorder:
             return self._standing
         store, session = self._store, self.session
         self._head, self._seq = head.hash, head.seq
+        prompt, asked = self._last_turn()
         self._standing = Standing(
             status=store.session(session).record.status,
             turn_open=head.turn_open,
-            prompt=self._last_prompt(),
+            prompt=prompt,
+            turn_at=asked,
             calls=self._open_calls(),
             plan={
                 entry.record.step: entry.record
@@ -166,12 +168,13 @@ class Recorder:
             self._store.locate(commit_id(owner, "turn", origin), self.session) for owner in owners
         )
 
-    def _last_prompt(self) -> str:
+    def _last_turn(self) -> tuple[str, int]:
+        """The last turn's prompt, and when it was asked."""
         turns = self._store.turns(self.session, newest_first=True, limit=1)
         if not turns:
-            return ""
+            return "", 0
         commit = commit_at(self._store, self.session, turns[0].first, load=False)
-        return commit.origin[1] if commit.origin else ""
+        return (commit.origin[1], commit.happened) if commit.origin else ("", 0)
 
     def _all_prompts(self) -> frozenset[str]:
         found: set[str] = set()

@@ -169,6 +169,14 @@ OutputOption = Annotated[
     str | None,
     Parameter(name=["--output", "-o"], help="The file to write; default: NAME.stator."),
 ]
+AsOption = Annotated[
+    str | None,
+    Parameter(name="--as", help="Write a transcript for that agent to resume: claude-code."),
+]
+CwdOption = Annotated[
+    str | None,
+    Parameter(name="--cwd", help="The folder the agent will work in; default: this one."),
+]
 RedactOption = Annotated[
     list[str] | None,
     Parameter(
