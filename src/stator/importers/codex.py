@@ -22,7 +22,9 @@ from stator.importers import codex_exec, codex_tools
 from stator.importers.codex_tools import effect_of, input_of, source_of, tool_of
 from stator.importers.format import Found, Progress, below
 from stator.importers.lines import Line, beginning, lines, parsed
-from stator.importers.shapes import lean, micros, record, records, text, title, told, words
+from stator.importers.media import note, without_bytes
+from stator.importers.values import headline, moment, record, records, text
+from stator.importers.wording import words
 from stator.model.foreign import (
     About,
     Answered,
@@ -190,7 +192,7 @@ def conversation_of(path: Path) -> Conversation | None:
         kind, payload = normal(value) if value is not None else ("", {})
         if kind == "session_meta" and meta is None:
             meta = payload
-        elif kind == "response_item" and is_prompt(payload):
+        elif kind == "response_item" and is_prompt(payload) and not _inherited(meta, value):
             asked = words(payload.get("content"))
         if asked or line.number >= HEAD_LINES:
             break
@@ -202,7 +204,7 @@ def conversation_of(path: Path) -> Conversation | None:
     return Conversation(
         source=SOURCE,
         id=thread,
-        name=title(asked.rpartition(REQUEST)[2]),
+        name=headline(asked.rpartition(REQUEST)[2]),
         agent=SOURCE,
         cwd=text(meta.get("cwd")),
         labels=labels_of(meta, fork_of),
@@ -210,6 +212,13 @@ def conversation_of(path: Path) -> Conversation | None:
         fork_of=fork_of,
         fork_ids=shared_ids(path, base) if fork_of else frozenset(),
     )
+
+
+def _inherited(meta: dict[str, Any] | None, value: dict[str, Any] | None) -> bool:
+    """Whether a line is from before a sub-agent began, and its parent's."""
+    start = record(meta).get("subagent_history_start_ordinal")
+    ordinal = record(value).get("ordinal")
+    return type(start) is int and type(ordinal) is int and ordinal < start
 
 
 def labels_of(meta: dict[str, Any], fork_of: str = "") -> dict[str, str]:
@@ -304,7 +313,7 @@ class Reader:
         known = cursor.state
         self._thread = conversation.id
         self._upto = upto
-        self._from = 0
+        self._own: dict[str, Any] = {}
         self._cwd = text(known.get("cwd")) or conversation.cwd
         self._model = text(known.get("model"))
         self._prompts = _number(known.get("prompts"))
@@ -312,7 +321,8 @@ class Reader:
         self._totals = record(known.get("totals"))
         self._owed: dict[str, int] = dict(record(known.get("owed")))
         self._records = known.get("records") is True
-        self._cuts: dict[str, list[int]] = dict(record(known.get("cuts")))
+        self._cuts: dict[str, dict[str, Any]] = dict(record(known.get("cuts")))
+        """Answers that were told before they were whole: after how many items, and what they cost."""
         self._mark: Cursor | None = None
         self._turn_at = cursor
         self._is_open = False
@@ -347,12 +357,12 @@ class Reader:
             if self._upto is not None and type(ordinal) is int and ordinal >= self._upto:
                 break
             kind, payload = normal(value)
-            if type(ordinal) is int and ordinal < self._from and kind != "session_meta":
+            if kind != "session_meta" and _inherited(self._own, value):
                 yield Noise(kind="inherited")
                 continue
             take = self._takes.get(kind)
             if take is not None:
-                yield from take(payload, line, micros(value.get("timestamp")))
+                yield from take(payload, line, moment(value.get("timestamp")))
             elif kind in QUIET:
                 yield Noise(kind=kind)
             else:
@@ -361,14 +371,11 @@ class Reader:
 
     def _finish(self) -> Iterator[Item]:
         """What is at hand when the file ends; it may go on there another time."""
-        said = len(self._group)
-        name = self._answer_id() if said else ""
-        yield from self._close()
+        is_cut = bool(self._group)
+        yield from self._close(is_cut=True)
         yield from self._answer_seen(0)
         yield from self._release()
-        if said:
-            # what is added to this answer later must come as another one
-            self._cuts[name] = sorted({*self._cuts.get(name, []), said})
+        if is_cut:
             at = self._turn_at
             yield Cursor(offset=at.offset, line=at.line, state={**at.state, "cuts": self._cuts})
 
@@ -387,7 +394,9 @@ class Reader:
         self._mark = Cursor(offset=line.offset, line=line.number - 1, state=self._state())
 
     def _unknown(self, value: dict[str, Any], line: Line) -> Item:
-        return Unknown(id=f"line/{line.number}", at=micros(value.get("timestamp")), raw=lean(value))
+        return Unknown(
+            id=f"line/{line.number}", at=moment(value.get("timestamp")), raw=without_bytes(value)
+        )
 
     # -- the session and its turns ----------------------------------------------------------------
 
@@ -395,8 +404,7 @@ class Reader:
         if text(meta.get("id")) not in ("", self._thread) and self._thread:
             yield Noise(kind="session_meta")  # copied, with all else, from what was forked
             return
-        start = meta.get("subagent_history_start_ordinal")
-        self._from = start if type(start) is int else 0
+        self._own = meta
         self._cwd = text(meta.get("cwd")) or self._cwd
         yield About(at=at, cwd=self._cwd, agent=SOURCE, labels=labels_of(meta))
 
@@ -407,7 +415,7 @@ class Reader:
 
     def _message(self, item: dict[str, Any], line: Line, at: int) -> Iterator[Item]:
         yield from self._close()
-        content = _plain(lean(item.get("content")))
+        content = _plain(without_bytes(item.get("content")))
         meta = record(item.get(PASSTHROUGH))
         name = text(item.get("id")) or f"line/{line.number}"
         turn = text(meta.get("turn_id")) or self._task
@@ -488,40 +496,48 @@ class Reader:
         """Word from another agent."""
         yield from self._close()
         name = text(item.get("id")) or f"line/{line.number}"
-        yield from self._note(Noted(id=name, at=at, content=lean(_bare(item))), line)
+        yield from self._note(Noted(id=name, at=at, content=without_bytes(_bare(item))), line)
 
     def _answer_id(self) -> str:
+        """Made from its first item alone: the others may not be there yet."""
         first = self._group[0][0]
         if text(first.get("id")):
             return text(first["id"])
-        calls = (text(item.get("call_id")) for item, _ in self._group)
         made = text_id(words(first.get("content")), self._prompt, self._answers)
-        return f"answer/{next(filter(None, calls), made)}"
+        return f"answer/{text(first.get('call_id')) or made}"
 
-    def _close(self) -> Iterator[Item]:
-        """The answer at hand is whole. Where a part of it was told before it was, it comes in parts."""
+    def _close(self, *, is_cut: bool = False) -> Iterator[Item]:
+        """The answer at hand is whole, or the file ends in it: what is added to it later must come as
+        another one. So where a part of it was told before, it comes in the same parts again."""
         if not self._group:
             return
         name = self._answer_id()
         group, self._group = self._group, []
         paid, self._paid = self._paid, {}
         self._answers += 1
-        edges = [0, *(n for n in self._cuts.get(name, []) if n < len(group)), len(group)]
+        known = self._cuts.get(name, {})
+        cuts, told = known.get("after", []), known.get("paid", {})
+        edges = [0, *(n for n in cuts if n < len(group)), len(group)]
+        owed = {unit: n - told.get(unit, 0) for unit, n in paid.items() if n > told.get(unit, 0)}
         for start, stop in pairwise(edges):
-            items = [_bare(item) for item, _ in group[start:stop]]
             yield Answered(
                 id=f"{name}+{start}" if start else name,
                 at=group[start][1],
-                reply={"output": lean(items)},
-                usage=paid if stop == len(group) else {},
+                reply={"output": without_bytes([_bare(item) for item, _ in group[start:stop]])},
+                usage=owed if stop == len(group) and stop not in cuts else {},
                 model=self._model,
             )
             for item, at in group[start:stop]:
                 if item.get("type") in CALLS:
                     yield from self._called(item, at)
+        if owed and len(group) in cuts:  # told before anybody knew what it cost
+            at = group[-1][1]
+            yield Answered(id=f"{name}/spent", at=at, reply=None, usage=owed, partial=True)
+        if is_cut:
+            self._cuts[name] = {"after": sorted({*cuts, len(group)}), "paid": paid}
 
     def _called(self, item: dict[str, Any], at: int) -> Iterator[Item]:
-        tool, given = tool_of(item), lean(input_of(item))
+        tool, given = tool_of(item), without_bytes(input_of(item))
         name = text(item.get("call_id")) or text(item.get("id"))
         if not name:
             name = f"call/{text_id(tool, self._prompt, self._answers, at)}"
@@ -533,7 +549,9 @@ class Reader:
             seen = self._seen.pop(name, {})
             failed = text(item.get("status")) not in ("", "completed")
             result = text(item.get("result"))
-            output = lean(seen.get("results")) or (told(result, "image") if result else None)
+            output = without_bytes(seen.get("results")) or (
+                note("image", result) if result else None
+            )
             yield Returned(
                 id=name, at=at, tool=tool, output=output, source=source_of(tool),
                 status="error" if failed else "ok",
@@ -558,7 +576,7 @@ class Reader:
         files = codex_tools.files_of(tool, given, cwd, seen) if ended.status == "ok" else ()
         return Returned(
             id=name, at=at, status=ended.status, cause=ended.cause,
-            output=lean(shown), files=files, tool=tool, source=source_of(tool),
+            output=without_bytes(shown), files=files, tool=tool, source=source_of(tool),
         )  # fmt: skip
 
     def _answer_seen(self, at: int) -> Iterator[Item]:
@@ -566,7 +584,7 @@ class Reader:
         for name in [name for name in self._seen if name in self._calls]:
             seen = self._seen[name]
             shown = seen.get("aggregated_output", seen.get("stdout"))
-            yield self._result(name, shown, at or micros(seen.get("completed_at")))
+            yield self._result(name, shown, at or moment(seen.get("completed_at")))
         self._seen.clear()
 
     # -- notices ----------------------------------------------------------------------------------
@@ -608,6 +626,7 @@ class Reader:
         if kind in RESULTS and name:
             self._see(name, item)
         elif kind == "CollabAgentToolCall" and "spawn" in text(item.get("tool")).lower():
+            yield from self._close()
             for child in item.get("receiver_thread_ids") or []:
                 yield from self._spawned(text(child), {"call_id": name}, at)
         else:

@@ -6,12 +6,14 @@ hand: both of one session would tell everything twice.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from stator.importers import codex_tools
 from stator.importers.lines import Line, beginning, parsed
-from stator.importers.shapes import lean, record, records, text
+from stator.importers.media import without_bytes
+from stator.importers.values import record, records, text
 from stator.model.foreign import (
     Answered,
     Called,
@@ -77,13 +79,13 @@ def read(rows: Iterable[Line]) -> Iterator[Item]:
             spent = usage_of({"output": [], "usage": record(value.get("usage"))})
             if spent and turn:
                 # the only place that says what the turn cost
-                yield Answered(id=f"{turn}/spent", reply={"output": []}, usage=spent)
+                yield Answered(id=f"{turn}/spent", reply=None, usage=spent, partial=True)
             failed = kind == "turn.failed"
             yield TurnEnded(id=f"end/{turn}", status="aborted" if failed else "ok", why=why)
         elif kind in QUIET:
             yield Noise(kind=kind)
         else:
-            yield Unknown(id=f"exec/line/{line.number}", raw=lean(value))
+            yield Unknown(id=f"exec/line/{line.number}", raw=without_bytes(value))
 
 
 def _made(item: dict[str, Any]) -> str:
@@ -108,7 +110,7 @@ def _item(item: dict[str, Any], name: str, done: bool, told: set[str]) -> Iterat
     elif kind == "error":
         yield Noise(kind="item/error")
     else:
-        yield Unknown(id=name, raw=lean(item))
+        yield Unknown(id=name, raw=without_bytes(item))
 
 
 def _said(kind: str, words: str) -> dict[str, Any]:
@@ -127,9 +129,13 @@ def _call(item: dict[str, Any], name: str, done: bool, told: set[str]) -> Iterat
     given = item.get("arguments") or {
         key: item[key] for key in ("command", "changes", "query", "tool") if item.get(key)
     }
+    if kind == "command_execution":
+        given = {"command": _parts(text(item.get("command")))}
     if name not in told:
         told.add(name)
-        yield Called(id=name, tool=tool, input=lean(given), effect=codex_tools.effect_of(tool))
+        yield Called(
+            id=name, tool=tool, input=without_bytes(given), effect=codex_tools.effect_of(tool)
+        )
     if not done:
         return
     output = item.get("result") or item.get("error") or item.get("aggregated_output")
@@ -137,9 +143,17 @@ def _call(item: dict[str, Any], name: str, done: bool, told: set[str]) -> Iterat
     ended = codex_tools.outcome_of(tool, "", seen)
     files = codex_tools.files_of(tool, given, "", seen) if ended.status == "ok" else ()
     yield Returned(
-        id=name, status=ended.status, cause=ended.cause, output=lean(output),
+        id=name, status=ended.status, cause=ended.cause, output=without_bytes(output),
         files=files, tool=tool, source=codex_tools.source_of(tool),
     )  # fmt: skip
+
+
+def _parts(command: str) -> Any:
+    """The words of a command: the shell it was given to, and what it was told."""
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return command
 
 
 def _changes(item: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from stator.importers import codex_tools
-from stator.importers.shapes import lean, record, text
+from stator.importers.media import without_bytes
+from stator.importers.values import record, text
 from stator.model.foreign import (
     Answered,
     Began,
@@ -46,13 +47,15 @@ def items(said: dict[str, Any], at: int, unique: str, state: dict[str, Any]) -> 
         yield from _compacted(said.get("source") == "compact", at, state)
         yield Began(id=unique, at=at, how=text(said.get("source")))
     elif kind == "UserPromptSubmit" and prompt != "turn/":
-        yield Prompted(id=prompt, at=at, content=lean(said.get("prompt")))
+        yield Prompted(id=prompt, at=at, content=without_bytes(said.get("prompt")))
     elif kind == "PreToolUse" and call:
         tool = text(said.get("tool_name"))
-        given = lean(said.get("tool_input"))
+        given = without_bytes(said.get("tool_input"))
         yield Called(id=call, at=at, tool=tool, input=given, effect=codex_tools.effect_of(tool))
     elif kind == "PostToolUse" and call:
-        yield _returned(said, call, at)
+        # how a command ended is not in what a hook is told, but in the rollout
+        if state.get("no transcript") or text(said.get("tool_name")) not in codex_tools.SHELLS:
+            yield _returned(said, call, at)
     elif kind == "PreCompact":
         state["compacting"] = True
     elif kind == "PostCompact":
@@ -80,7 +83,7 @@ def _returned(said: dict[str, Any], call: str, at: int) -> Item:
     fine = ended.status == "ok"
     return Returned(
         id=call, at=at, tool=tool, status=ended.status, cause=ended.cause,
-        output=lean(codex_tools.unwrapped(answer)[0]) if isinstance(answer, str) else lean(answer),
+        output=without_bytes(codex_tools.unwrapped(answer)[0]) if isinstance(answer, str) else without_bytes(answer),
         files=codex_tools.files_of(tool, given, text(said.get("cwd")), {}) if fine else (),
     )  # fmt: skip
 
@@ -89,7 +92,8 @@ def _compacted(done: bool, at: int, state: dict[str, Any]) -> Iterator[Item]:
     """One compaction, however many notices tell of it."""
     if done and state.pop("compacting", False):
         state["compactions"] = int(state.get("compactions", 0)) + 1
-        yield Compacted(id=f"compact/{state['compactions']}", at=at)
+        if state.get("no transcript"):  # which has the summary, too
+            yield Compacted(id=f"compact/{state['compactions']}", at=at)
 
 
 def _stopped(said: dict[str, Any], at: int, unique: str, state: dict[str, Any]) -> Iterator[Item]:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
-from importlib import import_module
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 import msgspec
 
 from stator.importers import patchtext
-from stator.importers.shapes import record, records, text
+from stator.importers.shell import touched
+from stator.importers.values import record, records, text
 from stator.model.commit import Source
 from stator.model.foreign import Step, Touch, digest_of
 from stator.model.jsontext import parse_object
@@ -160,12 +160,12 @@ def _ended(
 
 def files_of(tool: str, given: Any, cwd: str, seen: dict[str, Any]) -> tuple[Touch, ...]:
     """The files a call touched, once it went well."""
+    folder = posixpath.join(cwd, text(record(given).get("workdir")))
     told = tuple(_changes(seen.get("changes"))) or tuple(_named(tool, given))
     if not told and tool in SHELLS:
         command = command_of(given)
-        told = patchtext.in_command(command) or (*inferred(command), *_read(seen))
-    folder = posixpath.join(cwd, text(record(given).get("workdir")))
-    return tuple(_placed(touch, folder) for touch in told)
+        told = patchtext.in_command(command) or (*touched(command, folder), *_read(seen))
+    return in_folder(told, folder)
 
 
 def _named(tool: str, given: Any) -> Iterator[Touch]:
@@ -203,18 +203,13 @@ def _read(seen: dict[str, Any]) -> Iterator[Touch]:
             yield Touch(path=part["path"], op="read", how="inferred")
 
 
-def inferred(command: str) -> tuple[Touch, ...]:
-    """What a shell command certainly did to files."""
-    try:
-        shell = import_module("stator.importers.shell")
-    except ModuleNotFoundError:
-        return ()
-    found: tuple[Touch, ...] = shell.touches(command)
-    return found
+def in_folder(touches: Iterable[Touch], folder: str) -> tuple[Touch, ...]:
+    """Files as they are named in a folder."""
 
-
-def _placed(touch: Touch, folder: str) -> Touch:
     def place(path: str) -> str:
         return posixpath.join(folder, path) if path else ""
 
-    return msgspec.structs.replace(touch, path=place(touch.path), from_path=place(touch.from_path))
+    return tuple(
+        msgspec.structs.replace(touch, path=place(touch.path), from_path=place(touch.from_path))
+        for touch in touches
+    )

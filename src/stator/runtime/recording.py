@@ -222,7 +222,8 @@ class Recorder:
             answers = []
         self._items = []
         self._past = self._standing is not None and self._standing.past
-        new = [commit for commit in answers if commit.seq > self._seq]
+        # what was taken twice at once is answered twice
+        new = list({c.seq: c for c in answers if c.seq > self._seq}.values())
         if new:
             self._head, self._seq = new[-1].hash, new[-1].seq
         for commit in answers:
