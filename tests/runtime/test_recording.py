@@ -278,7 +278,8 @@ def test_a_recorded_session_is_as_old_as_what_it_tells(store):
     for item in TURN:
         recording.take(item)
     recording.flush(cursor=("a.jsonl", {"offset": 12}))
-    assert store.port.session(recording.session).updated == 50
+    row = store.port.session(recording.session)
+    assert (row.record.created, row.updated) == (10, 50)
 
 
 def test_what_has_no_time_happened_about_when_the_thing_before_it_did(store):

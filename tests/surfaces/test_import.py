@@ -124,8 +124,8 @@ def test_the_report_names_what_is_worth_a_look(ask, tmp_path):
     for said in (
         "in doubt      1 call",
         "unknown       1 record",
-        "left out      2 records that say nothing (talk 1, tick 1)",
-        "not read      1 file that are no transcripts (.md 1)",
+        "left out      2 records without content (talk 1, tick 1)",
+        "not read      1 file, no transcripts (.md 1)",
         "skipped       1 line",
         f"{path}:7: not JSON",
     ):

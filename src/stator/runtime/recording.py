@@ -239,7 +239,8 @@ class Recorder:
         named = self.conversation
         if not named.name.strip():
             named = msgspec.structs.replace(named, name=asked_first(self._items))
-        row, is_ours = begin(self._store, self._context, named, drafts)
+        at = next((item.at for item in self._items if item.at > 0), 0)
+        row, is_ours = begin(self._store, self._context, named, drafts, at=at)
         self._unbegun = False
         if not is_ours:
             raise HeadMoved(f"session {row.id} has begun", head="", session=row.id)
@@ -318,28 +319,35 @@ def find(store: Store, conversation: Conversation) -> SessionRow | None:
 
 
 def begin(
-    store: Store, context: Context, conversation: Conversation, drafts: Sequence[Draft] = ()
+    store: Store,
+    context: Context,
+    conversation: Conversation,
+    drafts: Sequence[Draft] = (),
+    *,
+    at: int = 0,
 ) -> tuple[SessionRow, bool]:
     """The session of a conversation, begun: by itself, below the one it is a sub-agent of, or as a fork.
     Whether it began with those drafts: a fork does not, nor one that is there. One that was purged
-    does not come back."""
+    does not come back. `at`: when it began, where that is known."""
     if (gone := purged(store, conversation.session)) is not None:
         raise gone
     base = _fork_point(store, conversation)
     if base is not None:
         return _forked(store, context, conversation, base), False
+    now = context.clock()
     record = SessionRecord(
         id=conversation.session,
         name=name_of(conversation),
         agent=legible(conversation.agent or conversation.source),
         aliases=[[conversation.source, legible(conversation.id)]],
-        created=context.clock(),
+        created=min(at or now, now),
         labels={legible(k): legible(v) for k, v in conversation.labels.items()},
         mode="recorded",
         parent=_parent(store, conversation),
         project=conversation.project or context.project,
     )
-    return _created(store, [opening(context, record), *drafts], record)
+    first = msgspec.structs.replace(opening(context, record), happened=record.created)
+    return _created(store, [first, *drafts], record)
 
 
 def _created(store: Store, drafts: list[Draft], record: SessionRecord) -> tuple[SessionRow, bool]:

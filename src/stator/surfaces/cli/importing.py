@@ -96,7 +96,7 @@ def _remarks(brought: Brought) -> Iterator[Line]:
     yield from _numbers(total)
     if brought.others and (brought.changed or not brought.taken):
         files = count(sum(brought.others.values()), "file")
-        yield _remark("not read", f"{files} that are no transcripts ({_kinds(brought.others)})")
+        yield _remark("not read", f"{files}, no transcripts ({_kinds(brought.others)})")
     if brought.elsewhere:
         sessions = count(brought.elsewhere, "session")
         yield _remark("elsewhere", f"{sessions} of other projects: --all takes them too")
@@ -127,7 +127,7 @@ def _numbers(total: Report) -> Iterator[Line]:
         yield _remark("mended", f"{count(total.mended, 'value')} too large or too deep to keep")
     if total.noise and total.sessions:
         records = count(sum(total.noise.values()), "record")
-        yield _remark("left out", f"{records} that say nothing ({_kinds(total.noise)})")
+        yield _remark("left out", f"{records} without content ({_kinds(total.noise)})")
 
 
 def _remark(what: str, text: str, style: str = "dim") -> Line:
