@@ -15,7 +15,9 @@ from stator.errors import StoreBusy
 from stator.importers import taking
 from stator.importers.bringing import Bringing, bring
 from stator.importers.finding import look
+from stator.model.foreign import Cursor, Noise
 from stator.runtime import projectmarks
+from stator.runtime.recording import Recorder
 from stator.runtime.stores import Store
 
 
@@ -310,3 +312,30 @@ def test_a_report_adds_up(store):
         "refused": {"x": "why"},
         "names": ["s"],
     }
+
+
+# -- together with others -------------------------------------------------------------------------
+
+
+def test_hooks_that_record_while_an_import_reads_double_nothing(store, path):
+    class Watched(Notebook):
+        """Whatever is read, a hook tells of it right then."""
+
+        def read(self, found, cursor, progress):
+            hook = Recorder(store.port, store.context, found.conversation, via="hook")
+            for item in super().read(found, cursor, progress):
+                if not isinstance(item, (Noise, Cursor)):
+                    hook.take(item)
+                    hook.flush()
+                yield item
+
+    (one,) = bring(store, look([str(path)], formats=[Watched()])).taken
+    told = [commit.kind for commit in store.read(one.session).log()]
+    alone = [commit.kind for commit in _alone(path)]
+    assert sorted(told) == sorted(alone)
+
+
+def _alone(path):
+    with stator.connect("memory:", project="shop") as other:
+        (one,) = bring(other, sight(path)).taken
+        return list(other.read(one.session).log())

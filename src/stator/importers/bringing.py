@@ -37,6 +37,8 @@ Fate = Literal["new", "grown", "same", "left", "refused"]
 """What became of a conversation: `left` is one that a person put away."""
 Moved = Callable[[str, int, int], None]
 """(what is being read, bytes read, of how many)."""
+SHOWN = 32
+"""Characters of a name that are told while it is read."""
 Home = tuple[str, str]
 """A project, and the folder it is."""
 
@@ -190,7 +192,7 @@ class Bringing:
         told = Told(told.form, msgspec.structs.replace(told.found, conversation=talk))
         row = find(self._port, talk)
         before = self._read
-        self._now += f" {name_of(talk)}"
+        self._now += f" {name_of(talk)[:SHOWN]}"
         why = self._put_away(talk, row)
         fate: Fate = "left"
         try:
