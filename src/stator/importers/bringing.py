@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -87,40 +87,18 @@ class Stopped(Exception):
     """Somebody asked for an end."""
 
 
-def bring(
-    store: Store,
-    sight: Sight,
-    *,
-    project: str = "",
-    home_of: Callable[[str], Home] | None = None,
-    spread: bool = False,
-    passphrase: str | Callable[[], str] | None = None,
-    dry_run: bool = False,
-    progress: Moved | None = None,
-    stop: Callable[[], bool] = bool,
-) -> Brought:
-    """Take in what is new of everything that was found.
+def bring(store: Store, sight: Sight, **options: Any) -> Brought:
+    """Take in what is new of everything that was found; the options are those of `Bringing`."""
+    return Bringing(store, sight, **options).run()
+
+
+class Bringing:
+    """An import as it goes on: `brought` says what is in, also when the store could take no more.
 
     New sessions are found in `project` (default: the one at hand), or with `spread` each in the
     project its agent worked in, which `home_of` tells for a folder. `stop` is asked again and again;
     once it says yes, what was read and not recorded is left, and the answer says so.
     """
-    bringing = Bringing(
-        store,
-        sight,
-        project=project,
-        home_of=home_of,
-        spread=spread,
-        passphrase=passphrase,
-        dry_run=dry_run,
-        progress=progress,
-        stop=stop,
-    )
-    return bringing.run()
-
-
-class Bringing:
-    """`bring` as it goes on: `brought` says what is in, also when the store could take no more."""
 
     def __init__(
         self,

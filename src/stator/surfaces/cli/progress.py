@@ -40,6 +40,8 @@ def bar(screen: Screen, *, of_bytes: bool = False) -> Iterator[Moved | None]:
         def moved(what: str, done: int, total: int) -> None:
             from stator.surfaces.cli.escape import bounded
 
-            progress.update(task, description=bounded(what, 60), completed=done, total=total or None)
+            progress.update(
+                task, description=bounded(what, 60), completed=done, total=total or None
+            )
 
         yield moved
