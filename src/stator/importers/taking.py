@@ -33,7 +33,7 @@ from stator.runtime.recording import Recorder, find, noted_cursor
 from stator.store.port import Store
 
 PART_ITEMS = 3_000
-PART_BYTES = 8 * 2**20
+PART_BYTES = 4 * 2**20
 """A part ends with the turn in which it has come to so much, and at four times that anywhere."""
 TOLD: dict[type[Item], tuple[str, int, str]] = {
     Prompted: ("turn", 0, "turns"),
