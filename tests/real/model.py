@@ -72,7 +72,7 @@ def anthropic(script: Script, body: dict[str, Any]) -> tuple[str, bytes]:
         delta = {"type": "input_json_delta", "partial_json": json.dumps(line.input)}
         reason = "tool_use"
     usage = {"input_tokens": 11, "output_tokens": 7}
-    message = {
+    message: dict[str, Any] = {
         "id": f"msg_{number:08}", "type": "message", "role": "assistant", "model": body.get("model"),
         "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage,
     }  # fmt: skip

@@ -43,6 +43,21 @@ LastOption = Annotated[
 SinceOption = Annotated[
     str | None, Parameter(name="--since", help="Not older than: 2h, 3d, 2026-11-15.")
 ]
+UntilOption = Annotated[
+    str | None, Parameter(name="--until", help="Not newer than: 2h, 3d, 2026-11-15.")
+]
+WordsArgument = Annotated[
+    list[str] | None,
+    Parameter(name="--words", help='Words, all of them; "a phrase"; a beginning*; -- -not.'),
+]
+NotOption = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--not",
+        consume_multiple=False,
+        help="Without this word or phrase; may be given several times.",
+    ),
+]
 ProjectFlag = Annotated[
     bool, Parameter(name="--project", help="Over every session of this project.")
 ]
@@ -228,6 +243,9 @@ SetOption = Annotated[
         consume_multiple=False,
         help="Of run: a parameter, name=value; may be given several times.",
     ),
+]
+PortOption = Annotated[
+    int, Parameter(name="--port", converter=_whole, help="The port; 0: any that is free.")
 ]
 Command = Annotated[str, Parameter(help="The program and its arguments, after --.")]
 Text = str | None

@@ -18,6 +18,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "calls": "Show tool calls and how they ended.",
         "evicted": "Show what left an agent's view, what matters most first.",
         "why": "Show what lies behind a file: edits, decisions, calls, words.",
+        "search": "Search what was said, done, decided and learned, in every session.",
         "tree": "Show sessions with their forks, retries and children, and what each spent.",
         "reflog": "Show the rewinds of a session, and where each left it, newest first.",
         "brief": "Show what the next session must know, within a budget of tokens.",
@@ -67,6 +68,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Connect": {
         "init": "Make this folder a project; switch recording on in an agent.",
+        "mcp": "Serve sessions to an agent over MCP.",
         "workflow": "Make a workflow of recorded calls, show one, or run one.",
     },
 }
