@@ -298,3 +298,17 @@ def test_the_end_of_an_earlier_turn_does_not_end_this_one(store):
     record(store, [*TURN[:-1], Prompted(id="p2", at=60, content="go on")])
     view = record(store, [TurnEnded(at=50), Ended(id="e1", at=55)], via="hook")
     assert [c.turn for c in view.log() if c.kind == "turn_end"] == [1]
+
+
+def test_that_the_program_came_is_told_once_however_often_a_hook_says_it(store):
+    told = [Began(id="b1", at=1), *TURN, Ended(id="e1", at=70), Began(id="b2", at=80)]
+    before = kinds(record(store, told, via="hook"))
+    assert kinds(record(store, told, via="hook")) == before
+
+
+def test_a_compaction_may_name_what_another_recorder_recorded(store):
+    record(store, [*TURN, Prompted(id="p2", at=60, content="go on"), answer(text="so", id="msg_3")])
+    view = record(store, [Compacted(id="compact/1", summary="short", keeps_from="msg_3")])
+    shown = str(Rendering(store.port, view.id).current().render("anthropic"))
+    assert "'so'" in shown
+    assert "'Done.'" not in shown

@@ -44,8 +44,10 @@ def parent_of(path: Path, session: str) -> tuple[str, str]:
         first = first or uuid
         prompt = said.get("promptId")
         text = prompt_text(said)
-        if text is None or not isinstance(prompt, str):
+        if text is None:
             continue
+        if not isinstance(prompt, str):  # a version from before there were prompt ids
+            break
         if texts.setdefault(prompt, text) != text:
             return _beside(path, first), first
         if len(texts) > 1:

@@ -160,6 +160,8 @@ class _Message(msgspec.Struct):
     stop: str = ""
     cwd: str = ""
     blocks: list[Any] = []
+    times: list[int] = []
+    """When each block came."""
     usage: dict[str, Any] = {}
     held: list[Item] = []
     """What came between its lines."""
@@ -344,8 +346,10 @@ class Reader:
         if known is None:
             known = _Message(identifier, at=moment(said), cwd=_text(said, "cwd"))
             self._open[within] = known
-        known.blocks += [tools.without_images(block) for block in blocks if isinstance(block, dict)]
+        whole = [tools.without_images(block) for block in blocks if isinstance(block, dict)]
+        known.blocks += whole
         known.last = moment(said) or known.last
+        known.times += [known.last] * len(whole)
         known.model = _text(message, "model") or known.model
         known.stop = _text(message, "stop_reason") or known.stop
         usage = message.get("usage")
@@ -486,7 +490,7 @@ class Reader:
         for place, block in enumerate(message.blocks):
             if _type(block) == "tool_use":
                 has_calls = True
-                yield self._called(message, block, within, before + place)
+                yield self._called(message, block, within, before, place)
         yield from message.held
         if message.stop in ENDED and not has_calls:
             yield TurnEnded(at=message.last, within=within)
@@ -512,15 +516,17 @@ class Reader:
             model=message.model,
         )
 
-    def _called(self, message: _Message, block: dict[str, Any], within: str, place: int) -> Called:
+    def _called(
+        self, message: _Message, block: dict[str, Any], within: str, before: int, place: int
+    ) -> Called:
         given = block.get("id")
-        identifier = given if isinstance(given, str) and given else f"{message.id}/{place}"
+        identifier = given if isinstance(given, str) and given else f"{message.id}/{before + place}"
         call = _call(block, identifier, message.cwd)
         if not any(getattr(item, "id", "") == identifier for item in message.held):
             _remember(self._calls, identifier, call, CALLS_MAX)
         return Called(
             id=identifier,
-            at=message.last or message.at,
+            at=message.times[place],
             within=within,
             tool=call.tool,
             input=block.get("input"),

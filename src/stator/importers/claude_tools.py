@@ -53,6 +53,12 @@ _STATUSES: dict[str, StepStatus] = {
     "deleted": "dropped",
     "cancelled": "dropped",
 }
+_OURS = re.compile(r'\{"status":"(in doubt|denied|cancelled)","error":"([^"\\]{0,300})')
+_WRITTEN: dict[str, Status] = {
+    "in doubt": "in doubt",
+    "denied": "denied",
+    "cancelled": "cancelled",
+}
 _TASK_NUMBER = re.compile(r"Task #(\d{1,9})\b")
 
 
@@ -124,6 +130,9 @@ def verdict(
 ) -> tuple[Status, str]:
     """What became of a call, and why, told by what the model and the program were told of it."""
     stopped: Status = "cancelled" if effect_of(call.tool) == "read" else "in doubt"
+    known = _OURS.match(said)
+    if known is not None:  # we wrote it ourselves: `stator export --as claude-code`
+        return _WRITTEN[known[1]], known[2]
     structured = result if isinstance(result, dict) else {}
     if denial == "interrupted" or said.startswith(_UNKNOWN):
         return stopped, "the session ended before its result was recorded"

@@ -235,7 +235,7 @@ class _Taking:
         return Conversation(
             source=above.source,
             id=within,
-            name=f"{above.name or above.id[:8]}/{within}",
+            name=f"{above.name or above.id[:8]}/{within.rpartition('/')[2]}",
             agent=above.agent,
             cwd=above.cwd,
             project=above.project,

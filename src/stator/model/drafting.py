@@ -81,6 +81,8 @@ class Standing:
     """The commit of the last answer."""
     known: Callable[[str], bool] = lambda prompt: False
     """Whether a turn of that prompt is in the log already."""
+    told: Callable[[str, str], bool] = lambda kind, foreign: False
+    """Whether a commit of that kind records that item already."""
     begun: set[str] = field(default_factory=set)
     """Prompts of the turns that were drafted."""
     at: int = 0
@@ -256,6 +258,8 @@ class Drafter:
 
     @_make.register
     def _(self, item: Began) -> Iterator[Draft]:
+        if any(self.standing.told(kind, item.id) for kind in ("run", "resume")):
+            return  # the first of them may have been either, by how things stood then
         yield from self.conclude(item.at, DIED, upto=item.at)
         kind = "run" if self.standing.status == "open" else "resume"
         self.standing.status = "active"

@@ -148,6 +148,7 @@ class Recorder:
                 if isinstance(entry.record, PlanRecord)
             },
             known=self._is_known,
+            told=self._is_told,
             past=self._past,
         )
         return self._standing
@@ -167,6 +168,13 @@ class Recorder:
         return any(
             self._store.locate(commit_id(owner, "turn", origin), self.session) for owner in owners
         )
+
+    def _is_told(self, kind: str, foreign: str) -> bool:
+        """Whether an item is in the log as a commit of that kind."""
+        if self._blank:
+            return False
+        origin = self.conversation.source, legible(foreign)
+        return bool(self._store.locate(commit_id(self.session, kind, origin), self.session))
 
     def _last_turn(self) -> tuple[str, int]:
         """The last turn's prompt, and when it was asked."""
@@ -264,7 +272,7 @@ class Recorder:
 
     def _compacted(self, item: Compacted) -> list[Commit]:
         head = self._store.head(self.session).seq
-        kept = self._places.get(legible(item.keeps_from)) if item.keeps_from else None
+        kept = self._place(legible(item.keeps_from)) if item.keeps_from else None
         found = compaction.foreign(
             self._store,
             self._context,
@@ -276,6 +284,17 @@ class Recorder:
             happened=item.at,
         )
         return [commit_at(self._store, self.session, found.seq)] if found.seq > head else []
+
+    def _place(self, foreign: str) -> int | None:
+        """Where in the log an item was recorded, now or before."""
+        if foreign in self._places:
+            return self._places[foreign]
+        origin = self.conversation.source, foreign
+        for kind, attempt in (("entry", 0), ("turn", 0), ("call", 1), ("outcome", 1)):
+            found = self._store.locate(commit_id(self.session, kind, origin, attempt), self.session)
+            if found:
+                return found[0][1]
+        return None
 
 
 def _mended(draft: Draft) -> Draft:

@@ -89,13 +89,14 @@ def rewrite(
 
 
 def show(screen: Screen, made: Rewritten) -> None:
-    """Say what was written, and how the agent takes it up."""
-    line = Line("✓ ", "ok").add(made.path, "bold").add(f" · {count(made.messages, 'message')}")
-    screen.line(line.add(f" of {made.name} ").add(short(made.of), "id").add(f" @{made.seq}", "dim"))
+    """Say what was written, and how the agent takes it up: whole, to be copied."""
+    line = Line("✓ ", "ok").add(f"{count(made.messages, 'message')} of {made.name} ")
+    screen.line(line.add(short(made.of), "id").add(f" @{made.seq}", "dim"))
     if made.in_doubt:
         text = f"  {count(made.in_doubt, 'call')} in doubt: the result says that nobody knows"
         screen.line(Line(text, "doubt"))
-    screen.line(Line(f"  cd {shlex.quote(made.cwd)} && {made.command}", "dim"))
+    resume = f"  cd {shlex.quote(made.cwd)} && {made.command}"
+    screen.whole([Line(f"  {made.path}", "bold"), Line(resume, "dim")])
 
 
 def _model(store: Store, session: str) -> str:
