@@ -24,6 +24,8 @@ LINE_MAX = 48 * 2**20
 CHUNK = 256 * 1024
 BEGIN = 4096
 """Bytes at the start of a file by which it is known again."""
+UNSEEN = getattr(os, "O_NOATIME", 0)
+"""Reading leaves no trace, where the system can do that."""
 ZSTD = b"\x28\xb5\x2f\xfd"
 UTF16: dict[bytes, str] = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
@@ -43,8 +45,12 @@ class Line(msgspec.Struct, frozen=True):
 
 def open_plain(path: str) -> BinaryIO:
     """A regular file, open for reading; nothing else is waited for or read."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            handle = os.open(path, flags | UNSEEN)
+        except PermissionError:  # somebody else's file: its times are not ours to spare
+            handle = os.open(path, flags)
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror}", path=path) from None
     if not stat.S_ISREG(os.fstat(handle).st_mode):

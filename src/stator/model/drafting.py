@@ -85,6 +85,8 @@ class Standing:
     """Whether a commit of that kind records that item already."""
     begun: set[str] = field(default_factory=set)
     """Prompts of the turns that were drafted."""
+    at: int = 0
+    """When the last thing happened of which that is known."""
     past: bool = False
     """Whether what comes is from before the last turn: it says nothing of how things stand now."""
 
@@ -291,6 +293,8 @@ class Drafter:
         **fields: Any,
     ) -> Draft:
         origin = self._source, legible(foreign)
+        # what was written down without a time happened about when the thing before it did
+        self.standing.at = max(at, 0) or self.standing.at
         verified = self._trust and source in ("user", "system")
         return Draft(
             id=commit_id(self._session, kind, origin, attempt),
@@ -298,7 +302,7 @@ class Drafter:
             kind=kind,
             actor=actor,
             attempt=attempt,
-            happened=max(at, 0),
+            happened=self.standing.at,
             origin=origin,
             principal=self._principal,
             provenance=Provenance(source, "verified" if verified else "unverified"),

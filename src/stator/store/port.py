@@ -73,7 +73,7 @@ class Store(Protocol):
     def sessions(
         self, query: SessionQuery, *, cursor: tuple[int, ...] | None = None, limit: int = 100
     ) -> Page[SessionRow]:
-        """Sessions that match, most recently updated first."""
+        """Sessions that match, most recently used first (`Commit.used` of their newest commits)."""
         ...
 
     # -- the lease --------------------------------------------------------------------------------

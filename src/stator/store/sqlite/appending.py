@@ -240,7 +240,7 @@ class Appender:
                     record.agent,
                     record.status,
                     _encode_record(record),
-                    commit.at,
+                    commit.used,
                     place.s,
                 ),
             )

@@ -100,7 +100,7 @@ def _filters(query: SessionQuery, updated: int, s: int, limit: int) -> dict[str,
 def _last_at(db: apsw.Connection, s: int, flushed: int, updated: int) -> int:
     newest = (reader.key(s, flushed), reader.key(s, SEQ_MASK), 1)
     row = one(db, SQL["log_range_newest"], newest)
-    return reader.at_of(row) if row is not None else updated
+    return reader.used_at(row) if row is not None else updated
 
 
 def row_of(path: str, place: Place) -> SessionRow:
@@ -112,7 +112,7 @@ def row_of(path: str, place: Place) -> SessionRow:
         head=tail[-1].seq if tail else place.flushed,
         holder=lease.holder(path, place.holder, place.epoch),
         turns=tail[-1].turn if tail else place.ledger.turn,
-        updated=tail[-1].at if tail else place.updated,
+        updated=tail[-1].used if tail else place.updated,
     )
 
 

@@ -211,6 +211,20 @@ IntoProjectOption = Annotated[
         help="The project to bring new sessions to; default: theirs if it is known here, else this one.",
     ),
 ]
+SourcesArgument = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--sources",
+        allow_leading_hyphen=True,
+        help="Agents (claude-code, codex, …), files and folders, or - for stdin; default: every agent found here.",
+    ),
+]
+EveryProjectFlag = Annotated[
+    bool, Parameter(name="--all", help="Of every project, each into its own.")
+]
+ChangedSinceOption = Annotated[
+    str | None, Parameter(name="--since", help="Only what changed since: 2h, 30d, 2026-11-15.")
+]
 TurnsOption = Annotated[
     str | None,
     Parameter(name=["--turns", "--turn"], help="Only these turns: t3, t3..t5 (both with it), t3.."),

@@ -59,7 +59,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "compact": "Shorten what an agent is shown, and say what left.",
         "recall": "Show the content behind a key, with where it came from.",
         "export": "Write sessions to one file that another store takes up.",
-        "import": "Take up the sessions of a bundle: same ids, same heads.",
+        "import": "Take in what agents did, from their own transcripts or from bundles.",
         "archive": "Archive a closed session: it can be read and forked, never driven.",
         "retention": "Show how long sessions are kept, or change it.",
         "hold": "Keep a session whatever the policies say, or show what is held.",
