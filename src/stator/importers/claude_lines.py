@@ -304,13 +304,14 @@ class Reader:
             yield from self._put(within, self._noted(said, line, within, shown))
             return
         if start.startswith(("<command-name>", "<bash-input>")):
-            yield from self._put(
-                within, self._noted(said, line, within, command_text(text), by="user")
-            )
+            # a command of the program's own is no word to the model
+            by = "user" if start.startswith("<bash-input>") else "system"
+            shown = command_text(text)
+            yield from self._put(within, self._noted(said, line, within, shown, by=by))
             return
         if start.startswith(_INTERRUPTED):
             yield from self._close(within)
-            yield self._noted(said, line, within, text, by="user")
+            yield self._noted(said, line, within, text)
             yield TurnEnded(
                 at=moment(said), within=within, status="interrupted", why=text.strip(" []\n")[:200]
             )
