@@ -211,8 +211,8 @@ def test_of_an_image_its_kind_size_and_digest_stay(store, tmp_path):
     path = written(tmp_path / "a.jsonl", seen)
     taken(store, path, "pi")
     (shown,) = views(store, path, "pi")
-    ((_, note),) = asked(shown)
-    assert note["text"].startswith("[image/png, 1,200 bytes, sha256 ")
+    _, note = asked(shown)[0].split("\n")
+    assert note.startswith("[image/png, 1,200 bytes, sha256 ")
     assert "QUJDQUJD" not in str(asked(shown))
 
 

@@ -26,6 +26,7 @@ from stator.importers.shell import touched
         ("make | tee log.txt", [("log.txt", "created")]),
         ("make | tee -a log.txt", [("log.txt", "modified")]),
         ("sed -i 's/a/b/' x.py y.py", [("x.py", "modified"), ("y.py", "modified")]),
+        ("sed -i '' 's/a/b/' x.py", [("x.py", "modified")]),
         ("rm a && rm b", [("a", "deleted"), ("b", "deleted")]),
         ("false; rm a", [("a", "deleted")]),
         ("set -e\nrm a\nrm b", [("a", "deleted"), ("b", "deleted")]),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from stator.importers.dialogue import Asked, Dialogue, Status
-from stator.importers.documents import document
+from stator.importers.documents import document, only
 from stator.importers.format import Found, Progress, below
 from stator.importers.lines import beginning
 from stator.importers.media import without_bytes
@@ -27,6 +27,7 @@ from stator.importers.values import (
     records,
     shell_files,
     spend,
+    tagged,
     text,
 )
 from stator.model.foreign import (
@@ -58,13 +59,12 @@ ANSWERED = ("attempt_completion", "plan_mode_respond")
 _TALK = re.compile(rb'\s*\[\s*\{\s*"role"\s*:\s*"user"\s*,\s*"content"\s*:\s*[\["]')
 _SCREEN = re.compile(rb'\s*\[\s*\{\s*"ts"\s*:\s*\d+\s*,\s*"type"\s*:\s*"(?:say|ask)"')
 _MARK = re.compile(r"\[(\w+)(?: for '.*?')?\] Result:[ \t]*\n?", re.DOTALL)
-_SAID = re.compile(r"<(task|feedback|user_message)>\s*(.*?)\s*</\1>", re.DOTALL)
-_TAGGED = re.compile(r"<(" + "|".join(sorted(TOOLS)) + r")>(.*?)</\1>", re.DOTALL)
-_FIELD = re.compile(r"<(\w+)>\n?(.*?)\n?</\1>", re.DOTALL)
 _FOLDER = re.compile(r"# Current Working Directory \((.*?)\) Files")
 _CLOCK = re.compile(
     r"# Current Time\n(\d+)/(\d+)/(\d{4}), (\d+):(\d\d):(\d\d) (AM|PM) \([^)]*?UTC([+-]?\d+):(\d\d)\)"
 )
+SPOKEN = ("task", "feedback", "user_message")
+"""What Cline wraps the user's words in."""
 _EXIT = re.compile(r"exit code:? (-?\d+)", re.I)
 
 
@@ -91,9 +91,7 @@ class Cline:
             name=headline(_prompted(first)),
             cwd=folder,
         )
-        stat = path.stat()
-        changed = stat.st_mtime_ns // 1000
-        yield Found(path=str(path), conversation=talk, changed=changed, size=stat.st_size)
+        yield only(path, talk)
 
     def read(
         self, found: Found, cursor: Cursor | None, progress: Progress | None
@@ -146,16 +144,19 @@ def _texts(message: dict[str, Any]) -> list[str]:
 
 def _prompted(texts: list[str]) -> str:
     """What the user said, out of what Cline wrapped around it."""
-    return "\n".join(found[2] for words in texts if (found := _said(words)) is not None)
+    return "\n".join(found[1] for words in texts if (found := _said(words)) is not None)
 
 
-def _said(words: str) -> re.Match[str] | None:
+def _said(words: str) -> tuple[str, str] | None:
     """The user's words in a text: it begins with their tag, or tells what came of an answer to them.
     What a tool returned may hold the same tags and means nothing by it."""
     mark = _MARK.match(words)
-    if mark is None:
-        return _SAID.match(words.lstrip())
-    return _SAID.search(words, mark.end()) if mark[1] in ANSWERED else None
+    if mark is not None and mark[1] not in ANSWERED:
+        return None
+    given = words[mark.end() :] if mark is not None else words.lstrip()
+    found = next(tagged(given, SPOKEN), None)
+    is_there = found is not None and (mark is not None or found.start == 0)
+    return (found.name, found.body.strip()) if found is not None and is_there else None
 
 
 def _clock(texts: list[str]) -> int:
@@ -300,15 +301,18 @@ def _asked(block: dict[str, Any]) -> Asked:
 
 def _untagged(words: str) -> tuple[str, list[Asked]]:
     """A text without the calls that are written in it as tags, and those."""
+    found = list(tagged(words, TOOLS))
     calls = [
         Asked(
-            tool=found[1],
-            input={name: value for name, value in _FIELD.findall(found[2])},
-            effect="read" if found[1] in READS else "write",
+            tool=one.name,
+            input={field.name: field.body.strip("\n") for field in tagged(one.body)},
+            effect="read" if one.name in READS else "write",
         )
-        for found in _TAGGED.finditer(words)
+        for one in found
     ]
-    return (_TAGGED.sub("", words).strip(), calls) if calls else (words, [])
+    for one in reversed(found):
+        words = words[: one.start] + words[one.end :]
+    return words.strip() if calls else words, calls
 
 
 def _outcome(call: Called, words: str) -> tuple[Status, str]:

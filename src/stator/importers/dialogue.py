@@ -7,12 +7,13 @@ longer one, gives the same ids.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any, Literal
 
 import msgspec
 
-from stator.importers.values import Names, asks, said
+from stator.importers.media import without_bytes
+from stator.importers.values import Names, asks, record, said, text
 from stator.model.foreign import (
     Answered,
     Called,
@@ -24,6 +25,7 @@ from stator.model.foreign import (
     TurnEnded,
     text_id,
 )
+from stator.model.jsontext import parse_object
 from stator.model.state import Effect
 
 Status = Literal["ok", "error", "timeout", "cancelled", "denied", "in doubt"]
@@ -36,6 +38,18 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     input: Any = None
     id: str = ""
     effect: Effect = "write"
+
+
+def asked_of(call: dict[str, Any], reads: Container[str]) -> Asked:
+    """A call as chat completions write it; `reads` are the tools that change nothing."""
+    function = record(call.get("function"))
+    tool, raw = text(function.get("name")), function.get("arguments")
+    given, problem = (raw, "") if isinstance(raw, dict) else parse_object(raw)
+    viewing = record(given).get("command") == "view"
+    return Asked(
+        tool=tool, id=text(call.get("id")), input=raw if problem else without_bytes(given),
+        effect="read" if tool in reads or viewing else "write",
+    )  # fmt: skip
 
 
 class Dialogue:

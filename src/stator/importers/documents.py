@@ -7,14 +7,15 @@ copy or a full disk left is a conversation all the same.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from stator.errors import InvalidInput
-from stator.importers.format import Progress
+from stator.importers.format import Found, Progress
 from stator.importers.lines import content, decode
-from stator.model.foreign import Skipped
+from stator.model.foreign import Conversation, Skipped
 
 DOCUMENT_MAX = 256 * 2**20
 """Bytes of a document that is read as a whole."""
@@ -28,6 +29,13 @@ class Document(msgspec.Struct, frozen=True):
 
     value: Any
     skipped: tuple[Skipped, ...] = ()
+
+
+def only(path: Path, talk: Conversation) -> Found:
+    """The one conversation in a file."""
+    stat = path.stat()
+    changed = stat.st_mtime_ns // 1000
+    return Found(path=str(path), conversation=talk, changed=changed, size=stat.st_size)
 
 
 def document(path: str, progress: Progress | None = None) -> Document:

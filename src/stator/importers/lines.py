@@ -68,7 +68,7 @@ def beginning(path: str, size: int = 65_536) -> bytes:
         data = b""
         while len(data) < size and (more := feed()):
             data += more
-    return data[:size]
+    return data[:size].removeprefix(codecs.BOM_UTF8)
 
 
 def content(path: str, limit: int, progress: Callable[[int], None] | None = None) -> bytes:

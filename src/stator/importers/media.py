@@ -16,7 +16,7 @@ from stator.model.foreign import digest_of
 SMALL = 256
 """Characters of packed bytes that may stay: an icon, a token."""
 DEEP = 60
-_DATA_URL = re.compile(r"data:([\w.+/-]*)[^,]{0,200};base64,")
+_DATA_URL = re.compile(r"data:([\w.+/-]{0,100})[^,]{0,200};base64,")
 
 
 def without_bytes(value: Any, depth: int = 0) -> Any:

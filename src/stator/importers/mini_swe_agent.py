@@ -11,20 +11,28 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from stator.importers.dialogue import Asked, Dialogue, Status
-from stator.importers.documents import document
+from stator.importers.dialogue import Asked, Dialogue, Status, asked_of
+from stator.importers.documents import document, only
 from stator.importers.format import Found, Progress
 from stator.importers.media import without_bytes
-from stator.importers.values import MICROS, amount, headline, record, records, shell_files, text
+from stator.importers.values import (
+    MICROS,
+    amount,
+    headline,
+    record,
+    records,
+    shell_files,
+    tagged,
+    text,
+)
 from stator.model.foreign import Conversation, Cursor, Item, Unknown, text_id
-from stator.model.jsontext import parse_object
 from stator.model.reply import usage_of
 
 NAME = "mini-swe-agent"
+SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 _LIST = re.compile(rb'\s*\[\s*\{\s*"role"\s*:\s*"system"')
 _FENCED = re.compile(r"```(?:mswea_bash_command|bash|sh)[ \t]*\n(.*?)\n?```", re.DOTALL)
 _CODE = re.compile(r"<returncode>\s*(-?\d+)\s*</returncode>")
-_OUTPUT = re.compile(r"<output>\n?(.*?)\n?</output>", re.DOTALL)
 _ISSUE = re.compile(r"^(?:Please solve this issue|<pr_description>)[: \t]*\n?(.*)", re.MULTILINE)
 
 
@@ -55,9 +63,7 @@ class MiniSweAgent:
             name=headline(issue[1] if issue else asked) or path.stem,
             labels={"exit status": status} if status else {},
         )
-        stat = path.stat()
-        changed = stat.st_mtime_ns // 1000
-        yield Found(path=str(path), conversation=talk, changed=changed, size=stat.st_size)
+        yield only(path, talk)
 
     def read(
         self, found: Found, cursor: Cursor | None, progress: Progress | None
@@ -71,8 +77,8 @@ class MiniSweAgent:
             else:
                 yield Unknown(id=f"message/{number}", raw=one)
         status = text(info.get("exit_status"))
-        finished = status in ("", "Submitted")
-        if talk.is_begun and not talk.open:
+        if status or _is_over(whole.value):
+            finished = status in ("", "Submitted")
             yield talk.end("ok" if finished else "aborted", "" if finished else status)
         yield from whole.skipped
 
@@ -89,6 +95,14 @@ FORMAT = MiniSweAgent()
 def _messages(value: Any) -> list[Any]:
     given = value if isinstance(value, list) else record(value).get("messages")
     return given if isinstance(given, list) else []
+
+
+def _is_over(value: Any) -> bool:
+    """Whether the last command said so; a file is also written while the run goes on."""
+    said = [
+        text(m.get("content")) for m in records(_messages(value)) if m.get("role") == "assistant"
+    ]
+    return bool(said) and SUBMIT in said[-1]
 
 
 def _message(talk: Dialogue, number: int, one: dict[str, Any]) -> Iterator[Item]:
@@ -115,13 +129,7 @@ def _answered(
     talk: Dialogue, one: dict[str, Any], extra: dict[str, Any], at: int
 ) -> Iterator[Item]:
     words = text(one.get("content"))
-    calls: list[Asked] = []
-    for call in records(one.get("tool_calls")):
-        function = record(call.get("function"))
-        raw = function.get("arguments")
-        given, problem = (raw, "") if isinstance(raw, dict) else parse_object(raw)
-        tool, name = text(function.get("name")), text(call.get("id"))
-        calls.append(Asked(tool=tool, id=name, input=raw if problem else given))
+    calls = [asked_of(call, ()) for call in records(one.get("tool_calls"))]
     commands = _FENCED.findall(words)
     if not calls and len(commands) == 1:  # with more or none, nothing is run
         calls = [Asked(tool="bash", input={"command": commands[0]})]
@@ -138,13 +146,13 @@ def _returned(talk: Dialogue, one: dict[str, Any], extra: dict[str, Any], at: in
     code = _CODE.search(words)
     told = extra.get("returncode")
     number = int(code[1]) if code else told if isinstance(told, int) else 0
-    output = _OUTPUT.search(words)
+    output = next(tagged(words, ("output",)), None)
     status: Status = "error" if number else "ok"
     if "timed out" in words[:200]:
         status = "timeout"
     given = record(call.input) if call is not None else {}
     return talk.result(
-        call, output[1] if output else words, status, at=at, call=named,
+        call, output.body.strip("\n") if output else words, status, at=at, call=named,
         cause=f"exit code {number}" if number else "",
         files=shell_files(given.get("command")) if status == "ok" else (),
     )  # fmt: skip

@@ -16,16 +16,7 @@ from stator.importers.format import Found, Progress, below
 from stator.importers.lines import beginning, decode, lines, parsed
 from stator.importers.opencode_items import Message, asked, items
 from stator.importers.values import headline, millis, record, records, text
-from stator.model.foreign import (
-    Called,
-    Conversation,
-    Cursor,
-    Item,
-    Noise,
-    Prompted,
-    Skipped,
-    Unknown,
-)
+from stator.model.foreign import Conversation, Cursor, Item, Skipped, Unknown
 
 NAME = "opencode"
 _EXPORT = re.compile(rb'\s*\{\s*"info"\s*:\s*\{')
@@ -106,9 +97,8 @@ def _talk(
     )
 
 
-def _without(
-    read: Iterator[Message | Item], aside: list[Item]
-) -> Iterator[Message]:  # what is only counted has no place among messages
+def _without(read: Iterator[Message | Item], aside: list[Item]) -> Iterator[Message]:
+    """The messages; what else was read goes aside, to be told after them."""
     for one in read:
         if isinstance(one, Message):
             yield one
@@ -149,7 +139,8 @@ def _of_database(path: Path) -> Iterator[Found]:
                 more["parent_call"] = opencode_db.spawning_call(db, row)
             elif _FORKED.match(row.title):
                 more = _fork(db, row, rows)
-            first = next(opencode_db.messages(db, row.id), None)
+            untitled = _UNTITLED.match(row.title)
+            first = next(opencode_db.messages(db, row.id), None) if untitled else None
             talk = _talk(
                 row.id, row.title, row.directory, row.version, row.parent, first, **more
             )  # fmt: skip
@@ -189,8 +180,7 @@ def _ids(db: Any, session: str, before: int = 0) -> frozenset[str]:
 
     told = _without(opencode_db.messages(db, session), [])
     early = takewhile(is_early, told)
-    kept = (item for item in items(early) if not isinstance(item, (Noise, Skipped)))
-    return frozenset(item.id for item in kept if isinstance(item, (Prompted, Called)) or item.id)
+    return frozenset(item.id for item in items(early) if item.id)
 
 
 # -- what a run prints ------------------------------------------------------------------------------

@@ -69,7 +69,9 @@ def sessions(db: apsw.Connection) -> Iterator[Row]:
 
 
 def _row(values: tuple[Any, ...]) -> Row:
-    return Row(*map(text, values[:5]), *map(amount, values[5:]))  # type: ignore[arg-type]
+    identifier, parent, title, folder, version = map(text, values[:5])
+    created, updated = map(amount, values[5:])
+    return Row(identifier, parent, title, folder, version, created, updated)
 
 
 def spawning_call(db: apsw.Connection, row: Row) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from stator.importers.dialogue import Status
 from stator.importers.media import without_bytes
 from stator.importers.values import (
     Names,
@@ -60,8 +61,7 @@ TODO: dict[str, StepStatus] = {
     "cancelled": "dropped",
 }
 _PATCHED = re.compile(
-    r"^\*\*\* (Add|Update|Delete) File: (.+?)[ \t]*$(?:\n\*\*\* Move to: (.+?)[ \t]*$)?",
-    re.MULTILINE,
+    r"^\*\*\* (Add|Update|Delete) File: (.+)$(?:\n\*\*\* Move to: (.+)$)?", re.MULTILINE
 )
 _REFUSED = re.compile(r"rejected permission|permission.{0,40}denied|prevents you from using", re.I)
 _STOPPED = re.compile(r"abort|interrupt|cancel", re.I)
@@ -128,7 +128,7 @@ class _Reading:
         typed: list[Any] = []
         shown: list[str] = []
         for part in message.parts:
-            kind = part.get("type")
+            kind = text(part.get("type"))
             if kind == "text" and part.get("ignored") is not True:
                 (shown if part.get("synthetic") is True else typed).append(text(part.get("text")))
             elif kind == "file":
@@ -248,7 +248,7 @@ def _blocks(parts: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any
     blocks: list[dict[str, Any]] = []
     calls = iter(names)
     for part in parts:
-        kind = part.get("type")
+        kind = text(part.get("type"))
         if kind == "text" and text(part.get("text")):
             blocks.append({"type": "text", "text": part["text"]})
         elif kind == "reasoning" and text(part.get("text")):
@@ -295,10 +295,10 @@ def _call(name: str, part: dict[str, Any]) -> Iterator[Item]:
             yield Planned(id=f"{name}/plan", at=at, steps=_todo(given))
         return
     why = text(state.get("error"))
-    outcome = "denied" if _REFUSED.search(why) else "error"
+    outcome: Status = "denied" if _REFUSED.search(why) else "error"
     if _STOPPED.search(why) and outcome == "error":
         outcome = "in doubt" if effect == "write" else "cancelled"
-    yield Returned(id=name, at=at, status=outcome, cause=why, output=why, tool=tool)  # type: ignore[arg-type]
+    yield Returned(id=name, at=at, status=outcome, cause=why, output=why, tool=tool)
 
 
 def _completed(name: str, tool: str, state: dict[str, Any], at: int) -> Returned:
@@ -342,7 +342,8 @@ def _files(tool: str, state: dict[str, Any]) -> tuple[Touch, ...]:
 
 def _patched(patch: str) -> tuple[Touch, ...]:
     touched: list[Touch] = []
-    for verb, path, moved in _PATCHED.findall(patch):
+    for found in _PATCHED.finditer(patch):
+        verb, path, moved = found[1], found[2].strip(), (found[3] or "").strip()
         if moved:
             touched.append(Touch(path=moved, op="renamed", from_path=path))
         elif verb == "Add":
@@ -361,7 +362,7 @@ def _todo(given: dict[str, Any]) -> tuple[Step, ...]:
 
 def _other(part: dict[str, Any], at: int, touched: set[str]) -> Iterator[Item]:
     """Parts that are neither said nor called."""
-    kind = part.get("type")
+    kind = text(part.get("type"))
     if kind == "patch":
         # of what a shell command changed, only this tells; not how
         named = part.get("files")

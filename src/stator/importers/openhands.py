@@ -13,10 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from stator.importers.dialogue import Asked, Dialogue, Status
-from stator.importers.documents import document
+from stator.importers.dialogue import Asked, Dialogue, Status, asked_of
+from stator.importers.documents import document, only
 from stator.importers.format import Found, Progress, below
 from stator.importers.lines import Line, beginning, lines, parsed
 from stator.importers.media import without_bytes
@@ -37,7 +35,7 @@ from stator.model.foreign import (
     text_id,
 )
 from stator.model.reply import message_of, usage_of
-from stator.model.state import FileOp, StepStatus
+from stator.model.state import Effect, FileOp, StepStatus
 
 NAME = "openhands"
 READS = frozenset("read browse think finish recall task_tracking view".split())
@@ -72,8 +70,7 @@ class OpenHands:
         if beginning(str(path), 64).lstrip()[:1] == b"[":
             told = records(document(str(path)).value)
             if told:
-                talk = _talk(told, {})
-                yield Found(path=str(path), conversation=talk, changed=changed, size=stat.st_size)
+                yield only(path, _talk(told, {}))
             return
         for line in lines(str(path)):
             given = record(parsed(line)[0])
@@ -130,14 +127,14 @@ def _talk(told: list[dict[str, Any]], given: dict[str, Any]) -> Conversation:
         str(issue[name]) for name in ("owner", "repo", "number") if name in issue
     )
     first = _fields(told[0])
-    start = msgspec.json.encode(told[:3] if given else told[0], enc_hook=str)
+    start = repr(told[:3] if given else told[0])
     asked = text(first.get("content")) or text(first.get("message"))
     labels = {"instance": instance} if instance else {}
     if isinstance(given.get("success"), bool):
         labels["success"] = str(given["success"]).lower()
     return Conversation(
         source=NAME,
-        id=text_id(start.decode("utf-8", "replace")),
+        id=text_id(start),
         name=text(issue.get("title")) or headline(instance or asked),
         cwd="",
         labels=labels,
@@ -150,6 +147,12 @@ def _of_line(line: Line) -> Iterator[Item]:
         yield Skipped(line=line.number, why=why)
         return
     yield from _Reading().read(_history(given))
+
+
+def _key(one: dict[str, Any], field: str = "id") -> int | str | None:
+    """The number of a record, or of the one it names."""
+    named = one.get(field)
+    return named if isinstance(named, (int, str)) else None
 
 
 def _fields(one: dict[str, Any]) -> dict[str, Any]:
@@ -193,10 +196,12 @@ class _Reading:
             yield self._condensed(one, fields, at)
         else:
             yield from self._called(kind, one, fields, at)
-            if kind == "task_tracking" and (steps := _steps(fields)):
-                yield Planned(id=f"{self._talk.open[-1].id}/plan", at=at, steps=steps)
+            call = self._by_record.get(_key(one))
+            if kind == "task_tracking" and call and (steps := _steps(fields)):
+                yield Planned(id=f"{call.id}/plan", at=at, steps=steps)
             if kind == "finish":
-                yield self._talk.result(self._talk.open[-1], None, at=at)
+                if call is not None:
+                    yield self._talk.result(call, None, at=at)
                 yield self._talk.end(at=at)
 
     def _message(self, one: dict[str, Any], fields: dict[str, Any], at: int) -> Iterator[Item]:
@@ -208,12 +213,12 @@ class _Reading:
             words = [{"type": "text", "text": words}, *images]
         if is_user:
             asked = self._talk.prompt(words, at)
-            self._names[one.get("id")] = asked.id
+            self._names[_key(one)] = asked.id
             yield asked
             return
         blocks = words if isinstance(words, list) else [{"type": "text", "text": words}]
         for item in self._talk.answer(blocks, at=at):
-            self._names[one.get("id")] = item.id
+            self._names[_key(one)] = item.id
             yield item
         if fields.get("wait_for_response") is True:
             yield self._talk.end(at=at)
@@ -227,8 +232,8 @@ class _Reading:
         if name and name in self._responses:
             call = self._talk.waiting(name)  # one of several that an answer asked for
             if call is not None:
-                self._by_record[one.get("id")] = call
-                self._names[one.get("id")] = call.id
+                self._by_record[_key(one)] = call
+                self._names[_key(one)] = call.id
             return
         tool = text(known.get("function_name")) or kind
         thought = text(fields.get("thought")) or text(fields.get("final_thought"))
@@ -238,7 +243,7 @@ class _Reading:
         if response:
             said = message_of(response)
             thought = text(said.get("content"))
-            calls = [_asked(one) for one in records(said.get("tool_calls"))] or calls
+            calls = [asked_of(one, READS) for one in records(said.get("tool_calls"))] or calls
             self._responses |= {call.id for call in calls}
         blocks = [{"type": "text", "text": thought}] if thought else []
         yield from self._talk.answer(
@@ -246,8 +251,8 @@ class _Reading:
             model=text(response.get("model")),
         )  # fmt: skip
         call = self._talk.waiting(name) or self._talk.open[-1]
-        self._by_record[one.get("id")] = call
-        self._names[one.get("id")] = call.id
+        self._by_record[_key(one)] = call
+        self._names[_key(one)] = call.id
 
     def _condensed(self, one: dict[str, Any], fields: dict[str, Any], at: int) -> Compacted:
         last = fields.get("forgotten_events_end_id")
@@ -269,7 +274,7 @@ class _Reading:
     def _observation(self, kind: str, one: dict[str, Any]) -> Iterator[Item]:
         fields, at = _fields(one), moment(one.get("timestamp"))
         named = text(record(one.get("tool_call_metadata")).get("tool_call_id"))
-        call = self._by_record.get(one.get("cause")) if "cause" in one else None
+        call = self._by_record.get(_key(one, "cause")) if "cause" in one else None
         call = call or (self._talk.waiting(named) if named else None)
         if call is None and not named and "cause" not in one:
             call = self._talk.waiting()
@@ -279,7 +284,7 @@ class _Reading:
         returned = self._talk.result(
             call, output, status, at=at, cause=cause, files=files, tool=kind, call=named
         )
-        self._names[one.get("id")] = returned.id
+        self._names[_key(one)] = returned.id
         yield returned
 
     def _files(self, call: Called | None, kind: str, fields: dict[str, Any]) -> tuple[Touch, ...]:
@@ -310,17 +315,7 @@ class _Reading:
         )  # fmt: skip
 
 
-def _asked(call: dict[str, Any]) -> Asked:
-    from stator.model.jsontext import parse_object
-
-    function = record(call.get("function"))
-    tool, raw = text(function.get("name")), function.get("arguments")
-    given, problem = parse_object(raw)
-    effect: Any = "read" if tool in READS or given.get("command") == "view" else "write"
-    return Asked(tool=tool, id=text(call.get("id")), input=raw if problem else given, effect=effect)
-
-
-def _effect(kind: str, fields: dict[str, Any]) -> Any:
+def _effect(kind: str, fields: dict[str, Any]) -> Effect:
     return "read" if kind in READS or fields.get("command") == "view" else "write"
 
 

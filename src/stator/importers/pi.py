@@ -13,19 +13,21 @@ from typing import Any, Literal
 from stator.importers.format import Found, Progress, below
 from stator.importers.lines import Line, decode, lines, parsed
 from stator.importers.media import without_bytes
-from stator.importers.pi_tree import Tree, tree_of, words_of
+from stator.importers.pi_tree import Tree, tree_of
 from stator.importers.values import (
     Names,
     amount,
     asks,
     headline,
     moment,
+    plain,
     record,
     records,
     said,
     shell_files,
     spend,
     text,
+    words_of,
 )
 from stator.model.foreign import (
     Answered,
@@ -175,7 +177,7 @@ class _Reading:
         role = message.get("role")
         if role == "user":
             self._items[name] = name
-            yield Prompted(id=name, at=at, content=_content(message.get("content")))
+            yield Prompted(id=name, at=at, content=plain(without_bytes(message.get("content"))))
         elif role == "assistant":
             yield from self._answered(name, at, message)
         elif role == "toolResult":
@@ -253,7 +255,7 @@ class _Reading:
             status = "cancelled" if asked and asked.effect == "read" else "in doubt"
         return Returned(
             id=call, at=at, status=status, cause=last if failed else "",
-            output=_content(message.get("content")), tool=text(message.get("toolName")),
+            output=plain(without_bytes(message.get("content"))), tool=text(message.get("toolName")),
             files=self._files(asked) if asked and not failed else (),
         )  # fmt: skip
 
@@ -287,7 +289,7 @@ class _Reading:
         self, name: str, at: int, content: Any, by: Literal["user", "system"] = "user"
     ) -> Noted:
         self._items[name] = name
-        return Noted(id=name, at=at, by=by, content=_content(content))
+        return Noted(id=name, at=at, by=by, content=plain(without_bytes(content)))
 
     def _kept(self, given: dict[str, Any]) -> str:
         """The first item that stayed in view."""
@@ -299,11 +301,3 @@ class _Reading:
             counted = given.get("firstKeptEntryIndex")
             place = counted if isinstance(counted, int) and counted >= 0 else len(order)
         return next((self._items[name] for name in order[place:] if name in self._items), "")
-
-
-def _content(content: Any) -> Any:
-    """Text where it is nothing else, else blocks."""
-    blocks = records(content)
-    if isinstance(content, list) and all(block.get("type") == "text" for block in blocks):
-        return words_of(content)
-    return without_bytes(content)

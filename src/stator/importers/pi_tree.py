@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from stator.importers.lines import lines, parsed
-from stator.importers.values import Names, headline, moment, record, records, text
+from stator.importers.values import Names, headline, moment, record, text, words_of
 from stator.model.foreign import text_id
 
 
@@ -79,10 +79,10 @@ def tree_of(path: str) -> Tree:
 
 def _parent(tree: Tree, given: dict[str, Any], last: str) -> str:
     """What an entry follows: as it says, or, if that is not there, what stands before it."""
-    if not given.get("id"):
+    if not text(given.get("id")):
         return last
     named = given.get("parentId")
-    return "" if named is None else named if named in tree.entries else last
+    return "" if named is None else named if text(named) in tree.entries else last
 
 
 def _add(tree: Tree, followed: set[str], given: dict[str, Any], name: str, parent: str) -> str:
@@ -106,10 +106,3 @@ def _add(tree: Tree, followed: set[str], given: dict[str, Any], name: str, paren
 
 def _role(given: dict[str, Any]) -> str:
     return text(record(given.get("message")).get("role")) or text(given.get("type"))
-
-
-def words_of(content: Any) -> str:
-    """The words of a content: text, or blocks of which some are text."""
-    if isinstance(content, str):
-        return content
-    return "\n".join(text(b.get("text")) for b in records(content) if b.get("type") == "text")

@@ -272,7 +272,8 @@ def _teed(words: list[str]) -> Iterator[Touch]:
 def _edited(words: list[str]) -> Iterator[Touch]:
     if not words or words[0] not in ("-i", "-i.bak", "-i''"):
         return
-    rest = words[1:]
+    # BSD's sed wants a suffix, if an empty one
+    rest = words[2:] if words[1:2] == [""] else words[1:]
     if rest[:1] == ["-e"] or (rest[:1] and rest[0] in ("-E", "-r", "-n")):
         rest = rest[1:]
     if len(rest) >= 2 and not any(word.startswith("-") for word in rest):

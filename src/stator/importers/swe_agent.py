@@ -11,19 +11,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from stator.importers.dialogue import Asked, Dialogue
-from stator.importers.documents import document
+from stator.importers.dialogue import Asked, Dialogue, asked_of
+from stator.importers.documents import document, only
 from stator.importers.format import Found, Progress
 from stator.importers.lines import decode
 from stator.importers.media import without_bytes
 from stator.importers.values import (
-    Names,
     headline,
     record,
     records,
     shell_files,
     spend,
     text,
+    words_of,
 )
 from stator.model.foreign import (
     Called,
@@ -35,7 +35,7 @@ from stator.model.foreign import (
     Unknown,
     text_id,
 )
-from stator.model.jsontext import parse_object
+from stator.model.state import Effect, FileOp
 
 NAME = "swe-agent"
 READS = frozenset(
@@ -75,9 +75,7 @@ class SweAgent:
             cwd=text(state.get("working_dir")),
             labels={"exit status": status} if status else {},
         )
-        stat = path.stat()
-        changed = stat.st_mtime_ns // 1000
-        yield Found(path=str(path), conversation=talk, changed=changed, size=stat.st_size)
+        yield only(path, talk)
 
     def read(
         self, found: Found, cursor: Cursor | None, progress: Progress | None
@@ -123,7 +121,6 @@ class _Reading:
         self._acted = records(whole.get("trajectory"))
         self._info = record(whole.get("info"))
         self._talk = Dialogue()
-        self._names = Names()
         self._said = 0
 
     def read(self) -> Iterator[Item]:
@@ -155,7 +152,7 @@ class _Reading:
         elif role in ("user", "tool") and self._talk.open:
             named = one.get("tool_call_ids")
             call = text(named[0]) if isinstance(named, list) and named else ""
-            yield self._returned(_words(content), call)
+            yield self._returned(words_of(content), call)
         elif role == "user":
             yield self._talk.prompt(without_bytes(content))
         elif role == "tool":
@@ -164,8 +161,8 @@ class _Reading:
             yield Unknown(id=f"message/{number}", raw=without_bytes(one))
 
     def _answered(self, one: dict[str, Any], is_last: bool) -> Iterator[Item]:
-        words = _words(one.get("content"))
-        calls = [_asked(call) for call in records(one.get("tool_calls"))]
+        words = words_of(one.get("content"))
+        calls = [asked_of(call, READS) for call in records(one.get("tool_calls"))]
         action = text(one.get("action")).strip()
         if not calls and action:
             calls = [_command(action)]
@@ -196,35 +193,19 @@ class _Reading:
         )  # fmt: skip
 
 
-def _words(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    return "\n".join(text(b.get("text")) for b in records(content) if b.get("type") == "text")
-
-
-def _asked(call: dict[str, Any]) -> Asked:
-    function = record(call.get("function"))
-    tool, raw = text(function.get("name")), function.get("arguments")
-    given, problem = (raw, "") if isinstance(raw, dict) else parse_object(raw)
-    viewing = record(given).get("command") == "view"
-    return Asked(
-        tool=tool, id=text(call.get("id")), input=raw if problem else given,
-        effect="read" if tool in READS or viewing else "write",
-    )  # fmt: skip
-
-
 def _command(action: str) -> Asked:
     first = action.split(maxsplit=1)[0]
     tool = first if first in OWN else "bash"
-    effect: Any = "read" if tool in READS else "write"
+    effect: Effect = "read" if tool in READS else "write"
     return Asked(tool=tool, input={"command": action}, effect=effect)
 
 
 def _files(call: Called, output: str) -> tuple[Touch, ...]:
     """The files an action touched, where what it answers shows the file or the command is certain."""
     given = record(call.input)
-    if call.tool == "bash":
-        return shell_files(given.get("command"))
+    if call.tool == "bash":  # what failed says so, and there is no exit code to go by
+        silent = not output.strip() or output.startswith("Your command ran successfully")
+        return shell_files(given.get("command")) if silent else ()
     shown = _SHOWN.search(output)
     path = text(given.get("path")) or (shown[1].strip() if shown else "")
     if not path or call.tool not in OWN:
@@ -236,6 +217,6 @@ def _files(call: Called, output: str) -> tuple[Touch, ...]:
         return (Touch(path=path, op="created" if verb == "create" else "modified"),)
     if call.tool in ("create", "edit", "insert"):
         failed = "not been applied" in output or "Text not found" in output
-        op: Any = "created" if call.tool == "create" else "modified"
+        op: FileOp = "created" if call.tool == "create" else "modified"
         return () if failed else (Touch(path=path, op=op),)
     return (Touch(path=path, op="read"),) if call.tool == "open" else ()

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Container, Iterator
 from datetime import UTC, datetime
-from importlib import import_module
 from typing import Any
 
+import msgspec
+
+from stator.importers.shell import touched
 from stator.model.foreign import Step, Touch
 
 MICROS = 1_000_000
@@ -16,6 +19,9 @@ FURTHEST = 253_402_300_800 * MICROS
 """The end of the year 9999, in µs."""
 HEADLINE = 60
 """Characters of a prompt that name a conversation."""
+TAGS_MAX = 100
+"""Names of tags that are opened and never closed, after which nobody looks any further."""
+_TAG = re.compile(r"<(\w{1,64})>")
 _CHECK = re.compile(r"^[ \t]*[-*+][ \t]*\[([^\]\n])\][ \t]*(\S[^\n]*)$", re.MULTILINE)
 
 
@@ -32,6 +38,19 @@ def record(value: Any) -> dict[str, Any]:
 def records(value: Any) -> list[dict[str, Any]]:
     """The objects in a list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def words_of(content: Any) -> str:
+    """The words of a content: text, or blocks of which some are text."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(text(b.get("text")) for b in records(content) if b.get("type") == "text")
+
+
+def plain(content: Any) -> Any:
+    """A content as text where it is nothing else, else as the blocks it is."""
+    only = isinstance(content, list) and all(b.get("type") == "text" for b in records(content))
+    return words_of(content) if only else content
 
 
 def amount(value: Any) -> int:
@@ -104,6 +123,34 @@ def asks(identifier: str, tool: str, given: Any) -> dict[str, Any]:
     return {"type": "tool_use", "id": identifier, "name": tool, "input": arguments}
 
 
+class Tagged(msgspec.Struct, frozen=True):
+    """A piece of text between `<name>` and `</name>`, and where it stands, tags included."""
+
+    name: str
+    body: str
+    start: int
+    end: int
+
+
+def tagged(words: str, names: Container[str] | None = None) -> Iterator[Tagged]:
+    """The pieces of a text that stand in tags, of some names or of any, one after the other.
+
+    Each name is looked for once at most where it is never closed, so that no text takes long.
+    """
+    unclosed: set[str] = set()
+    place = 0
+    while len(unclosed) < TAGS_MAX and (found := _TAG.search(words, place)):
+        name, place = found[1], found.end()
+        if name in unclosed or (names is not None and name not in names):
+            continue
+        end = words.find(f"</{name}>", place)
+        if end < 0:
+            unclosed.add(name)
+            continue
+        yield Tagged(name, words[place:end], found.start(), end + len(name) + 3)
+        place = end + len(name) + 3
+
+
 def checklist(markdown: str) -> tuple[Step, ...]:
     """A plan written as a list of boxes, `- [x] done`."""
     return tuple(
@@ -121,8 +168,4 @@ def checklist(markdown: str) -> tuple[Step, ...]:
 
 def shell_files(command: Any) -> tuple[Touch, ...]:
     """The files that a command which ended well has certainly touched."""
-    try:
-        parser = import_module("stator.importers.shell")
-    except ImportError:
-        return ()
-    return tuple(parser.touched(text(command)))
+    return touched(text(command))
