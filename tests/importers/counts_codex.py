@@ -9,8 +9,9 @@ from pathlib import Path
 
 def count(path):
     """Turns, calls, results and tokens of a rollout."""
-    turns, events, calls, results, tokens, records = set(), 0, set(), set(), [], 0
-    bare = 0
+    turns, calls, results = set(), set(), set()
+    tokens: list[tuple[dict[str, int], dict[str, int]]] = []
+    events = records = bare = 0
     for line in Path(path).read_text(encoding="utf-8").splitlines():
         try:
             value = json.loads(line)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 
 import pytest
 
 import stator
-from importers import counts_codex
+from importers import counts_codex, rereading
+from importers.rereading import grown, items, outcomes, said_by_model, spent, totals
 from importers.taken import DATA, REAL, asked, found_in, kinds, plan, real, rendered, taken, view
+from stator.errors import InvalidInput
+from stator.importers import lines, packed
 from stator.importers.codex import FORMAT
 from stator.importers.format import Found
 from stator.importers.lines import beginning
-from stator.importers.taking import Report, take
-from stator.model import foreign
 from stator.model.foreign import Conversation
 from stator.model.reply import requests
 
@@ -37,14 +39,7 @@ def store():
 
 
 def bring(store, path):
-    report = taken(store, path, "codex")
-    (found,) = found_in(path, "codex")
-    return report, view(store, found)
-
-
-def items(path):
-    (found,) = FORMAT.conversations(path)
-    return list(FORMAT.read(found, None, None))
+    return rereading.bring(store, path, "codex")
 
 
 def written(tmp_path, *lines, name="rollout-2026-10-01T09-00-00-0199bbbb.jsonl"):
@@ -87,15 +82,8 @@ def test_a_file_of_codex_is_known_by_what_it_says_first(path):
 
 
 @pytest.mark.parametrize("path", ROLLOUTS, ids=lambda path: path.name[:28])
-def test_the_counts_are_those_of_a_plain_reading(store, path):
-    told = items(path)
-    counts = counts_codex.count(path)
-    assert {
-        "turns": sum(isinstance(item, foreign.Prompted) for item in told),
-        "calls": sum(isinstance(i, foreign.Called) and i.tool != "web_search" for i in told),
-        "results": sum(isinstance(i, foreign.Returned) and i.tool != "web_search" for i in told),
-        "tokens": sum(getattr(item, "usage", {}).get("tokens", 0) for item in told),
-    } == counts
+def test_the_counts_are_those_of_a_plain_reading(path):
+    assert totals(items(path, "codex")) == counts_codex.count(path)
 
 
 def test_a_turn_begins_with_what_a_person_asked_and_not_with_what_codex_says_in_their_name(store):
@@ -126,15 +114,15 @@ def test_reasoning_stays_inside_the_answer(store):
 
 def test_every_call_has_the_outcome_it_had(store):
     _, shown = bring(store, MAIN)
-    ended = {found.tool: (found.status, found.cause) for found in shown.calls() if found.turn == 1}
-    assert ended == {
-        "update_plan": ("ok", ""),
-        "exec_command": ("error", "exit code 3"),
-        "apply_patch": ("ok", ""),
-        "mcp__well__depth": ("ok", ""),
-        "web_search": ("ok", ""),
-    } | {"exec_command": ended["exec_command"]}
-    assert ("error", "exit code 3") in [(c.status, c.cause) for c in shown.calls()]
+    assert outcomes(shown) == [
+        (1, "apply_patch", "ok"),
+        (1, "exec_command", "error"),
+        (1, "exec_command", "ok"),
+        (1, "mcp__well__depth", "ok"),
+        (1, "update_plan", "ok"),
+        (1, "web_search", "ok"),
+        (2, "exec_command", "in doubt"),
+    ]
 
 
 def test_a_patch_tells_its_files(store):
@@ -186,8 +174,7 @@ def test_a_compaction_has_its_summary(store):
 
 def test_what_was_spent_is_counted_once(store):
     _, shown = bring(store, MAIN)
-    spent = {entry.record.unit: entry.record.amount for entry in shown.entries("spend")}
-    assert spent["tokens"] == 220
+    assert spent(shown)["tokens"] == 220
 
 
 def test_a_session_is_named_by_what_was_asked_first(store):
@@ -195,16 +182,12 @@ def test_a_session_is_named_by_what_was_asked_first(store):
     assert shown.record.name == "write the diary"
 
 
-def test_an_imported_session_renders_with_its_calls_and_results_paired(store):
-    _, shown = bring(store, OLDEST)
-    shown_again = rendered(store, shown, "openai")
-    assert "hello" in json.dumps(shown_again)
-
-
 def test_calls_and_results_are_paired_when_rendered(store):
-    _, shown = bring(store, FORK.with_name(MAIN.name))
-    blocks = json.dumps(rendered(store, shown, "openai"))
-    assert "call_make" in blocks
+    _, shown = bring(store, PARENT)
+    said = rendered(store, shown, "openai")
+    asks = [item["call_id"] for item in said if item.get("type") == "function_call"]
+    answers = [item["call_id"] for item in said if item.get("type") == "function_call_output"]
+    assert asks == answers == ["call_spawn"]
 
 
 # -- older files ------------------------------------------------------------------------------------
@@ -324,6 +307,24 @@ def test_beside_its_rollout_the_output_of_exec_adds_nothing(store, tmp_path):
     assert taken(store, path, "codex").commits == 0
 
 
+def test_where_the_rollout_was_imported_the_output_of_exec_adds_nothing(store, tmp_path):
+    bring(store, MAIN)
+    path = tmp_path / "out.jsonl"
+    path.write_text(EXEC.read_text().replace(f"{ID}0f", f"{ID}0a"))
+    report = taken(store, path, "codex")
+    assert (report.commits, report.unchanged) == (0, 1)
+
+
+def test_output_of_exec_that_grew_brings_what_is_new(store, tmp_path):
+    told = EXEC.read_text().splitlines(keepends=True)
+    path = tmp_path / "out.jsonl"
+    path.write_text("".join(told[:4]))
+    taken(store, path, "codex")
+    path.write_text("".join(told))
+    _, shown = bring(store, path)
+    assert (len(asked(shown)), len(shown.calls())) == (1, 3)
+
+
 # -- again, and growing -----------------------------------------------------------------------------
 
 
@@ -336,39 +337,18 @@ def test_importing_again_adds_nothing(store, path):
 
 @pytest.mark.parametrize("path", [MAIN, OLD], ids=["new", "old"])
 def test_a_file_that_grows_line_by_line_becomes_the_same_session(store, tmp_path, path):
-    lines = path.read_bytes().splitlines(keepends=True)
-    grown = tmp_path / path.name
-    for end in range(1, len(lines) + 1):
-        grown.write_bytes(b"".join(lines[:end]))
-        for found in FORMAT.conversations(grown):
-            take(store.port, store.context, FORMAT, found, Report(), conclude=False)
-    (found,) = found_in(grown, "codex")
-    piecewise = view(store, found)
+    piecewise = grown(store, path, tmp_path / path.name, "codex")
     with stator.connect("memory:", project="garden") as other:
         _, whole = bring(other, path)
         assert asked(piecewise) == asked(whole)
         assert said_by_model(piecewise) == said_by_model(whole)
-        assert [(c.tool, c.status) for c in piecewise.calls()] == [
-            (c.tool, c.status) for c in whole.calls()
-        ]
+        assert outcomes(piecewise) == outcomes(whole)
         assert spent(piecewise) == spent(whole)
 
 
-def said_by_model(shown):
-    """All that the model said, in order, whatever parts it came in."""
-    answers = [c.value("output") for c in shown.log() if c.kind == "entry" and c.actor == "model"]
-    return [item for answer in answers if answer for item in answer["output"]]
-
-
-def spent(shown):
-    return {entry.record.unit: entry.record.amount for entry in shown.entries("spend")}
-
-
 def test_a_packed_rollout_says_the_same(store, tmp_path):
-    from stator.importers.packed import zstd
-
     path = tmp_path / f"{MAIN.name}.zst"
-    path.write_bytes(zstd.compress(MAIN.read_bytes()))
+    path.write_bytes(vars(packed)["zstd"].compress(MAIN.read_bytes()))
     bring(store, path)
     assert bring(store, MAIN)[0].turns == 0
 
@@ -386,9 +366,9 @@ def test_a_cut_last_line_is_named_and_the_rest_is_imported(store, tmp_path):
 
 @pytest.mark.parametrize("bad", [b"{nonsense\n", b"\0" * 300 + b"\n", b"[1, 2]\n", b'"x"\n'])
 def test_a_bad_line_in_the_middle_costs_only_itself(store, tmp_path, bad):
-    lines = MAIN.read_bytes().splitlines(keepends=True)
+    whole = MAIN.read_bytes().splitlines(keepends=True)
     path = tmp_path / MAIN.name
-    path.write_bytes(b"".join([*lines[:20], bad, *lines[20:]]))
+    path.write_bytes(b"".join([*whole[:20], bad, *whole[20:]]))
     report, shown = bring(store, path)
     assert (report.skipped, len(asked(shown))) == (1, 2)
     assert report.skips[0].line == 21
@@ -453,8 +433,8 @@ def test_a_result_that_only_a_notice_told_of_is_known(store, tmp_path):
 
 
 def test_lines_that_come_twice_and_times_that_are_equal_change_nothing(store, tmp_path):
-    lines = [prompt("go"), call("c1", cmd="x"), result("c1", "y")]
-    report, _ = bring(store, written(tmp_path, *lines, *lines[1:]))
+    once = [prompt("go"), call("c1", cmd="x"), result("c1", "y")]
+    report, _ = bring(store, written(tmp_path, *once, *once[1:]))
     assert (report.turns, report.calls) == (1, 1)
 
 
@@ -476,6 +456,20 @@ def test_the_bytes_of_a_picture_are_not_kept(store, tmp_path):
     ]
     _, shown = bring(store, written(tmp_path, said("message", role="user", content=content)))
     assert "QUJDQUJD" not in json.dumps(asked(shown))
+
+
+def test_a_line_that_is_too_long_costs_only_itself(store, tmp_path, monkeypatch):
+    path = written(tmp_path, prompt("go"), prompt("x" * 3000), prompt("on"))
+    monkeypatch.setattr(lines, "LINE_MAX", 2000)
+    report, shown = bring(store, path)
+    assert (report.skipped, asked(shown)) == (1, ["go", "on"])
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    path = tmp_path / "rollout-x.jsonl"
+    os.mkfifo(path)
+    with pytest.raises(InvalidInput):
+        list(FORMAT.conversations(path))
 
 
 def test_no_name_in_a_file_leads_out_of_its_folder(tmp_path):
@@ -515,12 +509,6 @@ def test_the_counts_of_real_sessions_are_those_of_a_plain_reading(store):
     paths = [*REAL.glob("codex/*/*.jsonl"), *REAL.glob("generated/codex-*/rollout-*.jsonl")]
     assert paths
     for path in paths:
-        told = items(path)
-        assert {
-            "turns": sum(isinstance(item, foreign.Prompted) for item in told),
-            "calls": sum(isinstance(item, foreign.Called) for item in told),
-            "results": sum(isinstance(item, foreign.Returned) for item in told),
-            "tokens": sum(getattr(item, "usage", {}).get("tokens", 0) for item in told),
-        } == counts_codex.count(path), path.name
+        assert totals(items(path, "codex")) == counts_codex.count(path), path.name
         assert taken(store, path, "codex").refused == {}
         assert "turn" in kinds(view(store, found_in(path, "codex")[0]))

@@ -48,6 +48,8 @@ from stator.model.jsontext import parse_object
 from stator.model.reply import usage_of
 
 SOURCE = "codex"
+EXEC = "exec"
+"""The part of a file that is the output of `codex exec`."""
 HEAD_LINES = 400
 """Lines in which a file's first prompt is looked for, to name the session by it."""
 HELD = 64
@@ -136,7 +138,7 @@ class Codex:
         if thread:
             beside = rollout_of(thread, path)
             if beside is None:
-                yield _found(path, Conversation(source=SOURCE, id=thread, agent=SOURCE), "exec")
+                yield _found(path, Conversation(source=SOURCE, id=thread, agent=SOURCE), EXEC)
                 return
             path = beside
         told = conversation_of(path)
@@ -149,7 +151,7 @@ class Codex:
         """What happened, from a cursor on."""
         at = cursor or Cursor(offset=0)
         rows = lines(found.path, offset=at.offset, number=at.line, progress=progress)
-        if found.part == "exec":
+        if found.part == EXEC:
             return codex_exec.read(rows)
         return Reader(found.conversation, at).read(rows)
 
@@ -286,6 +288,7 @@ def _found(path: Path, conversation: Conversation, part: str = "") -> Found:
         part=part,
         changed=stat.st_mtime_ns // 1000,
         size=stat.st_size,
+        is_second_hand=part == EXEC,
     )
 
 
@@ -532,7 +535,7 @@ class Reader:
                     yield from self._called(item, at)
         if owed and len(group) in cuts:  # told before anybody knew what it cost
             at = group[-1][1]
-            yield Answered(id=f"{name}/spent", at=at, reply=None, usage=owed, partial=True)
+            yield Answered(id=f"{name}/spent", at=at, reply="", usage=owed, partial=True)
         if is_cut:
             self._cuts[name] = {"after": sorted({*cuts, len(group)}), "paid": paid}
 

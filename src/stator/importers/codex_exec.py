@@ -17,6 +17,7 @@ from stator.importers.values import record, records, text
 from stator.model.foreign import (
     Answered,
     Called,
+    Cursor,
     Item,
     Noise,
     Planned,
@@ -58,6 +59,7 @@ def read(rows: Iterable[Line]) -> Iterator[Item]:
     turn = ""
     told: set[str] = set()
     number = 0
+    yield Cursor(offset=0)  # read from the start each time; that it was read at all is what counts
     for line in rows:
         value, problem = parsed(line)
         if value is None:
@@ -79,7 +81,7 @@ def read(rows: Iterable[Line]) -> Iterator[Item]:
             spent = usage_of({"output": [], "usage": record(value.get("usage"))})
             if spent and turn:
                 # the only place that says what the turn cost
-                yield Answered(id=f"{turn}/spent", reply=None, usage=spent, partial=True)
+                yield Answered(id=f"{turn}/spent", reply="", usage=spent, partial=True)
             failed = kind == "turn.failed"
             yield TurnEnded(id=f"end/{turn}", status="aborted" if failed else "ok", why=why)
         elif kind in QUIET:

@@ -24,7 +24,7 @@ from typing import Any
 from stator.errors import InvalidInput
 from stator.importers import gemini_tools
 from stator.importers.format import Found, Progress, below
-from stator.importers.lines import LINE_MAX, Line, beginning, decode, lines, open_plain, parsed
+from stator.importers.lines import LINE_MAX, Line, beginning, content, decode, lines, parsed
 from stator.importers.media import without_bytes
 from stator.importers.values import asks, headline, moment, record, records, said, text
 from stator.importers.wording import nameable, words
@@ -113,21 +113,15 @@ FORMAT = Gemini()
 
 def is_whole(path: str) -> bool:
     """Whether a file is one document and not lines."""
-    first = beginning(path, LINE_MAX if path.endswith(".json") else 65_536).split(b"\n", 1)[0]
-    return parsed(Line(1, 0, len(first), first.removesuffix(b"\r")))[0] is None and (
-        path.endswith(".json") or first.strip() == b"{"
-    )
+    first = beginning(path).split(b"\n", 1)[0].removesuffix(b"\r")
+    if parsed(Line(1, 0, len(first), first))[0] is not None:
+        return False
+    return path.endswith(".json") or first.strip() == b"{"
 
 
 def _document(path: str, progress: Progress | None) -> dict[str, Any]:
-    with open_plain(path) as file:
-        data = file.read(LINE_MAX + 1)
-    if progress is not None:
-        progress(len(data))
-    if len(data) > LINE_MAX:
-        raise InvalidInput(f"{path} is longer than {LINE_MAX // 2**20} MB", path=path)
     try:
-        return record(decode(data.lstrip(b"\xef\xbb\xbf")))
+        return record(decode(content(path, LINE_MAX, progress)))
     except ValueError:
         raise InvalidInput(f"{path} is cut off, or not JSON", path=path) from None
 
@@ -395,7 +389,7 @@ class Reader:
             )  # fmt: skip
             owed = {} if is_new else owed
         if owed:  # told before anybody knew what it cost
-            yield Answered(id=f"{name}/spent", at=at, reply=None, usage=owed, partial=True)
+            yield Answered(id=f"{name}/spent", at=at, reply="", usage=owed, partial=True)
         self._said[name] = max(known, len(blocks))
         if message.get("tokens"):
             self._paid.add(name)

@@ -128,6 +128,9 @@ def take(
     """Take in what is new of a conversation, and of the sub-agents it tells of itself."""
     taking = _Taking(store, context, found, report, via)
     cursor = taking.cursor()
+    if found.is_second_hand and cursor is None and find(store, found.conversation) is not None:
+        report.unchanged += 1
+        return
     for item in form.read(found, cursor, progress):
         taking.take(item)
     taking.finish(conclude=conclude)
