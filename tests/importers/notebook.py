@@ -10,7 +10,6 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -104,7 +103,6 @@ def install() -> None:
     """Make it the only format there is."""
     module = ModuleType("stator.importers.notebook")
     module.__dict__["FORMAT"] = FORMAT
-    module.__spec__ = ModuleSpec(module.__name__, None)
     sys.modules["stator.importers.notebook"] = module
     table.MODULES.clear()
     table.MODULES["notebook"] = "notebook"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 from typing import cast
 
 from stator.errors import InvalidInput
@@ -33,8 +32,4 @@ def load(name: str) -> Format:
 
 def every() -> list[Format]:
     """Every format, in the order in which they are asked."""
-    return [load(name) for name in MODULES if _is_here(name)]
-
-
-def _is_here(name: str) -> bool:
-    return find_spec(f"stator.importers.{MODULES[name]}") is not None
+    return [load(name) for name in MODULES]
