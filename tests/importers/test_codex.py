@@ -166,6 +166,14 @@ def test_an_aborted_turn_is_interrupted(store):
     assert ends == [(1, "ok"), (2, "interrupted")]
 
 
+def test_a_turn_whose_program_died_is_interrupted(store, tmp_path):
+    begun = [{"type": "event_msg", "payload": {"type": "task_started", "turn_id": t}} for t in "ab"]
+    killed = [begun[0], prompt("go"), call("c1", cmd="x")]
+    _, shown = bring(store, written(tmp_path, *killed, begun[1], prompt("on")))
+    assert [c.status for c in shown.log() if c.kind == "turn_end"] == ["interrupted"]
+    assert outcomes(shown) == [(1, "exec_command", "in doubt")]
+
+
 def test_a_compaction_has_its_summary(store):
     _, shown = bring(store, MAIN)
     (found,) = [c for c in shown.log() if c.kind == "compaction"]
@@ -271,7 +279,7 @@ def test_a_fork_that_copied_its_base_begins_where_it_differs(store, tmp_path):
     _, fork = bring(store, path)
     assert fork.record.parent.session == base.id
     assert [text[-15:] for text in asked(fork)] == ["write the diary", "burn it"]
-    assert len([c for c in fork.log() if c.kind == "call"]) == 1
+    assert [kind for kind in kinds(fork) if kind in ("entry", "call")] == ["entry", "entry", "call"]
 
 
 def test_a_sub_agent_is_a_session_below_its_parent(store):

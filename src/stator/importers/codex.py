@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from stator.importers import codex_exec, codex_tools
 from stator.importers.codex_tools import effect_of, input_of, source_of, tool_of
@@ -48,6 +48,7 @@ from stator.model.jsontext import parse_object
 from stator.model.reply import usage_of
 
 SOURCE = "codex"
+EndedHow = Literal["ok", "aborted", "interrupted"]
 EXEC = "exec"
 """The part of a file that is the output of `codex exec`."""
 HEAD_LINES = 400
@@ -420,14 +421,14 @@ class Reader:
         yield from self._close()
         content = _plain(without_bytes(item.get("content")))
         meta = record(item.get(PASSTHROUGH))
-        name = text(item.get("id")) or f"line/{line.number}"
+        made = text_id(words(item.get("content")), self._prompts)
+        name = text(item.get("id")) or f"note/{made}"
         turn = text(meta.get("turn_id")) or self._task
         if not is_prompt(item):
             yield from self._note(Noted(id=name, at=at, content=content), line)
         elif turn and self._prompt == f"turn/{turn}":  # said while the agent was at work
             yield Noted(id=name, at=at, content=content, by="user")
         else:
-            made = text_id(words(item.get("content")), self._prompts)
             yield from self._begin(f"turn/{turn}" if turn else f"prompt/{made}", content, line, at)
 
     def _begin(self, name: str, content: Any, line: Line, at: int) -> Iterator[Item]:
@@ -458,13 +459,12 @@ class Reader:
         notes, self._notes = self._notes, []
         yield from notes
 
-    def _end(self, at: int, status: str, why: str) -> Iterator[Item]:
+    def _end(self, at: int, status: EndedHow, why: str = "") -> Iterator[Item]:
         yield from self._close()
         yield from self._answer_seen(at)
         if self._is_open:
             self._is_open = False
-            ended = TurnEnded(id=f"end/{self._prompt}", at=at, why=why)
-            yield ended if status == "ok" else _replaced(ended, status)
+            yield TurnEnded(id=f"end/{self._prompt}", at=at, status=status, why=why)
         self._task = ""
 
     def _compacted(self, payload: dict[str, Any], line: Line, at: int) -> Iterator[Item]:
@@ -595,7 +595,7 @@ class Reader:
     def _notice(self, notice: dict[str, Any], line: Line, at: int) -> Iterator[Item]:
         kind = text(notice.get("type"))
         if kind in ("task_started", "turn_started"):
-            yield from self._end(at, "ok", "")
+            yield from self._end(at, "interrupted")  # what was still open, nobody ended
             self._task = text(notice.get("turn_id"))
             self._set_mark(line)
         elif kind in ("task_complete", "turn_complete"):
@@ -692,12 +692,6 @@ def _plain(content: Any) -> Any:
     if not blocks or not plain or len(blocks) != len(content):
         return content
     return "\n\n".join(words([block]) for block in blocks)
-
-
-def _replaced(ended: TurnEnded, status: str) -> TurnEnded:
-    if status == "interrupted":
-        return TurnEnded(id=ended.id, at=ended.at, why=ended.why, status="interrupted")
-    return TurnEnded(id=ended.id, at=ended.at, why=ended.why, status="aborted")
 
 
 def _number(value: Any) -> int:

@@ -1,0 +1,48 @@
+"""A law of both formats: wherever a file was cut when it was read before, the session is the same."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import stator
+from importers.rereading import bring, outcomes, said_by_model, spent
+from importers.taken import DATA, asked, found_in, view
+from stator.importers.table import load
+from stator.importers.taking import Report, take
+
+CODEX = DATA / "codex"
+FILES = {
+    "codex": next(CODEX.glob("rollout-2026-10-01T09*")),
+    "codex 2025": next(CODEX.glob("rollout-2025-09*")),
+    "gemini": next((DATA / "gemini/garden/chats").glob("session-*.jsonl")),
+}
+
+
+@cache
+def whole(name):
+    with stator.connect("memory:", project="garden") as store:
+        return told(bring(store, FILES[name], name.split()[0])[1])
+
+
+def told(shown):
+    return asked(shown), said_by_model(shown), outcomes(shown), spent(shown)
+
+
+@pytest.mark.parametrize("name", FILES)
+@settings(max_examples=8, deadline=None)
+@given(st.lists(st.floats(0.05, 0.99), max_size=4))
+def test_the_session_is_the_same_wherever_its_file_was_cut(name, places):
+    data, form = FILES[name].read_bytes(), load(name.split()[0])
+    with TemporaryDirectory() as folder, stator.connect("memory:", project="garden") as store:
+        path = Path(folder) / FILES[name].name
+        for place in [*sorted(places), 1.0]:
+            path.write_bytes(data[: int(len(data) * place)])
+            for found in form.conversations(path):
+                take(store.port, store.context, form, found, Report(), conclude=False)
+        assert told(view(store, found_in(path, form.name)[0])) == whole(name)
