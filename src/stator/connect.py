@@ -25,12 +25,11 @@ from stator.model.ids import PREFIXES, Kind
 from stator.runtime.context import Context
 from stator.runtime.stores import Store
 from stator.store import port
+from stator.whereabouts import ELSEWHERE, FILE, FOLDER, nearest, path_of, users
 
 if TYPE_CHECKING:
     from stator.runtime.sessions import Session
 
-FOLDER = ".stator"
-FILE = "store.db"
 PROJECT_FILE = "project"
 POLICY_FILE = "stator.toml"
 POLICY_MAX = 1_000_000
@@ -93,18 +92,18 @@ def open(
 def _open(
     url: str, durability: port.Durability, *, create: bool, read_only: bool, redact: bool
 ) -> port.Store:
-    scheme, _, rest = url.partition(":")
     if url in ("memory:", ":memory:"):
         from stator.store.memory import MemoryStore
 
         return MemoryStore(redact=redact)
-    if scheme in ("postgresql", "postgres", "http", "https"):
+    scheme = url.partition(":")[0]
+    if scheme in ELSEWHERE:
         raise NotAStore(
             f"{scheme} stores are not part of this release", hint="use a path or sqlite:///path"
         )
-    # sqlite:///notes.db is relative, sqlite:////srv/notes.db is absolute, as elsewhere.
-    path = rest.removeprefix("///").removeprefix("//") if scheme == "sqlite" else url
-    return _open_sqlite(path, durability, create=create, read_only=read_only, redact=redact)
+    return _open_sqlite(
+        path_of(url), durability, create=create, read_only=read_only, redact=redact
+    )
 
 
 def _open_sqlite(
@@ -147,22 +146,16 @@ def locate(
 
 def nearest_folder(start: Path | None = None) -> Path | None:
     """The nearest `.stator` folder upward that holds a store."""
-    here = (start or Path.cwd()).absolute()
-    for folder in (here, *here.parents):
-        if os.path.exists(folder / FOLDER / FILE):
-            return folder / FOLDER
-    return None
+    found = nearest(str(start or Path.cwd()))
+    return None if found is None else Path(found)
 
 
 def user_folder(environ: Any = None) -> Path:
     """Where a user's own store lives."""
     given = os.environ if environ is None else environ
-    base = given.get("XDG_DATA_HOME")
-    if base:
-        return Path(base) / "stator"
-    home = given.get("HOME")
-    if home:
-        return Path(home) / ".local" / "share" / "stator"
+    found = users(given)
+    if found is not None:
+        return Path(found)
     raise NotAStore(
         "no store was named and there is no home folder to keep one in",
         hint="set STATOR_STORE, or run stator init in the project",
