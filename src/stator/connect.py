@@ -14,6 +14,7 @@ import secrets
 import socket
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,9 +26,23 @@ from stator.model.ids import PREFIXES, Kind
 from stator.runtime.context import Context
 from stator.runtime.stores import Store
 from stator.store import port
-from stator.whereabouts import ELSEWHERE, FILE, FOLDER, nearest, path_of, users
+from stator.whereabouts import (
+    ELSEWHERE,
+    nearest,
+    path_of,
+    spool_of,
+    users,
+    waits,
+)
+from stator.whereabouts import (
+    FILE as FILE,
+)
+from stator.whereabouts import (
+    FOLDER as FOLDER,
+)
 
 if TYPE_CHECKING:
+    from stator.importers.ingesting import Ingested, Limits
     from stator.runtime.sessions import Session
 
 PROJECT_FILE = "project"
@@ -70,7 +85,45 @@ def connect(
     if create and not read_only and place.why == USERS:
         os.makedirs(os.path.dirname(place.url), mode=0o700, exist_ok=True)
     store = _open(place.url, durability, create=create, read_only=read_only, redact=redact)
+    path = path_of(place.url)
+    if path and waits(spool_of(path)):
+        store = _with_spool(store, spool_of(path), read_only=read_only)
     return Store(store, context(project=project))
+
+
+def _with_spool(store: port.Store, folder: str, *, read_only: bool) -> port.Store:
+    """A store and what hooks left for it: taken in, or where nothing may be written laid over it.
+
+    That it cannot be done is no reason not to open the store; `stator doctor` says what is left.
+    """
+    try:
+        take_spool(store, folder)
+    except Exception as error:
+        warnings.warn(
+            f"what hooks left in {folder} was not taken in: {error}", RuntimeWarning, stacklevel=3
+        )
+    return store
+
+
+def open_at_start(path: str, cwd: str, limits: Limits) -> Store:
+    """A store as the hook opens it when an agent starts in a folder: of the spool only so much is taken in."""
+    store = _open(path, "full", create=True, read_only=False, redact=True)
+    take_spool(store, spool_of(path), limits=limits)
+    return Store(store, context(start=Path(cwd)))
+
+
+def take_spool(store: port.Store, folder: str, *, limits: Limits | None = None) -> Ingested:
+    """Take in what hooks left in a folder, each conversation in the project it took place in."""
+    from stator.importers import ingesting
+
+    worlds: dict[str, Context] = {}
+
+    def world(cwd: str) -> Context:
+        if cwd not in worlds:
+            worlds[cwd] = context(start=Path(cwd) if os.path.isabs(cwd) else None)
+        return worlds[cwd]
+
+    return ingesting.ingest(store, world, folder, limits=limits or ingesting.EVERYTHING)
 
 
 def open(
@@ -101,9 +154,7 @@ def _open(
         raise NotAStore(
             f"{scheme} stores are not part of this release", hint="use a path or sqlite:///path"
         )
-    return _open_sqlite(
-        path_of(url), durability, create=create, read_only=read_only, redact=redact
-    )
+    return _open_sqlite(path_of(url), durability, create=create, read_only=read_only, redact=redact)
 
 
 def _open_sqlite(
@@ -214,9 +265,9 @@ def policy_text(root: Path) -> str:
         ) from None
 
 
-def context(*, project: str | None = None) -> Context:
-    """The real world: clock, ids, and who is running this."""
-    root = project_root()
+def context(*, project: str | None = None, start: Path | None = None) -> Context:
+    """The real world: clock, ids, and who is running this; `start` is the folder it is seen from."""
+    root = project_root(start)
     return Context(
         clock=now,
         mint=mint,

@@ -19,6 +19,8 @@ CURRENT = "current"
 """The file in it that hooks append to."""
 OWN = "own-"
 """How a file begins that one hook wrote for itself, because the current one was being taken."""
+TAKEN = "taken-"
+"""How a file begins that somebody is taking, or was when they died."""
 KEY = "key"
 """The key of its placeholders."""
 NOTE = "note"
@@ -63,3 +65,17 @@ def path_of(url: str) -> str:
 def spool_of(path: str) -> str:
     """The folder of a store's spool: one, whatever name the store was opened by."""
     return os.path.realpath(path) + SPOOL
+
+
+def is_spooled(name: str) -> bool:
+    """Whether a file of the spool holds what hooks said."""
+    return name == CURRENT or name.startswith((OWN, TAKEN))
+
+
+def waits(folder: str) -> bool:
+    """Whether hooks left anything there that no store has taken."""
+    try:
+        with os.scandir(folder) as found:
+            return any(is_spooled(entry.name) for entry in found)
+    except OSError:
+        return False
