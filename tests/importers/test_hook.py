@@ -7,6 +7,7 @@ import os
 import subprocess
 import zlib
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,14 @@ from importers.hooking import HOOK, Hooked, pre, prompt, said
 from stator.importers.spool import Line, parsed
 from stator.surfaces import hook
 from stator.whereabouts import CURRENT
+
+
+def told(line: bytes) -> dict[str, Any]:
+    """What a line of the spool says."""
+    found = parsed(line, CURRENT, len(line))
+    assert isinstance(found, Line), found
+    return found.said
+
 
 SECRET = "sk-ant-api03-" + "Ab1" * 20
 
@@ -163,7 +172,7 @@ def test_a_secret_spelled_in_numbers_is_found_too(hooked):
 def test_one_spool_has_one_placeholder_for_one_secret(hooked):
     for _ in range(2):
         hooked.hook(prompt(text=SECRET))
-    placeholders = {parsed(line, "", 0).said["prompt"] for line in hooked.lines()}
+    placeholders = {told(line)["prompt"] for line in hooked.lines()}
     assert len(placeholders) == 1
 
 
@@ -174,7 +183,7 @@ def test_ten_agents_at_once_lose_nothing(hooked):
 
     with ThreadPoolExecutor(10) as pool:
         list(pool.map(agent, range(10)))
-    ids = [parsed(line, "", 0).said["tool_use_id"] for line in hooked.lines()]
+    ids = [told(line)["tool_use_id"] for line in hooked.lines()]
     assert sorted(ids) == sorted(f"{number}-{n}" for number in range(10) for n in range(10))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import signal
 import threading
@@ -13,7 +14,7 @@ import pytest
 import stator
 from importers.hooking import Hooked, kinds, post, pre, prompt, said, session, talk
 from stator.connect import take_spool
-from stator.importers import ingesting, spool
+from stator.importers import spool
 from stator.importers.ingesting import Limits
 
 WHOLE = ["open", "run", "turn", "call", "outcome", "turn_end", "pause"]
@@ -131,9 +132,10 @@ def test_a_store_that_cannot_take_it_leaves_the_spool_as_it_is(hooked, monkeypat
         raise StoreFull("the disk is full")
 
     hooked.write(*talk())
-    with monkeypatch.context() as patched, pytest.warns(RuntimeWarning, match="the disk is full"):
+    with monkeypatch.context() as patched:
         patched.setattr(SqliteStore, "append", full)
-        stator.connect(hooked.path).close()
+        with pytest.warns(RuntimeWarning, match="the disk is full"):
+            stator.connect(hooked.path).close()
     assert hooked.kinds() == WHOLE
 
 
@@ -178,7 +180,7 @@ def test_hooks_and_takers_at_once_lose_and_double_nothing(hooked):
     def agent(name: str) -> None:
         for n in range(25):
             for line in (pre(f"{name}-{n}", name), post(f"{name}-{n}", name)):
-                data = hook.line_of("cursor", str(hooked.root), ingesting.msgspec.json.encode(line))
+                data = hook.line_of("cursor", str(hooked.root), json.dumps(line).encode())
                 hook._append(str(hooked.spool), data, durable=False)
 
     def taking() -> None:
@@ -249,7 +251,7 @@ def test_whoever_is_killed_while_taking_it_in_loses_and_doubles_nothing(tmp_path
         hooked = Hooked(tmp_path / str(at))
         hooked.write(said("sessionStart"), prompt(), pre("t1"))
         hooked.write(post("t1"), said("preCompact"), name="own-1")
-        hooked.write(b"cut off" and said("stop"), said("sessionEnd"), name="own-2")
+        hooked.write(said("stop"), said("sessionEnd"), name="own-2")
         with open(hooked.spool / "own-2", "ab") as file:
             file.write(b"stator1 cut off")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -284,16 +285,18 @@ class _Talk:
             return
         self._state["no transcript"] = not self.has_transcript
         for line in lines:
+            state = deepcopy(self._state)  # the old one is noted until the line is recorded
             try:
-                items = list(self._mapper.items(line.said, line.at, line.id, self._state))
+                items = list(self._mapper.items(line.said, line.at, line.id, state))
             except Exception as error:  # whatever a mapper makes of hostile input
                 self.refused.append((line, f"{line.agent} {self._about.id}: {_said(error)}"))
-                items = []
+                items, state = [], self._state
             if any(isinstance(item, Compacted) for item in items):
                 self._flush()  # a compaction is recorded at once: what stands before it, whole
             for item in items:
                 if not self._is_told_better(item):
                     self.commits += len(self._recorder(item.within).take(item))
+            self._state = state
             self._read[line.file] = line.end
         self._flush()
 

@@ -6,8 +6,18 @@ may be nothing all the same: most texts with "key" in them hold none.
 
 from __future__ import annotations
 
-NAMES = (b"key", b"token", b"pass", b"pwd", b"secret", b"cred", b"auth")
-"""In every name that a secret stands beside, in lower case."""
+NAMES = (
+    b"key",
+    b"token",
+    b"pass",
+    b"pwd",
+    b"secret",
+    b"cred",
+    b"auth",
+    b"\xe2\x84\xaa",
+    b"\\u212a",
+)
+"""In every name that a secret stands beside, in lower case; the last two are a K that is none."""
 HARMLESS = (b"bypasspermissions",)
 """What agents say in every line of theirs."""
 MARKS = tuple(
