@@ -8,10 +8,10 @@ concrete store.
 from __future__ import annotations
 
 import builtins
+import functools
 import os
 import random
 import secrets
-import socket
 import sys
 import time
 import warnings
@@ -97,6 +97,8 @@ def _with_spool(store: port.Store, folder: str, *, read_only: bool) -> port.Stor
     That it cannot be done is no reason not to open the store; `stator doctor` says what is left.
     """
     try:
+        if read_only:
+            return _overlaid(store, folder)
         take_spool(store, folder)
     except Exception as error:
         warnings.warn(
@@ -105,25 +107,34 @@ def _with_spool(store: port.Store, folder: str, *, read_only: bool) -> port.Stor
     return store
 
 
-def open_at_start(path: str, cwd: str, limits: Limits) -> Store:
-    """A store as the hook opens it when an agent starts in a folder: of the spool only so much is taken in."""
-    store = _open(path, "full", create=True, read_only=False, redact=True)
-    take_spool(store, spool_of(path), limits=limits)
-    return Store(store, context(start=Path(cwd)))
+def _overlaid(store: port.Store, folder: str) -> port.Store:
+    """The store as it would be if what hooks left were taken in."""
+    from stator.importers import ingesting
+    from stator.store.memory import MemoryStore
+    from stator.store.overlay import Overlay
+
+    laid = Overlay(store, MemoryStore())
+    ingesting.look(laid, worlds(), folder)
+    laid.freeze()
+    return laid
+
+
+def connect_as_is(url: str, *, create: bool = False, start: str | None = None) -> Store:
+    """Open a store and leave the spool to the caller; `start` is the folder it is asked from."""
+    store = _open(url, "full", create=create, read_only=False, redact=True)
+    return Store(store, context(start=None if start is None else Path(start)))
 
 
 def take_spool(store: port.Store, folder: str, *, limits: Limits | None = None) -> Ingested:
     """Take in what hooks left in a folder, each conversation in the project it took place in."""
     from stator.importers import ingesting
 
-    worlds: dict[str, Context] = {}
+    return ingesting.ingest(store, worlds(), folder, limits=limits or ingesting.EVERYTHING)
 
-    def world(cwd: str) -> Context:
-        if cwd not in worlds:
-            worlds[cwd] = context(start=Path(cwd) if os.path.isabs(cwd) else None)
-        return worlds[cwd]
 
-    return ingesting.ingest(store, world, folder, limits=limits or ingesting.EVERYTHING)
+def worlds() -> Callable[[str], Context]:
+    """The world as it is in a folder; of each folder it is looked at once."""
+    return functools.cache(lambda cwd: context(start=Path(cwd) if os.path.isabs(cwd) else None))
 
 
 def open(
@@ -275,7 +286,7 @@ def context(*, project: str | None = None, start: Path | None = None) -> Context
         sleep=time.sleep,
         monotonic=time.monotonic,
         jitter=random.random,
-        host=socket.gethostname(),
+        host=os.uname().nodename,
         pid=os.getpid(),
         program=os.path.basename(sys.argv[0] or "python") if sys.argv else "python",
         principal=f"local:{_user()}",

@@ -8,7 +8,7 @@ import pytest
 
 import stator
 from importers.hooking import post, pre, prompt, said, talk
-from stator.importers import ingesting
+from stator.importers import spool
 from stator.model.foreign import Conversation
 
 
@@ -75,4 +75,4 @@ def test_an_agent_that_nobody_knows_is_told_nothing(hooked):
 def test_a_long_spool_is_taken_in_only_so_far(hooked, monkeypatch):
     hooked.write(*(line for n in range(400) for line in (pre(f"t{n}"), post(f"t{n}"))))
     assert answered(hooked.hook(said("sessionStart", "c2")))
-    assert ingesting.spool.standing(str(hooked.spool)).files == 1
+    assert spool.standing(str(hooked.spool)).files == 1

@@ -10,11 +10,12 @@ import os
 import signal
 from typing import TYPE_CHECKING, Any
 
-from stator.connect import open_at_start
+from stator.connect import connect_as_is, take_spool
 from stator.errors import NotFound
 from stator.importers.ingesting import Limits, load
 from stator.model.jsontext import canonical
 from stator.model.query import SessionQuery
+from stator.whereabouts import spool_of
 
 if TYPE_CHECKING:
     from stator.model.brief import Target
@@ -39,7 +40,8 @@ def answer(agent: str, said: dict[str, Any], cwd: str, path: str) -> bytes:
     about = load(agent).conversation(said)
     if about is None:
         return b""
-    with open_at_start(path, cwd, LIMITS) as store:
+    with connect_as_is(path, create=True, start=cwd) as store:
+        take_spool(store.port, spool_of(path), limits=LIMITS)
         own = _found(store, about.session)
         told = own if said.get("source") in OWN and own else _newest(store, but=about.session)
         text = _text(store, told or own, TARGETS.get(agent, "generic"))

@@ -67,6 +67,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Connect": {
         "init": "Make this folder a project with a store of its own.",
+        "ingest": "Take in what hooks left, and read transcripts once more.",
         "workflow": "Make a workflow of recorded calls, show one, or run one.",
     },
 }
