@@ -25,7 +25,7 @@ from stator.importers.lines import beginning
 from stator.model.foreign import Compacted, Conversation, Item, Prompted
 from stator.model.redact import has_placeholder
 from stator.runtime.context import Context
-from stator.runtime.recording import Recorder, noted_cursor
+from stator.runtime.recording import Recorder, find, noted_cursor
 from stator.store.port import Store
 
 MAPPERS = {
@@ -168,7 +168,7 @@ def _recorded(
         if recording.add(item):
             _aside(aside, recording.flush())
     _aside(aside, recording.flush())
-    return True
+    return not recording.is_waiting
 
 
 def _aside(aside: spool.Aside, lines: list[spool.Line]) -> None:
@@ -192,6 +192,8 @@ class Recording:
         self._unused: list[spool.Line] = []
         self._bytes = 0
         self.waiting = 0
+        self.is_waiting = False
+        """Whether a conversation was left for the next."""
 
     def add(self, line: spool.Line) -> bool:
         """Take a line; whether that is enough for a batch."""
@@ -233,18 +235,26 @@ class Recording:
 
     def _talk(self, agent: str, about: Conversation, lines: list[spool.Line]) -> None:
         context = self._world(about.cwd)
+        path = next(filter(None, map(_transcript, reversed(lines))), "")
+        transcript = _Transcript(self._store, context, agent, about, path)
+        if find(self._store, about) is None:
+            if self._limits.transcript and not transcript.founds and _is_fork(lines):
+                self.is_waiting = (
+                    True  # what it is a fork of stands in a file that is not there yet
+                )
+                return
+            about = transcript.about(about)
         talk = _Talk(self._store, context, load(agent), about, self._files)
         lines = talk.unread(lines)
         if not lines:
             return
         first = next((n for n, line in enumerate(lines) if _name(line) not in STARTS), len(lines))
+        talk.transcript = path or talk.transcript
         talk.record(lines[:first])
-        transcript = _Reconcile(self._store, context, agent, about, self._limits)
-        talk.transcript = next(filter(None, map(_transcript, reversed(lines))), talk.transcript)
-        talk.has_transcript = transcript.read(talk.transcript, self._done.transcripts)
+        talk.has_transcript = transcript.read(self._limits, self._done.transcripts)
         talk.record(lines[first:])
-        if any(_name(line) in ENDS for line in lines[-1:]):
-            transcript.read(talk.transcript, self._done.transcripts, conclude=True)
+        if _name(lines[-1]) in ENDS:
+            transcript.read(self._limits, self._done.transcripts, conclude=True)
         self._refuse_each(talk.refused)
         self._done.commits += talk.commits
         if talk.session not in self._done.names:
@@ -348,55 +358,67 @@ class _Talk:
         return known
 
 
-class _Reconcile:
-    """A conversation's transcript, brought in as far as it goes."""
+class _Transcript:
+    """A conversation's transcript, and what it tells of sub-agents."""
 
     def __init__(
-        self, store: Store, context: Context, agent: str, about: Conversation, limits: Limits
+        self, store: Store, context: Context, agent: str, about: Conversation, path: str
     ) -> None:
         self._store = store
         self._context = context
-        self._agent = agent
-        self._about = about
-        self._limits = limits
-
-    def read(self, path: str, report: taking.Report, *, conclude: bool = False) -> bool:
-        """Take in what is new of it; whether it could be read."""
-        form = _form(self._agent)
-        if not path or form is None:
-            return False
+        self._path = path
+        self._own = about.id
+        self._form = _form(agent) if path else None
+        self._why = ""
+        self.founds: list[Found] = []
+        """None, where the file is not what it is said to be."""
         try:
-            founds = self._founds(form, Path(path))
-            for found in founds:
-                if not self._is_too_much(found):
+            self.founds = self._found()
+        except (StatorError, OSError, ValueError) as error:
+            self._why = _said(error)
+
+    def _found(self) -> list[Found]:
+        path, form = Path(self._path), self._form
+        if form is None or not os.path.isfile(path):
+            return []
+        if not form.is_one(path, beginning(self._path, BEGIN)):
+            return []
+        return [
+            found
+            for found in form.conversations(path)
+            if self._own in (found.conversation.id, found.conversation.parent)
+        ]
+
+    def about(self, known: Conversation) -> Conversation:
+        """What it says of the conversation as a whole, which hooks do not: its name, what it is a fork of."""
+        for found in self.founds:
+            if found.conversation.id == known.id:
+                return msgspec.structs.replace(found.conversation, cwd=known.cwd)
+        return known
+
+    def read(self, limits: Limits, report: taking.Report, *, conclude: bool = False) -> bool:
+        """Take in what is new of it; whether it could be read."""
+        try:
+            for found in self.founds:
+                if self._form is not None and not self._is_too_much(found, limits):
                     taking.take(
-                        self._store, self._context, form, found, report, via="hook",
+                        self._store, self._context, self._form, found, report, via="hook",
                         conclude=conclude,
                     )  # fmt: skip
         except StoreError:
             raise
         except (StatorError, OSError, ValueError) as error:
-            report.refused.setdefault(path, _said(error))
-            return False
-        return bool(founds)
+            self._why = _said(error)
+        if self._why:
+            report.refused.setdefault(self._path, self._why)
+        return bool(self.founds) and not self._why
 
-    def _founds(self, form: Format, path: Path) -> list[Found]:
-        """The conversation and its sub-agents', if the file is what it is said to be."""
-        if not os.path.isfile(path) or not form.is_one(path, beginning(str(path), BEGIN)):
-            return []
-        own = self._about.id
-        return [
-            found
-            for found in form.conversations(path)
-            if own in (found.conversation.id, found.conversation.parent)
-        ]
-
-    def _is_too_much(self, found: Found) -> bool:
-        if not self._limits.transcript:
+    def _is_too_much(self, found: Found, limits: Limits) -> bool:
+        if not limits.transcript:
             return False
         note = noted_cursor(self._store, found.conversation.session, found.place)
         known = note.get("offset", 0) if isinstance(note, dict) else 0
-        return found.size - known > self._limits.transcript
+        return found.size - known > limits.transcript
 
 
 def reconcile(store: Store, world: World, session: str, report: taking.Report) -> bool:
@@ -408,8 +430,8 @@ def reconcile(store: Store, world: World, session: str, report: taking.Report) -
         return False
     source, foreign = row.record.aliases[0]
     about = Conversation(source=source, id=foreign, cwd=str(note.get("cwd") or ""))
-    found = _Reconcile(store, world(about.cwd), source, about, EVERYTHING)
-    return found.read(path, report)
+    transcript = _Transcript(store, world(about.cwd), source, about, path)
+    return transcript.read(EVERYTHING, report)
 
 
 def _form(agent: str) -> Format | None:
@@ -427,6 +449,10 @@ def _transcript(line: spool.Line) -> str:
 def _name(line: spool.Line) -> str:
     name = line.said.get("hook_event_name")
     return name if isinstance(name, str) else ""
+
+
+def _is_fork(lines: list[spool.Line]) -> bool:
+    return any(_name(line) in STARTS and line.said.get("source") == "fork" for line in lines)
 
 
 def _said(error: Exception) -> str:
