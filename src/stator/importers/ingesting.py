@@ -162,7 +162,7 @@ def _recorded(
         if isinstance(item, spool.Bad):
             aside.put(item.file, item.raw)
             continue
-        if limits.lines and done.lines + recording.waiting >= limits.lines:
+        if limits.lines and recording.seen >= limits.lines:
             _aside(aside, recording.flush())
             return False
         if recording.add(item):
@@ -191,13 +191,16 @@ class Recording:
         self._about: dict[tuple[str, str], Conversation] = {}
         self._unused: list[spool.Line] = []
         self._bytes = 0
-        self.waiting = 0
+        self._waiting = 0
+        self.seen = 0
+        """Lines that were taken, those among them that were recorded before."""
         self.is_waiting = False
         """Whether a conversation was left for the next."""
 
     def add(self, line: spool.Line) -> bool:
         """Take a line; whether that is enough for a batch."""
-        self.waiting += 1
+        self.seen += 1
+        self._waiting += 1
         self._bytes += len(line.raw)
         try:
             about = load(line.agent).conversation(line.said)
@@ -212,7 +215,7 @@ class Recording:
             about = msgspec.structs.replace(about, cwd=line.cwd)
         self._about.setdefault(place, about)
         self._talks.setdefault(place, []).append(line)
-        return self.waiting >= BATCH_LINES or self._bytes >= BATCH_BYTES
+        return self._waiting >= BATCH_LINES or self._bytes >= BATCH_BYTES
 
     def flush(self) -> list[spool.Line]:
         """Record the batch; lines that no session took."""
@@ -224,9 +227,8 @@ class Recording:
                 raise
             except (StatorError, OSError) as error:
                 self._refuse(lines, f"{about.source} {about.id}: {_said(error)}")
-        self._done.lines += self.waiting
         unused, self._unused = self._unused, []
-        self._talks, self._about, self.waiting, self._bytes = {}, {}, 0, 0
+        self._talks, self._about, self._waiting, self._bytes = {}, {}, 0, 0
         return unused
 
     def _refuse(self, lines: list[spool.Line], why: str) -> None:
@@ -246,6 +248,7 @@ class Recording:
             about = transcript.about(about)
         talk = _Talk(self._store, context, load(agent), about, self._files)
         lines = talk.unread(lines)
+        self._done.lines += len(lines)
         if not lines:
             return
         first = next((n for n, line in enumerate(lines) if _name(line) not in STARTS), len(lines))
