@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,8 +54,8 @@ def test_where_the_hooks_of_tools_are_silent_a_command_is_a_call(hooked):
 
 
 def test_files_are_told_from_the_folder_that_is_open(view):
-    (record,) = [entry.record for entry in view.state()["files"].values()] or [None]
-    assert record is not None
+    (record,) = view.state()["files"].values()
+    assert (record.root, record.path, record.op) == (".", "cart.py", "modified")
 
 
 @pytest.mark.parametrize("wrong", [{}, {"conversation_id": 7}, {"conversation_id": None}])
@@ -70,8 +71,9 @@ def test_what_is_not_known_is_passed_over(name):
 
 @pytest.mark.parametrize("line", LINES, ids=[line["hook_event_name"] for line in LINES])
 def test_a_field_of_another_shape_breaks_nothing(line):
+    shapes: tuple[Any, ...] = (None, 7, [], {"a": 1})
     for name in line:
         if name != "hook_event_name":
-            for wrong in (None, 7, [], {"a": 1}):
+            for wrong in shapes:
                 cursor_hooks.conversation(line | {name: wrong})
                 list(cursor_hooks.items(line | {name: wrong}, 1, "u", {}))

@@ -8,7 +8,6 @@ import time
 import pytest
 
 from importers.hooking import Hooked, prompt, talk
-from stator.surfaces import hook
 
 
 @pytest.fixture
@@ -61,7 +60,7 @@ def test_doctor_says_what_waits(hooked, ask):
 def test_doctor_says_that_a_spool_is_stuck(hooked, ask, monkeypatch):
     now = time.time_ns()
     with monkeypatch.context() as earlier:
-        earlier.setattr(hook.time, "time_ns", lambda: now - 2 * 3600 * 10**9)
+        earlier.setattr("time.time_ns", lambda: now - 2 * 3600 * 10**9)
         hooked.write(*talk())
     done = ask("doctor")
     assert done.code == 1
