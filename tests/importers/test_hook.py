@@ -176,15 +176,19 @@ def test_one_spool_has_one_placeholder_for_one_secret(hooked):
     assert len(placeholders) == 1
 
 
-def test_ten_agents_at_once_lose_nothing(hooked):
+@pytest.mark.parametrize("lines", [5, pytest.param(50, marks=pytest.mark.slow)])
+def test_ten_agents_at_once_lose_nothing_and_keep_their_order(hooked, lines):
     def agent(number: int) -> None:
-        for n in range(10):
-            assert hooked.hook(pre(f"{number}-{n}", talk=f"c{number}")).returncode == 0
+        for n in range(lines):
+            assert hooked.hook(pre(f"{number}-{n:02}", talk=f"c{number}")).returncode == 0
 
     with ThreadPoolExecutor(10) as pool:
         list(pool.map(agent, range(10)))
     ids = [told(line)["tool_use_id"] for line in hooked.lines()]
-    assert sorted(ids) == sorted(f"{number}-{n}" for number in range(10) for n in range(10))
+    assert sorted(ids) == [f"{number}-{n:02}" for number in range(10) for n in range(lines)]
+    for number in range(10):
+        own = [found for found in ids if found.startswith(f"{number}-")]
+        assert own == sorted(own)
 
 
 def test_while_the_file_is_being_taken_a_line_goes_to_one_of_its_own(hooked):
