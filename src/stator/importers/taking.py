@@ -226,7 +226,7 @@ def below(above: Conversation, within: str) -> Conversation:
     return Conversation(
         source=above.source,
         id=within,
-        name=f"{above.name or above.id[:8]}/{within}",
+        name=f"{above.name or above.id[:8]}/{within.rpartition('/')[2]}",
         agent=above.agent,
         cwd=above.cwd,
         project=above.project,
