@@ -241,9 +241,8 @@ class Recording:
         transcript = _Transcript(self._store, context, agent, about, path)
         if find(self._store, about) is None:
             if self._limits.transcript and not transcript.founds and _is_fork(lines):
-                self.is_waiting = (
-                    True  # what it is a fork of stands in a file that is not there yet
-                )
+                # what it is a fork of stands in a file that is not there yet
+                self.is_waiting = True
                 return
             about = transcript.about(about)
         talk = _Talk(self._store, context, load(agent), about, self._files)

@@ -113,7 +113,9 @@ def _read_all() -> tuple[bytes, str]:
 
 
 class _Reading:
-    """What the reader of JSON is to make of what it finds."""
+    """What the C part of `json` is to make of what it finds, as `json.JSONDecoder` has it."""
+
+    array_hook = None
 
     strict = True
     object_hook = None
