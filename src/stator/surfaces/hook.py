@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 STDIN_MAX = 32 * 2**20
 WAIT_S = 3.0
 """Seconds without a byte after which what was said is taken to be all."""
-BEGAN_MAX = 4_000
-"""Characters that are kept of what could not be read."""
 NOTES_MAX = 64 * 1024
 ATTEMPTS = 8
 INTENTS = frozenset(("PreToolUse", "BeforeTool", "preToolUse"))
@@ -54,20 +52,19 @@ def _hook(arguments: list[str]) -> None:
     agent, store = _arguments(arguments)
     data, why = _read_all()
     said = None if why else _parsed(data)
-    unread = said is None
     if said is None:
-        if not data.strip() and not why:
+        if not data.strip():
             return
-        began = data[: BEGAN_MAX * 4].decode("utf-8", "replace")[:BEGAN_MAX]
-        said = {"unread": why or "not a JSON object", "began": began}
-        data = b""
+        # nothing of it is kept: what cannot be read cannot be searched for secrets either
+        data = b'{"unread":"%b","bytes":%d}' % ((why or "not a JSON object").encode(), len(data))
+        said = {}
     cwd = said.get("cwd")
     here = cwd if isinstance(cwd, str) and cwd else _working_folder()
     folder = _spool(store, here)
     if not folder:
         return
     try:
-        payload = _clean(folder, data, said, unread)
+        payload = _clean(folder, data, said)
         line = line_of(agent, here, payload)
         _append(folder, line, durable=said.get("hook_event_name") in INTENTS)
     except OSError as error:
@@ -167,11 +164,11 @@ def _spool(store: str, here: str) -> str:
 # -- what is written ------------------------------------------------------------------------------
 
 
-def _clean(folder: str, data: bytes, said: dict[str, Any], unread: bool) -> bytes:
+def _clean(folder: str, data: bytes, said: dict[str, Any]) -> bytes:
     """What was said, on one line and without its secrets."""
     from stator.model.suspect import suspicious
 
-    if not unread and not suspicious(data):
+    if not suspicious(data):
         return data.strip().replace(b"\n", b" ").replace(b"\r", b" ")
     import json
 
