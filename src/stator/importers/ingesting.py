@@ -454,7 +454,9 @@ def _name(line: spool.Line) -> str:
 
 
 def _is_fork(lines: list[spool.Line]) -> bool:
-    return any(_name(line) in STARTS and line.said.get("source") == "fork" for line in lines)
+    """Whether all that is known of a conversation is that it began as a fork."""
+    starts = all(_name(line) in STARTS for line in lines)
+    return starts and any(line.said.get("source") == "fork" for line in lines)
 
 
 def _said(error: Exception) -> str:
