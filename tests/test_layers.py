@@ -31,6 +31,7 @@ MAY_IMPORT = {
         "stator.runtime",
         "stator.store.port",
         "stator.importers",
+        "stator.whereabouts",
     ),
     "surfaces": (
         "stator.errors",
@@ -40,11 +41,14 @@ MAY_IMPORT = {
         "stator.importers",
         "stator.protocol",
         "stator.surfaces",
+        "stator.whereabouts",
         "stator.__version__",
     ),
     "errors": (),
+    "whereabouts": (),
     "connect": (
         "stator.errors",
+        "stator.whereabouts",
         "stator.model",
         "stator.runtime",
         "stator.store",

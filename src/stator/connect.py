@@ -8,12 +8,13 @@ concrete store.
 from __future__ import annotations
 
 import builtins
+import functools
 import os
 import random
 import secrets
-import socket
 import sys
 import time
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,13 +30,26 @@ from stator.runtime.context import Context
 from stator.runtime.paging import matching
 from stator.runtime.stores import Store
 from stator.store import port
+from stator.whereabouts import (
+    ELSEWHERE,
+    nearest,
+    path_of,
+    spool_of,
+    users,
+    waits,
+)
+from stator.whereabouts import (
+    FILE as FILE,
+)
+from stator.whereabouts import (
+    FOLDER as FOLDER,
+)
 
 if TYPE_CHECKING:
+    from stator.importers.ingesting import Ingested, Limits
     from stator.runtime.sessions import Session
     from stator.store.sqlite import search
 
-FOLDER = ".stator"
-FILE = "store.db"
 PROJECT_FILE = "project"
 POLICY_FILE = "stator.toml"
 POLICY_MAX = 1_000_000
@@ -76,7 +90,56 @@ def connect(
     if create and not read_only and place.why == USERS:
         os.makedirs(os.path.dirname(place.url), mode=0o700, exist_ok=True)
     store = _open(place.url, durability, create=create, read_only=read_only, redact=redact)
+    path = path_of(place.url)
+    if path and waits(spool_of(path)):
+        store = _with_spool(store, spool_of(path), read_only=read_only)
     return Store(store, context(project=project))
+
+
+def _with_spool(store: port.Store, folder: str, *, read_only: bool) -> port.Store:
+    """A store and what hooks left for it: taken in, or where nothing may be written laid over it.
+
+    That it cannot be done is no reason not to open the store; `stator doctor` says what is left.
+    """
+    try:
+        if read_only:
+            return _overlaid(store, folder)
+        take_spool(store, folder)
+    except Exception as error:
+        warnings.warn(
+            f"what hooks left in {folder} was not taken in: {error}", RuntimeWarning, stacklevel=3
+        )
+    return store
+
+
+def _overlaid(store: port.Store, folder: str) -> port.Store:
+    """The store as it would be if what hooks left were taken in."""
+    from stator.importers import ingesting
+    from stator.store.memory import MemoryStore
+    from stator.store.overlay import Overlay
+
+    laid = Overlay(store, MemoryStore())
+    ingesting.look(laid, worlds(), folder)
+    laid.freeze()
+    return laid
+
+
+def connect_as_is(url: str, *, create: bool = False, start: str | None = None) -> Store:
+    """Open a store and leave the spool to the caller; `start` is the folder it is asked from."""
+    store = _open(url, "full", create=create, read_only=False, redact=True)
+    return Store(store, context(start=None if start is None else Path(start)))
+
+
+def take_spool(store: port.Store, folder: str, *, limits: Limits | None = None) -> Ingested:
+    """Take in what hooks left in a folder, each conversation in the project it took place in."""
+    from stator.importers import ingesting
+
+    return ingesting.ingest(store, worlds(), folder, limits=limits or ingesting.EVERYTHING)
+
+
+def worlds() -> Callable[[str], Context]:
+    """The world as it is in a folder; of each folder it is looked at once."""
+    return functools.cache(lambda cwd: context(start=Path(cwd) if os.path.isabs(cwd) else None))
 
 
 def open(
@@ -98,18 +161,16 @@ def open(
 def _open(
     url: str, durability: port.Durability, *, create: bool, read_only: bool, redact: bool
 ) -> port.Store:
-    scheme, _, rest = url.partition(":")
     if url in ("memory:", ":memory:"):
         from stator.store.memory import MemoryStore
 
         return MemoryStore(redact=redact)
-    if scheme in ("postgresql", "postgres", "http", "https"):
+    scheme = url.partition(":")[0]
+    if scheme in ELSEWHERE:
         raise NotAStore(
             f"{scheme} stores are not part of this release", hint="use a path or sqlite:///path"
         )
-    # sqlite:///notes.db is relative, sqlite:////srv/notes.db is absolute, as elsewhere.
-    path = rest.removeprefix("///").removeprefix("//") if scheme == "sqlite" else url
-    return _open_sqlite(path, durability, create=create, read_only=read_only, redact=redact)
+    return _open_sqlite(path_of(url), durability, create=create, read_only=read_only, redact=redact)
 
 
 def _open_sqlite(
@@ -216,22 +277,16 @@ def locate(
 
 def nearest_folder(start: Path | None = None) -> Path | None:
     """The nearest `.stator` folder upward that holds a store."""
-    here = (start or Path.cwd()).absolute()
-    for folder in (here, *here.parents):
-        if os.path.exists(folder / FOLDER / FILE):
-            return folder / FOLDER
-    return None
+    found = nearest(str(start or Path.cwd()))
+    return None if found is None else Path(found)
 
 
 def user_folder(environ: Any = None) -> Path:
     """Where a user's own store lives."""
     given = os.environ if environ is None else environ
-    base = given.get("XDG_DATA_HOME")
-    if base:
-        return Path(base) / "stator"
-    home = given.get("HOME")
-    if home:
-        return Path(home) / ".local" / "share" / "stator"
+    found = users(given)
+    if found is not None:
+        return Path(found)
     raise NotAStore(
         "no store was named and there is no home folder to keep one in",
         hint="set STATOR_STORE, or run stator init in the project",
@@ -290,9 +345,9 @@ def policy_text(root: Path) -> str:
         ) from None
 
 
-def context(*, project: str | None = None) -> Context:
-    """The real world: clock, ids, and who is running this."""
-    root = project_root()
+def context(*, project: str | None = None, start: Path | None = None) -> Context:
+    """The real world: clock, ids, and who is running this; `start` is the folder it is seen from."""
+    root = project_root(start)
     return Context(
         clock=now,
         mint=mint,
@@ -300,7 +355,7 @@ def context(*, project: str | None = None) -> Context:
         sleep=time.sleep,
         monotonic=time.monotonic,
         jitter=random.random,
-        host=socket.gethostname(),
+        host=os.uname().nodename,
         pid=os.getpid(),
         program=os.path.basename(sys.argv[0] or "python") if sys.argv else "python",
         principal=f"local:{_user()}",

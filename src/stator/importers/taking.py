@@ -228,22 +228,12 @@ class _Taking:
             if within:
                 self._recorder("")  # a sub-agent's parent comes first
                 self._flush()
-            talk = self._found.conversation if not within else self._below(within)
+            talk = (
+                self._found.conversation if not within else below(self._found.conversation, within)
+            )
             known = Recorder(self._store, self._context, talk, via=self._via)
             self._recorders[within] = known
         return known
-
-    def _below(self, within: str) -> Conversation:
-        above = self._found.conversation
-        return Conversation(
-            source=above.source,
-            id=within,
-            name=f"{above.name or above.id[:8]}/{within.rpartition('/')[2]}",
-            agent=above.agent,
-            cwd=above.cwd,
-            project=above.project,
-            parent=above.id,
-        )
 
     def _flush(self, *, conclude: str = "", cursor: bool = False) -> None:
         for within, recorder in list(self._recorders.items()):
@@ -268,6 +258,19 @@ class _Taking:
         for commit in commits:
             self._touched |= {op.id for op in commit.delta if op.collection == "files"}
         self._new += sum(commit.kind != "scratch" for commit in commits)
+
+
+def below(above: Conversation, within: str) -> Conversation:
+    """A sub-agent's conversation that its parent's own record tells of."""
+    return Conversation(
+        source=above.source,
+        id=within,
+        name=f"{above.name or above.id[:8]}/{within.rpartition('/')[2]}",
+        agent=above.agent,
+        cwd=above.cwd,
+        project=above.project,
+        parent=above.id,
+    )
 
 
 def _noted(store: Store, session: str, found: Found) -> Any:

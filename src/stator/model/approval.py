@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hmac
 import re
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from fnmatch import fnmatchcase
@@ -198,6 +197,8 @@ def parse_policy(text: str) -> list[Rule]:
 
 def read_policy(text: str) -> dict[str, Any]:
     """A policy file as data; what it may not hold is refused."""
+    import tomllib  # only where there is a policy: to load it takes as long as to open a store
+
     try:
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

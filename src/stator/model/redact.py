@@ -27,7 +27,7 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import groupby, pairwise
 from typing import Final, Literal, NamedTuple
 
@@ -140,15 +140,24 @@ class _Span(NamedTuple):
 # --- shapes: one row per prefix ------------------------------------------------------------------
 
 
-class _Shape(NamedTuple):
+class _Shape:
     """A prefix, and what must stand around it to be a secret."""
 
-    kind: str
-    literal: str
-    pattern: re.Pattern[str]
-    """Matched where the literal starts. Group 1, or else the whole match, is the secret."""
-    back: tuple[int, ...] = (0,)
-    """How far before the literal the pattern starts, each tried in turn."""
+    def __init__(self, kind: str, literal: str, source: str, back: tuple[int, ...] = (0,)) -> None:
+        self.kind = kind
+        self.literal = literal
+        self.back = back
+        """How far before the literal the pattern starts, each tried in turn."""
+        self._source = source
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Matched where the literal starts. Group 1, or else the whole match, is the secret.
+
+        Made when its literal is first met: to make all of them takes longer than most programs that
+        need one or two of them run.
+        """
+        return re.compile(self._source)
 
     def find(self, text: str, at: int) -> _Span | None:
         for back in self.back:
@@ -170,8 +179,7 @@ _LEFT: Final = (
 def _at(kind: str, literals: str, rest: str, *, word: bool = True) -> Iterator[_Shape]:
     """Keys that start with a literal; `word` if it is too short to be told inside a word."""
     for literal in literals.split():
-        pattern = re.compile((_LEFT if word else "") + re.escape(literal) + rest)
-        yield _Shape(kind, literal, pattern)
+        yield _Shape(kind, literal, (_LEFT if word else "") + re.escape(literal) + rest)
 
 
 _FREE: Final = r"(?:(?<![0-9])|(?<=\\u[0-9a-f]{4}))"
@@ -218,7 +226,7 @@ _SHAPES: Final[tuple[_Shape, ...]] = (
     *_at("slack", "services/ services\\/", _SLACK_HOOK),
     *_at("stripe", "sk_live_ sk_test_ rk_live_ rk_test_", r"[A-Za-z0-9]{12,255}+", word=False),
     *_at("stripe", "whsec_", r"[A-Za-z0-9+/=]{16,255}+"),
-    _Shape("telegram", ":AA", re.compile(_FREE + r"[0-9]{8,10}:AA[A-Za-z0-9_-]{33}"), (10, 9, 8)),
+    _Shape("telegram", ":AA", _FREE + r"[0-9]{8,10}:AA[A-Za-z0-9_-]{33}", (10, 9, 8)),
     *_at("vault", "hvs.", r"[A-Za-z0-9_-]{24,512}+"),
     *_at("xai", "xai-", r"[A-Za-z0-9]{40,255}+"),
 )  # fmt: skip
@@ -227,12 +235,10 @@ _BARE_SHAPES: Final[tuple[_Shape, ...]] = (
     _Shape(
         "discord",
         "",
-        re.compile(
-            _LEFT + r"(?=[A-Za-z_-]{0,24}[0-9])[MNO][A-Za-z0-9_-]{23,25}"
-            r"\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,38}(?![A-Za-z0-9_.-])"
-        ),
+        _LEFT + r"(?=[A-Za-z_-]{0,24}[0-9])[MNO][A-Za-z0-9_-]{23,25}"
+        r"\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,38}(?![A-Za-z0-9_.-])",
     ),
-    _Shape("twilio", "", re.compile(_LEFT + r"SK[0-9a-f]{32}(?![A-Za-z0-9_-])")),
+    _Shape("twilio", "", _LEFT + r"SK[0-9a-f]{32}(?![A-Za-z0-9_-])"),
 )
 """Shapes too weak for a prefix; tried at the start of a run only."""
 _BARE_STARTS: Final = frozenset("MNOS")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from importlib.resources import files
+from pathlib import Path
 from typing import Final
 
 from stator.errors import StoreCorrupt
@@ -27,9 +27,7 @@ SMALL = 48
 FRAME_MAX = 80 * 1024 * 1024
 """Nothing longer than this was ever written, so nothing longer is unpacked."""
 
-_dictionary = zstd.ZstdDict(
-    files("stator.store").joinpath("dictionary_1.bin").read_bytes(), is_raw=False
-)
+_dictionary = zstd.ZstdDict(Path(__file__).with_name("dictionary_1.bin").read_bytes(), is_raw=False)
 _options: dict[int, int] = {
     zstd.CompressionParameter.compression_level: LEVEL,
     zstd.CompressionParameter.dict_id_flag: 0,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
+from pathlib import Path
 
 
 def script(name: str) -> str:
     """A whole SQL file, such as a schema."""
-    return files(__name__).joinpath(name).read_text(encoding="utf-8")
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def statements(name: str) -> dict[str, str]:

@@ -54,10 +54,13 @@ def _main(words: list[str]) -> int:
 
 
 def _run(words: list[str]) -> int:
+    import warnings
+
     from stator.errors import NotFound, StatorError
     from stator.surfaces.cli import exits
     from stator.surfaces.cli.screen import Left
 
+    warnings.showwarning = lambda message, *_: exits.say(f"stator: {message}")
     try:
         return _command(words)
     except Left:

@@ -69,6 +69,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "Connect": {
         "init": "Make this folder a project; switch recording on in an agent.",
         "mcp": "Serve sessions to an agent over MCP.",
+        "ingest": "Take in what hooks left, and read transcripts once more.",
         "workflow": "Make a workflow of recorded calls, show one, or run one.",
     },
 }

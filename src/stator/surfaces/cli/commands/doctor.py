@@ -10,6 +10,7 @@ from unicodedata import normalize
 
 from stator.connect import POLICY_FILE, Place, connect, known_stores, locate
 from stator.errors import StatorError, StoreError
+from stator.importers.spool import BAD, standing
 from stator.model.approval import parse_policy
 from stator.model.budget import parse_prices
 from stator.model.ids import short
@@ -22,6 +23,8 @@ from stator.surfaces.cli.gist import count, size
 from stator.surfaces.cli.paint import Line
 from stator.surfaces.cli.rewriting import AGENTS
 from stator.surfaces.cli.screen import Screen
+from stator.surfaces.cli.times import ago
+from stator.whereabouts import NOTE, path_of, spool_of
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption
@@ -41,6 +44,8 @@ LAYERED = frozenset({"overlay", "9p", "virtiofs", "aufs", "fuse.grpcfuse", "vbox
 LISTED = 10
 UNASKED = "?"
 """What a tool is called of which only a result was recorded."""
+STUCK_US = 3600 * 1_000_000
+"""After an hour, nobody is about to take the spool in."""
 MARKS = {"error": ("✗", "bad"), "warning": ("!", "doubt"), "note": ("·", "dim")}
 
 
@@ -81,6 +86,7 @@ def doctor(
             findings += _calls(opened)
             findings += _policy(opened)
             findings += _twins(opened)
+            findings += _spool(place, opened.context.clock())
     except StoreError as error:
         broken = code_of(error)
         findings.append(_finding("error", error.what, "open", error.hint))
@@ -304,6 +310,41 @@ def _unfinished(info: StoreInfo) -> Iterator[Finding]:
             + (f", held by {who}" if who else ""),
             "erasure",
             "once no program reads an older state: stator gc --apply, or whoever writes next",
+        )
+
+
+def _spool(place: Place, now: int) -> Iterator[Finding]:
+    """What hooks left and nobody took in, or could."""
+    path = path_of(place.url)
+    folder = spool_of(path) if path else ""
+    if not os.path.isdir(folder):
+        return
+    stands = standing(folder)
+    if stands.lines:
+        old = now - stands.since > STUCK_US
+        what = f"{count(stands.lines, 'line')} of hooks in {count(stands.files, 'file')}"
+        if old:
+            what += f", the oldest {ago(stands.since, now)}: nobody took them in"
+        yield _finding(
+            "warning" if old or stands.taken else "note",
+            what + (", and somebody who began to is gone" if stands.taken else ""),
+            "spool",
+            "stator ingest takes them in now; whoever writes next does too",
+        )
+    if stands.bad or stands.torn:
+        bad = count(stands.bad + stands.torn, "piece")
+        yield _finding(
+            "warning",
+            f"{bad} of what hooks wrote could not be used: damaged, cut off, or of no session",
+            "spool",
+            f"kept in {os.path.join(folder, BAD)}; remove it once you have looked",
+        )
+    if stands.notes:
+        yield _finding(
+            "warning",
+            f"{count(stands.notes, 'time')} a hook could not record",
+            "spool",
+            f"{os.path.join(folder, NOTE)} says when and why; remove it once you have looked",
         )
 
 

@@ -1,0 +1,285 @@
+"""A store with something laid over it: what is appended here goes to another store, and the first one
+stays as it is.
+
+For whoever may only read: what hooks left is applied here, and every question is answered as if it had
+been taken in. A session is copied when it is first added to; those that are not answer from below.
+Where all sessions are asked, the ones that were added to come first: they are the newest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, TypeVar
+
+from stator.errors import Conflict, NotFound, TooLarge
+from stator.model.commit import Commit, Draft, Upsert
+from stator.model.delta import Op, Version
+from stator.model.query import (
+    CallQuery,
+    CallRow,
+    Counts,
+    Finding,
+    Head,
+    Holder,
+    Lease,
+    Page,
+    SessionQuery,
+    SessionRow,
+    StoreInfo,
+    Touch,
+    TurnRow,
+    UsageBy,
+)
+from stator.model.state import Entry, SessionRecord
+from stator.store.port import Store
+
+COPY_MAX = 20_000
+"""Commits of a session that is copied; of a longer one what is laid over it is not shown."""
+LOCATED_MAX = 10
+PAGE = 1000
+
+Row = TypeVar("Row", SessionRow, CallRow)
+
+
+class Overlay:
+    """See `store.port.Store` for what each method promises."""
+
+    def __init__(self, below: Store, above: Store) -> None:
+        """`above` is an empty store that nobody else has."""
+        self._below = below
+        self._above = above
+        self._own: set[str] = set()
+        self._copied: set[str] = set()
+        self._is_done = False
+
+    def freeze(self) -> None:
+        """From here on it is asked only: what would be written goes to the store below, which says no."""
+        self._is_done = True
+
+    def _of(self, session: str) -> Store:
+        return self._above if session in self._own else self._below
+
+    # -- writing, until it is frozen --------------------------------------------------------------
+
+    def create(self, drafts: Sequence[Draft]) -> tuple[SessionRow, bool]:
+        if self._is_done:
+            return self._below.create(drafts)
+        record = _opening(drafts)
+        known = self.sessions(
+            SessionQuery(name=record.name, project=record.project, tenant=record.tenant), limit=1
+        )
+        if known.rows:
+            return known.rows[0], False
+        if self._is_below(record.id):
+            raise Conflict(f"session {record.id} exists under another name", session=record.id)
+        for part in record.lineage:
+            self._copy(part.session)
+        row, created = self._above.create(drafts)
+        self._own.add(row.id)
+        return row, created
+
+    def _is_below(self, session: str) -> bool:
+        try:
+            self._below.session(session)
+        except NotFound:
+            return False
+        return True
+
+    def append(
+        self,
+        session: str,
+        drafts: Sequence[Draft],
+        *,
+        if_head: str | None = None,
+        barrier: bool = False,
+        fresh: bool = False,
+    ) -> list[Commit]:
+        if self._is_done:
+            return self._below.append(
+                session, drafts, if_head=if_head, barrier=barrier, fresh=fresh
+            )
+        self._copy(session)
+        self._own.add(session)
+        return self._above.append(session, drafts, if_head=if_head, barrier=barrier, fresh=fresh)
+
+    def _copy(self, session: str) -> None:
+        """A session as it is below, and what it was forked from."""
+        if session in self._own or session in self._copied:
+            return
+        for part in self._below.session(session).record.lineage:
+            self._copy(part.session)
+        if self._below.head(session).seq > COPY_MAX:
+            raise TooLarge(f"session {session} is too long to be laid over", session=session)
+        self._above.ingest([c for c in self._all(session) if c.session == session])
+        self._copied.add(session)
+
+    def _all(self, session: str) -> Iterator[Commit]:
+        after = 0
+        while page := self._below.commits(session, after=after, limit=PAGE):
+            yield from page
+            after = page[-1].seq
+
+    def ingest(
+        self, commits: Iterable[Commit], *, projects: Mapping[str, str] | None = None
+    ) -> int:
+        return self._below.ingest(commits, projects=projects)
+
+    def acquire(self, session: str, holder: Holder, *, take: bool = False) -> Lease:
+        return self._below.acquire(session, holder, take=take)
+
+    def release(self, lease: Lease) -> None:
+        self._below.release(lease)
+
+    def sync(self) -> None:
+        self._below.sync()
+
+    def rebuild(self) -> None:
+        self._below.rebuild()
+
+    def close(self) -> None:
+        self._above.close()
+        self._below.close()
+
+    # -- asking one session -----------------------------------------------------------------------
+
+    def session(self, session: str) -> SessionRow:
+        return self._of(session).session(session)
+
+    def head(self, session: str) -> Head:
+        return self._of(session).head(session)
+
+    def commits(
+        self,
+        session: str,
+        *,
+        after: int = 0,
+        upto: int | None = None,
+        newest_first: bool = False,
+        limit: int = 1000,
+        load: bool = True,
+    ) -> list[Commit]:
+        return self._of(session).commits(
+            session, after=after, upto=upto, newest_first=newest_first, limit=limit, load=load
+        )
+
+    def turns(
+        self,
+        session: str,
+        *,
+        after: int = 0,
+        upto: int | None = None,
+        newest_first: bool = False,
+        limit: int = 1000,
+    ) -> list[TurnRow]:
+        return self._of(session).turns(
+            session, after=after, upto=upto, newest_first=newest_first, limit=limit
+        )
+
+    def entries(
+        self, session: str, collection: str, *, at: int | None = None, limit: int | None = None
+    ) -> list[Entry]:
+        return self._of(session).entries(session, collection, at=at, limit=limit)
+
+    def find(
+        self, session: str, collection: str, key: str, *, at: int | None = None
+    ) -> Entry | None:
+        return self._of(session).find(session, collection, key, at=at)
+
+    def versions(
+        self, session: str, *, after: int, upto: int, collections: Sequence[str] = ()
+    ) -> list[Version]:
+        return self._of(session).versions(session, after=after, upto=upto, collections=collections)
+
+    def replaced(self, session: str, ops: Sequence[Op]) -> list[Version | None]:
+        return self._of(session).replaced(session, ops)
+
+    def counts(self, session: str) -> Counts:
+        return self._of(session).counts(session)
+
+    # -- asking all of them -----------------------------------------------------------------------
+
+    def info(self) -> StoreInfo:
+        return self._below.info()
+
+    def sessions(
+        self, query: SessionQuery, *, cursor: tuple[int, ...] | None = None, limit: int = 100
+    ) -> Page[SessionRow]:
+        return self._paged(
+            lambda store, place, count: store.sessions(query, cursor=place, limit=count),
+            lambda row: row.id, cursor, limit,
+        )  # fmt: skip
+
+    def calls(
+        self, query: CallQuery, *, cursor: tuple[int, ...] | None = None, limit: int = 100
+    ) -> Page[CallRow]:
+        if query.session is not None:
+            return self._of(query.session).calls(query, cursor=cursor, limit=limit)
+        return self._paged(
+            lambda store, place, count: store.calls(query, cursor=place, limit=count),
+            lambda row: row.session, cursor, limit,
+        )  # fmt: skip
+
+    def _paged(
+        self,
+        ask: Callable[[Store, tuple[int, ...] | None, int], Page[Row]],
+        session_of: Callable[[Row], str],
+        cursor: tuple[int, ...] | None,
+        limit: int,
+    ) -> Page[Row]:
+        """First what is above, then what is below and not above; a cursor says in which it is."""
+        rows: list[Row] = []
+        layer, *place = cursor or (0,)
+        while True:
+            store = self._below if layer else self._above
+            page = ask(store, tuple(place) or None, limit - len(rows) if limit > 0 else limit)
+            rows += [row for row in page.rows if (session_of(row) in self._own) is not bool(layer)]
+            if page.cursor is None and layer:
+                return Page(rows, None)
+            layer, place = (layer, list(page.cursor)) if page.cursor is not None else (1, [])
+            if len(rows) >= limit:
+                return Page(rows, (layer, *place))
+
+    def locate(self, text: str, session: str | None = None) -> list[tuple[str, int]]:
+        if session is not None:
+            return self._of(session).locate(text, session)
+        found = [hit for hit in self._above.locate(text) if hit[0] in self._own]
+        found += [hit for hit in self._below.locate(text) if hit[0] not in self._own]
+        return found[:LOCATED_MAX]
+
+    def touches(
+        self,
+        collection: str,
+        key: str,
+        *,
+        session: str | None = None,
+        project: str | None = None,
+        limit: int = 100,
+    ) -> list[Touch]:
+        if session is not None:
+            return self._of(session).touches(collection, key, session=session, limit=limit)
+        above = self._above.touches(collection, key, project=project, limit=limit)
+        below = self._below.touches(collection, key, project=project, limit=limit)
+        found = [touch for touch in above if touch.session in self._own]
+        found += [touch for touch in below if touch.session not in self._own]
+        return list(islice(found, limit))
+
+    def audit(self) -> Iterator[Finding]:
+        return self._below.audit()
+
+    def usage(self, *, by: UsageBy = "content", session: str | None = None) -> dict[str, int]:
+        return self._below.usage(by=by, session=session)
+
+    def sql(
+        self, query: str, *, row_limit: int = 1000, seconds: float = 5.0
+    ) -> tuple[list[str], list[tuple[Any, ...]]]:
+        return self._below.sql(query, row_limit=row_limit, seconds=seconds)
+
+
+def _opening(drafts: Sequence[Draft]) -> SessionRecord:
+    """What the session is that begins with these drafts."""
+    return next(
+        change.record
+        for change in drafts[0].changes
+        if isinstance(change, Upsert) and isinstance(change.record, SessionRecord)
+    )

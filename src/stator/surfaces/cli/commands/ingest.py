@@ -1,0 +1,97 @@
+"""`stator ingest`: take in what hooks left, now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from stator.connect import connect_as_is, locate, take_spool, worlds
+from stator.importers.ingesting import Ingested, reconcile
+from stator.model.ids import short
+from stator.model.query import SessionQuery
+from stator.runtime.paging import matching
+from stator.surfaces.cli.asking import Asking
+from stator.surfaces.cli.exits import FINDING, OK
+from stator.surfaces.cli.gist import count
+from stator.surfaces.cli.paint import Line
+from stator.surfaces.cli.screen import Screen
+from stator.whereabouts import path_of, spool_of
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionArgument, StoreOption
+
+EXAMPLES = """
+stator ingest                      what hooks left, now
+stator ingest fix-login            also: read that session's transcript once more
+stator ingest --transcripts        also: every transcript that hooks told of
+"""
+
+
+def ingest(
+    session: SessionArgument = None,
+    *,
+    transcripts: bool = False,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Take in what hooks left, and read transcripts once more.
+
+    Whoever opens the store to write does the first by itself. Reading a transcript once more finds what no hook
+    told of. Exits with 1 if something could not be used.
+
+    Parameters
+    ----------
+    transcripts
+        Read the transcript of every session that hooks told of.
+    """
+    place = locate(store)
+    path = path_of(place.url)
+    with connect_as_is(place.url) as opened, Screen(json=json, pager=not no_pager) as screen:
+        done = take_spool(opened.port, spool_of(path)) if path else Ingested()
+        chosen = [Asking(opened, place).session(session).id] if session is not None else []
+        if transcripts:
+            chosen += [row.id for row in matching(opened.port, SessionQuery(mode="recorded"))]
+        world = worlds()
+        read = sum(reconcile(opened.port, world, one, done.transcripts) for one in chosen)
+        if json:
+            screen.document("stator.ingest/1", plain(done) | {"transcripts": read})
+        else:
+            screen.lines(_lines(done, read), hang=2)
+    return FINDING if done.bad or done.refused else OK
+
+
+def plain(done: Ingested) -> dict[str, Any]:
+    """What came of it, for programs."""
+    return {
+        "lines": done.lines,
+        "commits": done.commits + done.transcripts.commits,
+        "sessions": done.names,
+        "bad": done.bad,
+        "refused": done.refused,
+        "unreadable": done.transcripts.refused,
+        "all": done.is_all,
+    }
+
+
+def _lines(done: Ingested, read: int) -> Iterator[Line]:
+    commits = done.commits + done.transcripts.commits
+    if not done.lines and not done.bad and not read:
+        yield Line("nothing waits", "dim")
+    else:
+        came = f"{count(done.lines, 'line')} of hooks, {count(commits, 'commit')}"
+        yield Line(came).add(f" in {count(len(done.names), 'session')}" if done.names else "")
+    for name in done.names:
+        yield Line("  ").add(short(name), "id")
+    if read:
+        yield Line(f"{count(read, 'transcript')} read once more")
+    for path, why in done.transcripts.refused.items():
+        yield Line("! ", "doubt").add(f"{path}: {why}")
+    if done.bad:
+        yield Line("! ", "doubt").add(
+            f"{count(done.bad, 'piece')} set aside; stator doctor says where"
+        )
+    for why in done.refused.values():
+        yield Line("! ", "doubt").add(why)
+    if not done.is_all:
+        yield Line("somebody else is at it, or a hook is writing: ask again", "dim")

@@ -1,0 +1,284 @@
+"""`stator-hook AGENT`: what an agent runs at each of its hooks. It writes one line to the spool, and leaves.
+
+It never stands in an agent's way: whatever happens it exits with 0, waits for nobody's lock, and says
+nothing, except for the brief that answers the start of a session. What it was told is without its
+secrets before it touches the disk. Start-up is what it costs, so that it imports next to nothing:
+not `json` (whose C part does), nor `re`, unless there may be something to redact.
+
+A line is on disk, whole, by one `write` in append mode, under a shared lock that is taken or refused
+at once: whoever takes the file for reading has it alone. Refused, the line goes to a file of its own.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import gc
+import os
+import select
+import stat
+import sys
+import time
+import zlib
+from _json import encode_basestring_ascii, make_scanner
+
+from stator.whereabouts import CURRENT, FILE, KEY, NOTE, OWN, nearest, path_of, spool_of, users
+
+TYPE_CHECKING = False  # as type checkers know it, without the time that loading `typing` takes
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+STDIN_MAX = 32 * 2**20
+WAIT_S = 3.0
+"""Seconds without a byte after which what was said is taken to be all."""
+NOTES_MAX = 64 * 1024
+ATTEMPTS = 8
+INTENTS = frozenset(("PreToolUse", "BeforeTool", "preToolUse"))
+"""What must survive a power cut: what comes next may have an effect."""
+STARTS = frozenset(("SessionStart", "sessionStart"))
+KEY_SIZE = 32
+
+
+def main() -> NoReturn:
+    """Record what an agent says on standard input."""
+    gc.disable()  # it is over before there is anything to collect
+    try:
+        _hook(sys.argv[1:])
+    finally:
+        os._exit(0)  # whatever it was, the agent must not notice
+
+
+def _hook(arguments: list[str]) -> None:
+    agent, store = _arguments(arguments)
+    data, why = _read_all()
+    said = None if why else _parsed(data)
+    if said is None:
+        if not data.strip():
+            return
+        # nothing of it is kept: what cannot be read cannot be searched for secrets either
+        data = b'{"unread":"%b","bytes":%d}' % ((why or "not a JSON object").encode(), len(data))
+        said = {}
+    cwd = said.get("cwd")
+    here = cwd if isinstance(cwd, str) and cwd else _working_folder()
+    folder = _spool(store, here)
+    if not folder:
+        return
+    try:
+        payload = _clean(folder, data, said)
+        line = line_of(agent, here, payload)
+        _append(folder, line, durable=said.get("hook_event_name") in INTENTS)
+    except OSError as error:
+        _note(folder, agent, error)
+    if said.get("hook_event_name") in STARTS:
+        from stator.surfaces.hook_answer import answer
+
+        reply = answer(agent, said, here, folder.removesuffix("-spool"))
+        if reply:
+            os.write(1, reply)
+
+
+def _arguments(arguments: list[str]) -> tuple[str, str]:
+    agent, store = "", ""
+    rest = iter(arguments)
+    for argument in rest:
+        if argument == "--store":
+            store = next(rest, "")
+        elif argument.startswith("--store="):
+            store = argument[len("--store=") :]
+        elif not agent:
+            agent = argument[:40]
+    return agent, store
+
+
+def _read_all() -> tuple[bytes, str]:
+    """What was said, and why it is not all of it."""
+    if os.isatty(0):
+        return b"", ""
+    pieces: list[bytes] = []
+    size = 0
+    while True:
+        if not select.select([0], [], [], WAIT_S)[0]:
+            break
+        piece = os.read(0, 1 << 20)
+        if not piece:
+            break
+        pieces.append(piece)
+        size += len(piece)
+        if size > STDIN_MAX:
+            return b"".join(pieces)[:STDIN_MAX], f"more than {STDIN_MAX // 2**20} MB"
+    return b"".join(pieces), ""
+
+
+class _Reading:
+    """What the C part of `json` is to make of what it finds, as `json.JSONDecoder` has it."""
+
+    array_hook = None
+
+    strict = True
+    object_hook = None
+    object_pairs_hook = None
+    parse_float = float
+    parse_int = int
+    parse_constant = str
+    memo: dict[str, str] = {}  # noqa: RUF012 - as json.decoder has it
+
+
+def _parsed(data: bytes) -> dict[str, Any] | None:
+    try:
+        text = data.decode().strip(" \t\r\n")
+        found, end = make_scanner(_Reading)(text, 0)  # type: ignore[arg-type]  # only names are looked at
+    except (ValueError, StopIteration, RecursionError, SystemError):
+        return None  # a SystemError: its own error stands in `json.decoder`, which is not loaded
+    return found if isinstance(found, dict) and end == len(text) else None
+
+
+def _working_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return "/"
+
+
+def _spool(store: str, here: str) -> str:
+    """The folder of the spool, made if it is not there; "": there is no store that has one."""
+    path = path_of(store or os.environ.get("STATOR_STORE", ""))
+    if not path and (store or os.environ.get("STATOR_STORE")):
+        return ""
+    if not path:
+        folder = nearest(here) or users(os.environ)
+        if folder is None:
+            return ""
+        path = os.path.join(folder, FILE)
+    spool = spool_of(path)
+    try:
+        os.mkdir(spool, 0o700)
+    except FileExistsError:
+        pass
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(spool), mode=0o700, exist_ok=True)
+        os.mkdir(spool, 0o700)
+    # a folder that somebody else's repository brought must not lead us elsewhere
+    return spool if stat.S_ISDIR(os.lstat(spool).st_mode) else ""
+
+
+# -- what is written ------------------------------------------------------------------------------
+
+
+def _clean(folder: str, data: bytes, said: dict[str, Any]) -> bytes:
+    """What was said, on one line and without its secrets."""
+    from stator.model.suspect import suspicious
+
+    if not suspicious(data):
+        return data.strip().replace(b"\n", b" ").replace(b"\r", b" ")
+    import json
+
+    from stator.model.redact import Redactor
+
+    redactor = Redactor(_key(folder))
+    return json.dumps(_scrubbed(redactor.scrub, said, None), separators=(",", ":")).encode()
+
+
+def _scrubbed(scrub: Any, value: Any, name: str | None) -> Any:
+    if isinstance(value, str):
+        return scrub(value, name)
+    if isinstance(value, dict):
+        return {scrub(key, None): _scrubbed(scrub, item, key) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_scrubbed(scrub, item, name) for item in value]
+    return value
+
+
+def _key(folder: str) -> bytes:
+    """The key of this spool's placeholders: made once, by whoever comes first."""
+    path = os.path.join(folder, KEY)
+    for _ in range(ATTEMPTS):
+        try:
+            with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+                key = file.read(KEY_SIZE)
+            if len(key) == KEY_SIZE:
+                return key
+        except FileNotFoundError:
+            pass
+        made = os.path.join(folder, f"{KEY}-{os.urandom(8).hex()}")
+        with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(os.urandom(KEY_SIZE))
+        try:
+            os.link(made, path)  # whole, or not at all
+        except FileExistsError:
+            pass
+        finally:
+            os.unlink(made)
+    return os.urandom(KEY_SIZE)
+
+
+def line_of(agent: str, cwd: str, payload: bytes) -> bytes:
+    """A line of the spool: a mark, a checksum, a length, a header and what was said."""
+    at = time.time_ns() // 1000
+    quoted = encode_basestring_ascii
+    header = (
+        f'{{"id":"{at:x}-{os.urandom(6).hex()}","at":{at}'
+        f',"agent":{quoted(agent)},"cwd":{quoted(cwd)}}}'
+    )
+    body = header.encode() + b"\t" + payload
+    return b"stator1 %08x %d %b\n" % (zlib.crc32(body), len(body), body)
+
+
+# -- writing it -----------------------------------------------------------------------------------
+
+
+def _append(folder: str, line: bytes, *, durable: bool) -> None:
+    name = CURRENT
+    for _ in range(ATTEMPTS):
+        if _written(os.path.join(folder, name), line, durable):
+            return
+        name = f"{OWN}{time.time_ns():x}-{os.getpid()}-{os.urandom(4).hex()}"
+    raise OSError(errno.EAGAIN, "no file of the spool could be written")
+
+
+def _written(path: str, line: bytes, durable: bool) -> bool:
+    """Append a line; False where the file is being taken, or the line went in cut."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    handle = os.open(path, flags, 0o600)
+    try:
+        if not _is_ours(handle, path):
+            return False
+        if os.write(handle, line) < len(line):
+            os.write(handle, b"\n")  # so that the next line begins as one
+            return False
+        if durable:
+            os.fsync(handle)
+        return True
+    finally:
+        os.close(handle)
+
+
+def _is_ours(handle: int, path: str) -> bool:
+    """Whether the file is still the one of that name, and will be until it is closed."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        here, there = os.fstat(handle), os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISREG(here.st_mode) and (here.st_dev, here.st_ino) == (
+        there.st_dev,
+        there.st_ino,
+    )
+
+
+def _note(folder: str, agent: str, error: OSError) -> None:
+    """The last resort: say that something was not recorded."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        handle = os.open(os.path.join(folder, NOTE), flags, 0o600)
+        try:
+            if os.fstat(handle).st_size < NOTES_MAX:
+                why = error.strerror or "unknown"
+                os.write(handle, f"{time.time_ns() // 1000} {agent}: {why}\n".encode())
+        finally:
+            os.close(handle)
+    except OSError:
+        pass
+
+
+if __name__ == "__main__":
+    main()

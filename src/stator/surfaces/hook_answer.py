@@ -1,0 +1,84 @@
+"""What the hook answers when a session starts: what it must know, and the handle it goes by.
+
+An agent that starts anew is told of the newest session of its project; one that goes on, was compacted
+or forked, of its own. Of what is spooled only so much is taken in as an agent can wait for.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+from stator.connect import connect_as_is, take_spool
+from stator.errors import NotFound
+from stator.importers.ingesting import Limits, load
+from stator.model.jsontext import canonical
+from stator.model.query import SessionQuery
+from stator.whereabouts import spool_of
+
+if TYPE_CHECKING:
+    from stator.model.brief import Target
+    from stator.runtime.stores import Store
+
+MAX_TOKENS = 1500
+"""Of the brief. Codex shows an agent about 2,500."""
+LIMITS = Limits(lines=300, transcript=256 * 1024, wait_s=0.05)
+SECONDS = 15
+"""After which an agent has waited long enough."""
+TARGETS: dict[str, Target] = {"claude-code": "claude-code", "codex": "codex"}
+OWN = ("resume", "compact", "fork")
+"""How an agent starts that goes on with what it has."""
+LOOKED_AT = 20
+"""Sessions of a project among which one with a turn is looked for."""
+
+
+def answer(agent: str, said: dict[str, Any], cwd: str, path: str) -> bytes:
+    """What is written to standard output; nothing where there is nothing to say."""
+    signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    about = load(agent).conversation(said)
+    if about is None:
+        return b""
+    with connect_as_is(path, create=True, start=cwd) as store:
+        take_spool(store.port, spool_of(path), limits=LIMITS)
+        own = _found(store, about.session)
+        told = own if said.get("source") in OWN and own else _newest(store, but=about.session)
+        text = _text(store, told or own, TARGETS.get(agent, "generic"))
+    context = "\n\n".join(filter(None, (text, _handle(about.session))))
+    return canonical(_shaped(agent, said, context)).encode() + b"\n"
+
+
+def _found(store: Store, session: str) -> str:
+    try:
+        return store.port.session(session).id
+    except NotFound:
+        return ""
+
+
+def _newest(store: Store, *, but: str) -> str:
+    """The session of the project that was used last and has something to tell."""
+    query = SessionQuery(project=store.context.project)
+    rows = store.port.sessions(query, limit=LOOKED_AT).rows
+    return next((row.id for row in rows if row.turns and row.id != but), "")
+
+
+def _text(store: Store, session: str, target: Target) -> str:
+    if not session or not store.port.session(session).turns:
+        return ""
+    return store.read(session).brief(max_tokens=MAX_TOKENS, target=target, disk=False).text
+
+
+def _handle(session: str) -> str:
+    return (
+        f"Stator records this session as {session}. Its MCP tools take that as `session`: use them to "
+        "record decisions, facts and dead ends, to ask what happened before, and to recall what was "
+        f"compacted away. In a shell: stator show {session}"
+    )
+
+
+def _shaped(agent: str, said: dict[str, Any], context: str) -> dict[str, Any]:
+    if agent == "cursor":
+        return {"additional_context": context}
+    name = said.get("hook_event_name")
+    return {"hookSpecificOutput": {"hookEventName": name, "additionalContext": context}}

@@ -1,0 +1,81 @@
+"""Where a store is, and its spool: told from a few names, with nothing imported that takes time to load.
+
+`connect` asks here, and so does the hook, which has a few milliseconds for everything.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False  # as type checkers know it, without the time that loading `typing` takes
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FOLDER = ".stator"
+FILE = "store.db"
+SPOOL = "-spool"
+"""What the folder of a store's spool is called, after the store."""
+CURRENT = "current"
+"""The file in it that hooks append to."""
+OWN = "own-"
+"""How a file begins that one hook wrote for itself, because the current one was being taken."""
+TAKEN = "taken-"
+"""How a file begins that somebody is taking, or was when they died."""
+KEY = "key"
+"""The key of its placeholders."""
+NOTE = "note"
+"""Where a hook that could not record says so."""
+ELSEWHERE = ("postgresql", "postgres", "http", "https")
+"""URLs of stores that are no file."""
+
+
+def nearest(start: str) -> str | None:
+    """The nearest `.stator` folder upward that holds a store."""
+    here = os.path.abspath(start)
+    while True:
+        folder = os.path.join(here, FOLDER)
+        if os.path.exists(os.path.join(folder, FILE)):
+            return folder
+        above = os.path.dirname(here)
+        if above == here:
+            return None
+        here = above
+
+
+def users(environ: Mapping[str, str]) -> str | None:
+    """The folder of a user's own store; None where there is no home to keep one in."""
+    if base := environ.get("XDG_DATA_HOME"):
+        return os.path.join(base, "stator")
+    if home := environ.get("HOME"):
+        return os.path.join(home, ".local", "share", "stator")
+    return None
+
+
+def path_of(url: str) -> str:
+    """The file a URL names; "" where it names none.
+
+    `sqlite:///notes.db` is relative, `sqlite:////srv/notes.db` is absolute, as elsewhere.
+    """
+    scheme, _, rest = url.partition(":")
+    if url in ("memory:", ":memory:") or scheme in ELSEWHERE:
+        return ""
+    return rest.removeprefix("///").removeprefix("//") if scheme == "sqlite" else url
+
+
+def spool_of(path: str) -> str:
+    """The folder of a store's spool: one, whatever name the store was opened by."""
+    return os.path.realpath(path) + SPOOL
+
+
+def is_spooled(name: str) -> bool:
+    """Whether a file of the spool holds what hooks said."""
+    return name == CURRENT or name.startswith((OWN, TAKEN))
+
+
+def waits(folder: str) -> bool:
+    """Whether hooks left anything there that no store has taken."""
+    try:
+        with os.scandir(folder) as found:
+            return any(is_spooled(entry.name) for entry in found)
+    except OSError:
+        return False

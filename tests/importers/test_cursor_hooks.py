@@ -1,0 +1,79 @@
+"""Cursor's hooks, as far as others tell of them: fixtures of our own, unverified."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stator
+from importers.hooking import said
+from stator.importers import cursor_hooks
+from stator.model.foreign import Noise
+
+LINES = [
+    json.loads(line)
+    for line in (Path(__file__).parent / "data/cursor/hooks.stdin.jsonl").read_text().splitlines()
+]
+
+
+@pytest.fixture
+def view(hooked):
+    hooked.write(*LINES)
+    with stator.connect(hooked.path) as store:
+        (found,) = store.views()
+        yield found
+
+
+def test_a_conversation_is_one_session_in_order(view):
+    assert [commit.kind for commit in view.log() if commit.kind != "scratch"] == [
+        "open", "run", "turn", "call", "outcome", "call", "outcome", "file", "call",
+        "compaction", "entry", "turn_end", "outcome", "pause",
+    ]  # fmt: skip
+
+
+def test_calls_end_as_the_hooks_say(view):
+    outcomes = {
+        c.tool: c.status for c in view.log() if c.kind == "outcome" and c.cause != "exit code 1"
+    }
+    assert outcomes == {"Read": "ok", "Shell": "in doubt"}
+    (failed,) = [c for c in view.log() if c.cause == "exit code 1"]
+    assert failed.status == "error"
+
+
+def test_a_command_that_the_hooks_of_tools_tell_of_is_not_told_twice(view):
+    assert [c.tool for c in view.log() if c.kind == "call"] == ["Read", "Shell", "Shell"]
+
+
+def test_where_the_hooks_of_tools_are_silent_a_command_is_a_call(hooked):
+    hooked.write(LINES[1], said("afterShellExecution", LINES[0]["conversation_id"], command="ls"))
+    with stator.connect(hooked.path) as store:
+        assert [row.status for row in store.calls().rows] == ["ok"]
+
+
+def test_files_are_told_from_the_folder_that_is_open(view):
+    (record,) = view.state()["files"].values()
+    assert (record.root, record.path, record.op) == (".", "cart.py", "modified")
+
+
+@pytest.mark.parametrize("wrong", [{}, {"conversation_id": 7}, {"conversation_id": None}])
+def test_a_line_of_no_conversation_says_so(wrong):
+    assert cursor_hooks.conversation(wrong) is None
+
+
+@pytest.mark.parametrize("name", [None, 7, "", "somethingNew"])
+def test_what_is_not_known_is_passed_over(name):
+    found = list(cursor_hooks.items({"hook_event_name": name}, 1, "u", {}))
+    assert [type(item) for item in found] == [Noise]
+
+
+@pytest.mark.parametrize("line", LINES, ids=[line["hook_event_name"] for line in LINES])
+def test_a_field_of_another_shape_breaks_nothing(line):
+    shapes: tuple[Any, ...] = (None, 7, [], {"a": 1})
+    for name in line:
+        if name != "hook_event_name":
+            for wrong in shapes:
+                cursor_hooks.conversation(line | {name: wrong})
+                list(cursor_hooks.items(line | {name: wrong}, 1, "u", {}))

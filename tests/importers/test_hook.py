@@ -1,0 +1,229 @@
+"""The hook: one line to the spool, whatever it is told, and never in an agent's way."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from importers.hooking import HOOK, Hooked, pre, prompt, said
+from stator.importers.spool import Line, parsed
+from stator.surfaces import hook
+from stator.whereabouts import CURRENT
+
+
+def told(line: bytes) -> dict[str, Any]:
+    """What a line of the spool says."""
+    found = parsed(line, CURRENT, len(line))
+    assert isinstance(found, Line), found
+    return found.said
+
+
+SECRET = "sk-ant-api03-" + "Ab1" * 20
+
+
+def test_a_line_holds_what_the_agent_said(hooked):
+    assert hooked.hook(pre("t1", command="ls")).returncode == 0
+    (line,) = hooked.lines()
+    found = parsed(line, CURRENT, len(line))
+    assert isinstance(found, Line)
+    assert found.agent == "cursor"
+    assert found.said["tool_input"] == {"command": "ls"}
+
+
+def test_the_agent_hears_nothing(hooked):
+    done = hooked.hook(prompt())
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_nobody_else_may_read_the_spool(hooked):
+    hooked.hook(prompt(text=f"use {SECRET}"))
+    assert hooked.spool.stat().st_mode & 0o777 == 0o700
+    assert {file.stat().st_mode & 0o777 for file in hooked.spool.iterdir()} == {0o600}
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        b"",
+        b"\0\xff\xfe binary",
+        b"{",
+        b"[1, 2]",
+        b'{"a": 1} {"b": 2}',
+        b"[" * 5000,
+        b"\xff\xfe{\0}\0",
+    ],
+    ids=["empty", "binary", "cut", "a list", "two", "deep", "utf-16"],
+)
+def test_whatever_it_is_told_it_exits_with_0(hooked, told):
+    done = hooked.hook(told)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_of_what_cannot_be_read_nothing_is_kept_but_that_it_was_said(hooked):
+    hooked.hook(b'{"prompt": "password=hunter22hunter22"')
+    (line,) = hooked.lines()
+    assert told(line) == {"unread": "not a JSON object", "bytes": 38}
+
+
+def test_standard_input_that_is_closed_is_nothing_said(hooked):
+    command = ["sh", "-c", f"{HOOK[0]} -m {HOOK[2]} cursor <&-"]
+    done = subprocess.run(command, cwd=hooked.root, env=hooked.environ, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_more_than_is_read_is_said_to_be_more(hooked):
+    done = hooked.hook(b'{"prompt": "' + b"x" * (hook.STDIN_MAX + 10) + b'"}')
+    assert done.returncode == 0
+    (line,) = hooked.lines()
+    assert b"more than 32 MB" in line
+    assert len(line) < 10_000
+
+
+def test_what_stands_on_several_lines_becomes_one(hooked):
+    told = json.dumps({"cwd": str(hooked.root), **prompt()}, indent=2).encode()
+    hooked.hook(told)
+    (line,) = hooked.lines()
+    assert isinstance(parsed(line, CURRENT, 0), Line)
+
+
+def test_a_folder_that_cannot_be_written_is_not_the_agents_problem(hooked):
+    hooked.spool.mkdir()
+    (hooked.spool / CURRENT).mkdir()
+    done = hooked.hook(pre("t1"))
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"cursor: " in (hooked.spool / "note").read_bytes()
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
+def test_a_read_only_folder_is_not_the_agents_problem(hooked):
+    hooked.spool.mkdir(mode=0o500)
+    assert hooked.hook(pre("t1")).returncode == 0
+
+
+def test_a_full_disk_is_not_the_agents_problem(hooked):
+    limited = ["sh", "-c", f"ulimit -f 0; exec {HOOK[0]} -m {HOOK[2]} cursor"]
+    told = json.dumps({"cwd": str(hooked.root), **pre("t1")}).encode()
+    done = subprocess.run(
+        limited, input=told, cwd=hooked.root, env=hooked.environ, capture_output=True
+    )
+    assert (done.returncode, done.stdout) == (0, b"")
+
+
+def test_without_a_home_or_a_store_nothing_is_recorded(tmp_path):
+    done = subprocess.run(
+        [*HOOK, "cursor"], input=json.dumps(prompt()).encode(), cwd=tmp_path,
+        env={"PATH": os.environ["PATH"]}, capture_output=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_store_nearby_it_is_the_users_own(tmp_path, hooked):
+    hooked.hook(prompt() | {"cwd": "/"})
+    assert (tmp_path / "home/.local/share/stator/store.db-spool" / CURRENT).exists()
+
+
+@pytest.mark.parametrize("given", ["sqlite:///{}", "{}"])
+def test_the_environment_names_a_store(hooked, tmp_path, given):
+    named = tmp_path / "other.db"
+    hooked.hook(prompt(), STATOR_STORE=given.format(named).replace("sqlite:////", "sqlite:////"))
+    assert (tmp_path / "other.db-spool" / CURRENT).exists()
+
+
+def test_a_folder_that_leads_elsewhere_is_not_followed(hooked, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    hooked.spool.symlink_to(tmp_path / "elsewhere")
+    assert hooked.hook(prompt()).returncode == 0
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        prompt(text=f"the key is {SECRET}"),
+        pre("t1", command="curl", env={"API_KEY": "hunter22hunter22"}),
+        pre("t1", command="psql postgres://me:hunter22hunter22@db/x"),
+        said("preToolUse", tool_use_id="t1", tool_input={"password": "hunter22hunter22"}),
+        pre("t1", command="export DB_PASSWORD=hunter22hunter22"),
+    ],
+    ids=["shape", "name", "url", "password", "assigned"],
+)
+def test_a_secret_is_never_in_the_spool(hooked, told):
+    hooked.hook(told)
+    written = b"".join(file.read_bytes() for file in hooked.spool.iterdir() if file.name != "key")
+    assert b"secret:" in written
+    assert SECRET.encode() not in written
+    assert b"hunter22" not in written
+
+
+def test_a_secret_spelled_in_numbers_is_found_too(hooked):
+    told = json.dumps({"cwd": str(hooked.root), **prompt(text=SECRET)}).replace("sk-", "\\u0073k-")
+    hooked.hook(told.encode())
+    assert b"secret:" in hooked.lines()[0]
+
+
+def test_one_spool_has_one_placeholder_for_one_secret(hooked):
+    for _ in range(2):
+        hooked.hook(prompt(text=SECRET))
+    placeholders = {told(line)["prompt"] for line in hooked.lines()}
+    assert len(placeholders) == 1
+
+
+@pytest.mark.parametrize("lines", [5, pytest.param(50, marks=pytest.mark.slow)])
+def test_ten_agents_at_once_lose_nothing_and_keep_their_order(hooked, lines):
+    def agent(number: int) -> None:
+        for n in range(lines):
+            assert hooked.hook(pre(f"{number}-{n:02}", talk=f"c{number}")).returncode == 0
+
+    with ThreadPoolExecutor(10) as pool:
+        list(pool.map(agent, range(10)))
+    ids = [told(line)["tool_use_id"] for line in hooked.lines()]
+    assert sorted(ids) == [f"{number}-{n:02}" for number in range(10) for n in range(lines)]
+    for number in range(10):
+        own = [found for found in ids if found.startswith(f"{number}-")]
+        assert own == sorted(own)
+
+
+def test_while_the_file_is_being_taken_a_line_goes_to_one_of_its_own(hooked):
+    import fcntl
+
+    hooked.write(prompt(1))
+    with open(hooked.spool / CURRENT, "ab") as taken:
+        fcntl.flock(taken, fcntl.LOCK_EX)
+        hooked.hook(prompt(2))
+    assert len((hooked.spool / CURRENT).read_bytes().splitlines()) == 1
+    assert len(list(hooked.spool.glob("own-*"))) == 1
+
+
+def test_the_checksum_is_of_all_that_follows_it():
+    mark, checksum, size, body = (
+        hook.line_of("cursor", "/", b'{"a": 1}').rstrip(b"\n").split(b" ", 3)
+    )
+    assert (mark, checksum) == (b"stator1", b"%08x" % zlib.crc32(body))
+    assert int(size) == len(body)
+
+
+def test_nothing_that_takes_time_is_imported_for_an_ordinary_line(hooked):
+    heavy = "re json msgspec apsw hashlib typing stator.connect stator.model.redact".split()
+    program = (
+        "import os, sys; from stator.surfaces import hook; leave = os._exit\n"
+        f"os._exit = lambda code: leave(bool(set({heavy}) & set(sys.modules)))\n"
+        "sys.argv = ['stator-hook', 'cursor']; hook.main()"
+    )
+    told = json.dumps({"cwd": str(hooked.root), **pre("t1", command="ls")}).encode()
+    done = subprocess.run(
+        [HOOK[0], "-S", "-c", "import sys; sys.path.insert(0, 'src')\n" + program],
+        input=told, env=hooked.environ, capture_output=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert len(hooked.lines()) == 1
+
+
+def test_hooked_is_a_store_without_a_spool(tmp_path):
+    assert not Hooked(tmp_path).spool.exists()

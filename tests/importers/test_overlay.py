@@ -1,0 +1,110 @@
+"""Whoever may only read sees what hooks left as if it had been taken in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import stator
+from importers.hooking import Hooked, kinds, post, pre, prompt, said, session, talk
+from stator.errors import StoreReadOnly
+from stator.importers import spool
+from stator.model.query import CallQuery, SessionQuery
+
+LINES = st.lists(
+    st.builds(
+        lambda make, talk: make(talk),
+        st.sampled_from(
+            [
+                lambda t: said("sessionStart", t),
+                lambda t: said("sessionEnd", t),
+                lambda t: said("stop", t),
+                lambda t: said("preCompact", t),
+                lambda t: said("afterFileEdit", t, file_path="src/a.py"),
+                *(lambda t, n=n: prompt(n, t) for n in (1, 2, 3)),
+                *(lambda t, n=n: pre(f"{t}-{n}", t) for n in (1, 2, 3)),
+                *(lambda t, n=n: post(f"{t}-{n}", t) for n in (1, 2, 3)),
+            ]
+        ),
+        st.sampled_from(["c1", "c2", "c3"]),
+    ),
+    max_size=12,
+)
+
+
+def answers(store: Any) -> dict[str, Any]:
+    """What a store says when it is asked, without what differs each time it is written."""
+    port = store.port
+    rows = {row.id: row for row in port.sessions(SessionQuery()).rows}
+    return {
+        "sessions": {id: (row.record.status, row.turns, row.head) for id, row in rows.items()},
+        "logs": {id: [(c.kind, c.status, c.origin, c.turn) for c in port.commits(id)] for id in rows},
+        "calls": {(r.call, r.status) for r in port.calls(CallQuery()).rows},
+        "turns": {id: [(r.turn, r.first, r.last, r.status) for r in port.turns(id)] for id in rows},
+        "files": {id: [e.record for e in port.entries(id, "files")] for id in rows},
+        "touches": {(t.session, t.seq) for t in port.touches("files", "src/a.py")},
+        "counts": {id: port.counts(id).live for id in rows},
+        "heads": {id: (port.head(id).seq, port.head(id).turn_open) for id in rows},
+    }  # fmt: skip
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(before=LINES, after=LINES)
+def test_a_reader_is_told_what_it_would_be_told_after_it_was_taken_in(
+    tmp_path_factory, before, after
+):
+    hooked = Hooked(tmp_path_factory.mktemp("laid"))
+    hooked.write(*before)
+    stator.connect(hooked.path).close()
+    hooked.write(*after)
+    with stator.connect(hooked.path, read_only=True) as store:
+        seen = answers(store)
+    with stator.connect(hooked.path) as store:
+        assert answers(store) == seen
+
+
+def test_a_reader_changes_nothing(hooked):
+    hooked.write(*talk())
+    before = hooked.lines()
+    with stator.connect(hooked.path, read_only=True) as store:
+        assert kinds(store)[-1] == "pause"
+    assert hooked.lines() == before
+    assert [file.name for file in hooked.spool.iterdir()] == ["current"]
+
+
+def test_what_is_laid_over_a_store_cannot_be_added_to(hooked):
+    hooked.write(*talk())
+    with stator.connect(hooked.path, read_only=True) as store, pytest.raises(StoreReadOnly):
+        store.contribute(session(store).id).close()
+
+
+def test_pages_go_from_what_is_new_to_what_was_there(hooked):
+    hooked.write(*(line for n in range(6) for line in talk(f"c{n}")))
+    stator.connect(hooked.path).close()
+    hooked.write(prompt(2, "c0"), prompt(2, "c3"), prompt(1, "new"))
+    with stator.connect(hooked.path, read_only=True) as store:
+        new = {session(store, name).id for name in ("c0", "c3", "new")}
+        whole = [row.id for row in store.port.sessions(SessionQuery()).rows]
+        paged: list[str] = []
+        cursor = None
+        while True:
+            page = store.port.sessions(SessionQuery(), cursor=cursor, limit=2)
+            paged += [row.id for row in page.rows]
+            cursor = page.cursor
+            if cursor is None:
+                break
+    assert paged == whole
+    assert len(set(whole)) == 7
+    assert set(whole[:3]) == new
+
+
+def test_what_is_cut_off_at_the_end_of_the_spool_is_not_seen(hooked):
+    hooked.write(*talk())
+    with open(hooked.spool / "current", "ab") as file:
+        file.write(b"stator1 0000")
+    with stator.connect(hooked.path, read_only=True) as store:
+        assert kinds(store)[-1] == "pause"
+    assert spool.standing(str(hooked.spool)).torn == 1

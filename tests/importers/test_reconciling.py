@@ -1,0 +1,256 @@
+"""Hooks are the signal, the transcript is the truth: both together are one session, each thing once."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import stator
+from importers.hooking import kinds, post, pre, prompt, said, session
+from stator.connect import take_spool, worlds
+from stator.importers import cursor_hooks, ingesting
+from stator.importers.format import Found
+from stator.importers.ingesting import Limits
+from stator.importers.lines import lines, parsed
+from stator.importers.taking import Report
+from stator.model.foreign import (
+    Answered,
+    Called,
+    Conversation,
+    Cursor,
+    Item,
+    Prompted,
+    Returned,
+)
+
+MADE = {"Prompted": Prompted, "Answered": Answered, "Called": Called, "Returned": Returned}
+
+
+class Format:
+    """A transcript in which every line is an item, and the first says what it is of."""
+
+    name = "cursor"
+
+    def is_one(self, path: Path, begin: bytes) -> bool:
+        return begin.startswith(b'{"talk"')
+
+    def conversations(self, path: Path) -> list[Found]:
+        about = json.loads(path.read_text().splitlines()[0])
+        talk = Conversation(
+            source="cursor", id=about["talk"], name="what the transcript calls it",
+            fork_of=about.get("fork", ""), fork_ids=frozenset(about.get("shared", ())),
+        )  # fmt: skip
+        return [Found(path=str(path), conversation=talk, size=path.stat().st_size)]
+
+    def read(self, found: Found, cursor: Cursor | None, progress: Any) -> Iterator[Item]:
+        for line in lines(found.path, offset=cursor.offset if cursor else 0):
+            value, _ = parsed(line)
+            if value is not None and "item" in value:
+                kind = value.pop("item")
+                if kind == "Prompted":
+                    yield Cursor(offset=line.offset)
+                if kind == "broken":
+                    raise AttributeError("a mistake in a reader")
+                yield MADE[kind](**value)
+
+
+@pytest.fixture(autouse=True)
+def formats(monkeypatch):
+    monkeypatch.setattr(ingesting, "_form", lambda agent: Format())
+
+
+@pytest.fixture
+def transcript(tmp_path):
+    return Transcript(tmp_path / "talk.jsonl")
+
+
+class Transcript:
+    def __init__(self, path: Path, talk: str = "c1", **about: Any) -> None:
+        self.path = path
+        path.write_text(json.dumps({"talk": talk, **about}) + "\n")
+
+    def add(self, item: str, **fields: Any) -> None:
+        with open(self.path, "a") as file:
+            file.write(json.dumps({"item": item, **fields}) + "\n")
+
+    def turn(self, number: int = 1, *, whole: bool = True) -> None:
+        self.add("Prompted", id=f"turn/g{number}", content="do it")
+        self.add("Answered", id=f"a{number}", reply="I will")
+        self.add("Called", id=f"t{number}", tool="Shell")
+        if whole:
+            self.add("Returned", id=f"t{number}", output="ok")
+
+    def told(self, *told: dict[str, Any]) -> list[dict[str, Any]]:
+        return [{**line, "transcript_path": str(self.path)} for line in told]
+
+
+TURN = ["turn", "entry", "call", "outcome", "turn_end"]
+
+
+def test_what_both_tell_of_is_recorded_once(hooked, transcript):
+    transcript.turn()
+    hooked.write(
+        *transcript.told(said("sessionStart"), prompt(), pre("t1"), post("t1"), said("stop"))
+    )
+    assert hooked.kinds() == ["open", "run", *TURN]
+
+
+def test_told_line_by_line_as_it_grows_it_is_recorded_once(hooked, transcript):
+    for number in (1, 2):
+        hooked.write(*transcript.told(prompt(number), pre(f"t{number}")))
+        hooked.kinds()
+        transcript.turn(number)
+        hooked.write(*transcript.told(post(f"t{number}"), said("stop")))
+        hooked.kinds()
+    found = hooked.kinds()
+    assert {kind: found.count(kind) for kind in TURN} == dict.fromkeys(TURN, 2)
+
+
+def test_what_no_hook_told_of_comes_from_the_transcript(hooked, transcript):
+    transcript.turn()
+    hooked.write(*transcript.told(prompt(), pre("t1"), said("sessionEnd")))
+    with stator.connect(hooked.path) as store:
+        assert [row.status for row in store.calls().rows] == ["ok"]
+
+
+def test_what_the_transcript_does_not_have_comes_from_the_hooks(hooked, transcript):
+    transcript.turn(whole=False)
+    hooked.write(*transcript.told(prompt(), pre("t1"), post("t1"), said("sessionEnd")))
+    with stator.connect(hooked.path) as store:
+        assert [row.status for row in store.calls().rows] == ["ok"]
+
+
+def test_a_call_that_neither_saw_the_end_of_is_in_doubt_when_the_session_ends(hooked, transcript):
+    transcript.turn(whole=False)
+    hooked.write(*transcript.told(prompt(), pre("t1"), said("sessionEnd")))
+    with stator.connect(hooked.path) as store:
+        assert [row.status for row in store.calls().rows] == ["in doubt"]
+
+
+def test_a_prompt_with_a_secret_in_it_is_one_turn(hooked, transcript, monkeypatch):
+    """A prompt that has no id of its own is known by its text, which the hook had to change."""
+    made = cursor_hooks.items
+    monkeypatch.setattr(
+        cursor_hooks,
+        "items",
+        lambda told, *rest: (
+            Prompted(id=f"by text {item.content}", content=item.content)
+            if isinstance(item, Prompted)
+            else item
+            for item in made(told, *rest)
+        ),
+    )
+    secret = "use sk-ant-api03-" + "Ab1" * 20
+    transcript.add("Prompted", id=f"by text {secret}", content=secret)
+    (line,) = transcript.told(prompt(text=secret))
+    hooked.hook(line)
+    assert hooked.kinds() == ["open", "turn"]
+
+
+def test_a_session_is_called_what_the_transcript_calls_it(hooked, transcript):
+    hooked.write(*transcript.told(prompt()))
+    with stator.connect(hooked.path) as store:
+        assert session(store).name == "what the transcript calls it"
+
+
+def test_a_fork_is_one_of_the_session_it_came_from(hooked, tmp_path):
+    first = Transcript(tmp_path / "first.jsonl")
+    first.turn()
+    second = Transcript(tmp_path / "second.jsonl", "c2", fork="c1", shared=["turn/g1", "t1"])
+    hooked.write(*first.told(prompt()))
+    hooked.write(*second.told(said("sessionStart", "c2", source="fork"), prompt(2, "c2")))
+    with stator.connect(hooked.path) as store:
+        parent = session(store, "c2").row.record.parent
+        assert parent is not None
+        assert parent.session == session(store, "c1").id
+
+
+def test_a_fork_whose_transcript_is_not_there_yet_waits_for_it(hooked, tmp_path):
+    first = Transcript(tmp_path / "first.jsonl")
+    first.turn()
+    hooked.write(*first.told(prompt()))
+    line = said("sessionStart", "c2", source="fork", transcript_path=str(tmp_path / "second.jsonl"))
+    hooked.write(line)
+    with stator.connect("memory:") as store:
+        soon = Limits(lines=300, transcript=1000)
+        assert not take_spool(store.port, str(hooked.spool), limits=soon).is_all
+        Transcript(tmp_path / "second.jsonl", "c2", fork="c1", shared=["turn/g1"])
+        assert take_spool(store.port, str(hooked.spool), limits=soon).is_all
+        assert session(store, "c2").row.record.parent.session == session(store, "c1").id
+
+
+def test_a_transcript_that_grew_too_long_is_left_for_the_next(hooked, transcript):
+    transcript.turn()
+    hooked.write(*transcript.told(prompt()))
+    with stator.connect("memory:") as store:
+        take_spool(store.port, str(hooked.spool), limits=Limits(lines=300, transcript=10))
+        assert kinds(store) == ["open", "turn"]
+
+
+def nothing(path: Path) -> None:
+    path.unlink()
+
+
+def a_fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def another_kind(path: Path) -> None:
+    path.write_text("what is this")
+
+
+def of_another(path: Path) -> None:
+    Transcript(path, "c9").turn(9)
+
+
+def one_that_breaks_its_reader(path: Path) -> None:
+    Transcript(path).add("broken")
+
+
+@pytest.mark.parametrize(
+    "change", [nothing, a_fifo, another_kind, of_another, one_that_breaks_its_reader]
+)
+def test_a_transcript_that_is_none_leaves_what_the_hooks_told(hooked, transcript, change):
+    change(transcript.path)
+    hooked.write(*transcript.told(prompt(), pre("t1"), post("t1"), said("stop")))
+    assert hooked.kinds() == ["open", "turn", "call", "outcome", "turn_end"]
+    with stator.connect(hooked.path) as store:
+        assert len(list(store.views())) == 1
+
+
+def test_a_mapper_is_told_whether_a_transcript_could_be_read(hooked, transcript, monkeypatch):
+    seen: list[bool] = []
+
+    def items(told: Any, at: int, unique: str, state: dict[str, Any]) -> list[Item]:
+        seen.append(state["no transcript"])
+        return []
+
+    mapper = SimpleNamespace(conversation=cursor_hooks.conversation, items=items)
+    monkeypatch.setattr(ingesting, "load", lambda agent: mapper)
+    hooked.write(*transcript.told(prompt()), prompt(2, "c2"))
+    stator.connect(hooked.path).close()
+    assert seen == [False, True]
+
+
+def test_on_demand_the_transcript_is_read_once_more(hooked, transcript):
+    hooked.write(*transcript.told(prompt()))
+    hooked.kinds()
+    transcript.turn()
+    with stator.connect(hooked.path) as store:
+        report = Report()
+        assert ingesting.reconcile(store.port, worlds(), session(store).id, report)
+        assert (report.calls, kinds(store)) == (1, ["open", "turn", "entry", "call", "outcome"])
+
+
+def test_a_session_without_hooks_has_no_transcript_to_read(hooked):
+    with stator.connect(hooked.path) as store:
+        with store.open("by hand") as own:
+            identifier = own.id
+        assert not ingesting.reconcile(store.port, worlds(), identifier, Report())
