@@ -23,7 +23,13 @@ from stator.model.foreign import Compacted, Conversation, Item, Via, commit_id
 from stator.model.ids import derived, short
 from stator.model.query import SessionQuery, SessionRow
 from stator.model.session import Parent
-from stator.model.state import CallRecord, PlanRecord, ScratchRecord, SessionRecord
+from stator.model.state import (
+    ApprovalRecord,
+    CallRecord,
+    PlanRecord,
+    ScratchRecord,
+    SessionRecord,
+)
 from stator.runtime import compaction, forks
 from stator.runtime.context import Context
 from stator.runtime.opening import opening
@@ -47,13 +53,20 @@ class Recorder:
     """Takes the items of one conversation. Not safe for threads."""
 
     def __init__(
-        self, store: Store, context: Context, conversation: Conversation, *, via: Via = "import"
+        self,
+        store: Store,
+        context: Context,
+        conversation: Conversation,
+        *,
+        via: Via = "import",
+        row: SessionRow | None = None,
     ) -> None:
+        """`row`: the session it is recorded in, where that is known and need not be found."""
         self._store = store
         self._context = context
         self._via = via
         self.conversation = conversation
-        row = find(store, conversation)
+        row = row or find(store, conversation)
         self.is_new = row is None
         """Whether the session began with this recorder."""
         record = (row or begin(store, context, conversation)).record
@@ -114,6 +127,14 @@ class Recorder:
             session=self.session,
         )
 
+    def forget(self) -> None:
+        """Let go of what was taken and could not be recorded."""
+        self._items = []
+
+    def open_calls(self) -> dict[str, Open]:
+        """Calls without an outcome, and those in doubt, by the id they have on the other side."""
+        return dict(self._load().calls)
+
     def cursor(self, name: str) -> Any:
         """What a reader left under a name, or None."""
         return noted_cursor(self._store, self.session, name)
@@ -138,9 +159,17 @@ class Recorder:
                 if isinstance(entry.record, PlanRecord)
             },
             known=self._is_known,
+            approvals=self._approvals,
             past=self._past,
         )
         return self._standing
+
+    def _approvals(self, tool: str) -> list[str]:
+        return [
+            entry.key
+            for entry in self._store.entries(self.session, "approvals")
+            if isinstance(entry.record, ApprovalRecord) and entry.record.tool == tool
+        ]
 
     def _is_known(self, prompt: str) -> bool:
         """Whether a turn began with that prompt; a few are looked up, of many all are read once."""
@@ -184,8 +213,9 @@ class Recorder:
             if commit.origin is None or not isinstance(record, CallRecord):
                 continue
             found[commit.origin[1]] = Open(
-                record.call, record.tool, record.effect, record.status == "in doubt", record.since
-            )
+                record.call, record.tool, record.effect, record.status == "in doubt", record.since,
+                record.attempt,
+            )  # fmt: skip
         return found
 
     # -- appending --------------------------------------------------------------------------------

@@ -67,6 +67,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Connect": {
         "init": "Make this folder a project with a store of its own.",
+        "proxy": "Stand between an agent and an MCP server, and record its calls.",
         "workflow": "Make a workflow of recorded calls, show one, or run one.",
     },
 }
