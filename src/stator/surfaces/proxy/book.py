@@ -144,27 +144,30 @@ class Book:
 
     # -- from the server --------------------------------------------------------------------------
 
-    def incoming(self, data: bytes) -> Incoming | None:
-        """Look at what a server sends; None if it is not JSON."""
+    def incoming(self, data: bytes, *, again: bool = False) -> Incoming | None:
+        """Look at what a server sends; None if it is not JSON. `again`: it may repeat what was said."""
         messages = classify(data)
         if messages is None:
             return None
         found, second = Incoming(), 0
         for message in messages:
             if isinstance(message, Answer):
-                second += not self._answer(message, data, found)
+                second += not self._answer(message, data, found, again=again)
             elif isinstance(message, Strange):
                 found.works.append(self._recording.raw("not understood, from the server", data))
         # a batch goes through whole or not at all: it is not ours to rewrite
         found.forward = not messages or second < len(messages)
         return found
 
-    def _answer(self, answer: Answer, data: bytes, found: Incoming) -> bool:
+    def _answer(self, answer: Answer, data: bytes, found: Incoming, *, again: bool) -> bool:
         """Take an answer in; whether the client should have it."""
         asked = self._settle(answer.id)
         recording = self._recording
         if asked is None:
-            if before := self._answered.get(answer.id):
+            before = self._answered.get(answer.id)
+            if before is not None and again:
+                return True
+            if before is not None:
                 on = before.call.id if before.call else ""
                 why = f"{before.method} {answer.id}: {shown(data)}"
                 found.works.append(recording.flag("answered twice", on, why))
