@@ -344,20 +344,22 @@ class Exchange:
         self._begun = True
         reader = ServerSent() if kind == "text/event-stream" else None
         copy, size = bytearray(), 0
+        stated = response.headers.get("content-length", "")
+        length = int(stated) if stated.isdecimal() else -1
         async for chunk in response.aiter_raw():
-            works = []
             if reader is not None:
                 for data in reader.feed(chunk):
                     # a stream that is taken up again may repeat what was said
                     found = self._book.incoming(data, again=self._method == "GET")
-                    works += found.works if found is not None else []
+                    self._app.recording.put(*(found.works if found is not None else ()))
                 self._resumable = reader.resumable
             else:
                 size += len(chunk)
                 copy += chunk[: max(0, LINE_MAX + 1 - len(copy))]
+                if size == length:
+                    self._read(bytes(copy), size)
             await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
-            self._app.recording.put(*works)
-        if reader is None:
+        if reader is None and size != length:
             self._read(bytes(copy), size)
         self._closed(response.status_code, reader)
         await self._send({"type": "http.response.body", "body": b""})

@@ -27,6 +27,7 @@ from stator.model.foreign import (
     Returned,
     Unknown,
 )
+from stator.model.query import SessionQuery
 from stator.model.state import Effect, ToolRecord
 from stator.model.visible import visible
 from stator.runtime.context import Context
@@ -39,8 +40,8 @@ from stator.surfaces.proxy.framing import Long
 
 CLAIM_US = 10_000_000
 """How long ago, at most, somebody else recorded the intent of the call that is seen here."""
-EARLIER_MAX = 5
-"""Sessions of the project that are asked what a tool was there."""
+EARLIER_MAX = 50
+"""Sessions of the project, the newest, that are asked what a tool was there."""
 TASKS_MAX = 1_000
 
 Say = Callable[[str], None]
@@ -110,6 +111,7 @@ class Recording:
         """Things that could not be recorded."""
         self._recorder: Recorder | None = None
         self._known: dict[str, Definition] = {}
+        self._pinned: dict[str, str] | None = None
         self._tasks: dict[str, Call] = {}
         self._claimed: set[str] = set()
         self._numbers = itertools.count(1)
@@ -330,15 +332,21 @@ class Recording:
         """The digest a tool was pinned with: in this run, in this session, in this project."""
         if name in self._known:
             return self._known[name].digest
-        key = self._named(name)
-        project = self._store.session(recorder.session).record.project
-        touched = self._store.touches("tools", key, project=project)
-        sessions = [recorder.session, *(touch.session for touch in touched)]
-        for session in list(dict.fromkeys(sessions))[:EARLIER_MAX]:
-            entry = self._store.find(session, "tools", key)
-            if entry and isinstance(entry.record, ToolRecord) and entry.record.definition:
-                return entry.record.definition
-        return ""
+        if self._pinned is None:
+            self._pinned = self._earlier(recorder.session)
+        return self._pinned.get(self._named(name), "")
+
+    def _earlier(self, session: str) -> dict[str, str]:
+        """Digests by tool, as this session has them, else the newest of the project that does."""
+        project = self._store.session(session).record.project
+        query = SessionQuery(project=project, mode="recorded")
+        rows = self._store.sessions(query, limit=EARLIER_MAX).rows
+        found: dict[str, str] = {}
+        for known in dict.fromkeys([session, *(row.id for row in rows)]):
+            for entry in self._store.entries(known, "tools"):
+                if isinstance(entry.record, ToolRecord) and entry.record.definition:
+                    found.setdefault(entry.record.name, entry.record.definition)
+        return found
 
     def _claim(self, recorder: Recorder, call: Call) -> str:
         """The id of the call that somebody else, a hook, has just seen begin."""

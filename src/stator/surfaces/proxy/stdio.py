@@ -191,12 +191,11 @@ class Proxy:
     def _late(self, asked: Asked) -> None:
         if not self._book.waits(asked):
             return
-        if self._options.timeout_answer:
-            asked.told = True
-            text = f"stator proxy: no answer within {self._options.timeout:g} s"
-            self._client.answer(error_answer(asked.id, TIMED_OUT, text))
         cause = f"no answer within {self._options.timeout:g} s"
         self._recording.put(*self._book.unanswered(asked, cause, "timeout"))
+        if self._options.timeout_answer:
+            asked.told = True
+            self._client.answer(error_answer(asked.id, TIMED_OUT, f"stator proxy: {cause}"))
 
     # -- from the server --------------------------------------------------------------------------
 
@@ -236,9 +235,10 @@ class Proxy:
             self._say(f"the server wrote what is no message: {shown(piece.data)}")
             self._recording.put(self._recording.raw("no message, from the server", piece.data))
             return
+        # handed over first: what the client asks next may depend on it, such as what a tool may do
+        self._recording.put(*found.works)
         if found.forward:
             self._client.pass_on(_terminated(piece.data))
-        self._recording.put(*found.works)
 
     def _receive_long(self, piece: Part) -> None:
         if piece.last is None:
