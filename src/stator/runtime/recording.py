@@ -78,6 +78,7 @@ class Recorder:
         self._head = ""
         self._seq = 0
         self._past = False
+        self._barrier = True
         self._lookups = 0
         self._prompts: frozenset[str] | None = None
         self._places: OrderedDict[str, int] = OrderedDict()
@@ -97,12 +98,20 @@ class Recorder:
         """Items taken and not recorded."""
         return len(self._items)
 
-    def flush(self, *, conclude: str = "", cursor: tuple[str, Any] | None = None) -> list[Commit]:
+    def flush(
+        self,
+        *,
+        conclude: str = "",
+        cursor: tuple[str, Any] | None = None,
+        barrier: bool = True,
+    ) -> list[Commit]:
         """Append what was taken, all of it or nothing; the commits that are new.
 
         `conclude` says why calls without a result will not get one. `cursor` is a note under a name,
-        read back by `cursor`: where a reader goes on next time, in the same transaction.
+        read back by `cursor`: where a reader goes on next time, in the same transaction. Without
+        `barrier`, a store in `barrier` mode syncs for intents of writes only.
         """
+        self._barrier = barrier
         for _ in range(ATTEMPTS):
             standing = self._load()
             head = self._head
@@ -236,7 +245,7 @@ class Recorder:
         if not drafts:
             self._items = []
             return []
-        answers = self._store.append(self.session, drafts, if_head=head, barrier=True)
+        answers = self._store.append(self.session, drafts, if_head=head, barrier=self._barrier)
         self._items = []
         self._past = self._standing is not None and self._standing.past
         new = [commit for commit in answers if commit.seq > self._seq]

@@ -1,4 +1,4 @@
-"""Who may speak to the proxy over HTTP, and which headers go on to the other side. Pure.
+"""Who may speak to the proxy over HTTP, and which headers go on to the other side.
 
 A page in a browser can reach loopback too, under any name that resolves to it: so Host and Origin are
 held against what they must be, and a body that a page could send without asking first is refused.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from urllib.parse import SplitResult, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from stator.errors import InvalidInput
 
@@ -42,7 +43,10 @@ class Upstream:
         self.origin = f"{parts.scheme}://{parts.netloc}"
         self.path = parts.path or "/"
         self.query = parts.query
-        self.is_local = (parts.hostname or "").lower() in ("127.0.0.1", "localhost", "::1")
+        host = (parts.hostname or "").lower()
+        # what is said to this machine stays on it, whatever proxies the environment names
+        local = host in ("127.0.0.1", "localhost", "::1") or proxy_bypass(host)
+        self.proxy = None if local else getproxies().get(parts.scheme)
 
     def target(self, path: str, query: bytes) -> str | None:
         """Where a request for that path goes; None if it goes nowhere."""

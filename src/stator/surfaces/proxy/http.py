@@ -90,7 +90,8 @@ def _lasting() -> Iterator[None]:
 
 
 def _bind(port: int) -> socket.socket:
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # said to be TCP, so that asyncio knows it and lets no small write wait for the one before
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((HOST, port))
@@ -123,15 +124,11 @@ class App:
         self.say = say
         self._gate = gate
         self._books: OrderedDict[str, Book] = OrderedDict()
-        self.client: httpx2.AsyncClient = self._client()
-
-    def _client(self) -> httpx2.AsyncClient:
-        return httpx2.AsyncClient(
-            timeout=httpx2.Timeout(None, connect=CONNECT_S),
+        # not a client, which would keep cookies of one for another and follow where it is sent
+        self.transport = httpx2.AsyncHTTPTransport(
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
-            follow_redirects=False,
-            # what is said to this machine stays on it, whatever proxies the environment names
-            trust_env=not self.upstream.is_local,
+            trust_env=False,
+            proxy=upstream.proxy,
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -154,7 +151,7 @@ class App:
     async def _live(self, receive: Receive, send: Send) -> None:
         while (await receive())["type"] != "lifespan.shutdown":
             await send({"type": "lifespan.startup.complete"})
-        await self.client.aclose()
+        await self.transport.aclose()
         for book in self._books.values():
             self.give_up(book, book.leave(), "the proxy ended", "cancelled")
         await send({"type": "lifespan.shutdown.complete"})
@@ -308,10 +305,10 @@ class Exchange:
                 self._target,
                 headers=onward(self._headers, self._app.upstream),
                 content=body if self._method == "POST" else None,
-                extensions={"timeout": self._app.client.timeout.as_dict()},
+                extensions={"timeout": {"connect": CONNECT_S}},
             )
             try:
-                return await self._app.client.send(request, stream=True)
+                return await self._app.transport.handle_async_request(request)
             except httpx2.TransportError as error:
                 if not await self._again(error):
                     raise

@@ -43,6 +43,9 @@ CLAIM_US = 10_000_000
 EARLIER_MAX = 50
 """Sessions of the project, the newest, that are asked what a tool was there."""
 TASKS_MAX = 1_000
+LINGER_S = 0.003
+TOGETHER_MAX = 500
+"""Things that are written in one transaction."""
 
 Say = Callable[[str], None]
 Unanswered = Literal["timeout", "cancelled", "error"]
@@ -190,21 +193,31 @@ class Recording:
     # -- in the thread ----------------------------------------------------------------------------
 
     def _serve(self) -> None:
-        works: list[Work] = []
         ended = False
         while not ended:
-            work = self._queue.get()
-            works = []
-            while work is not None:
-                works.append(work)
-                try:
-                    work = self._queue.get_nowait()
-                except Empty:
-                    break
-            ended = work is None
+            works, ended = self._gather()
             self._write(works)
         if self._recorder is not None and not self._shared:
             self._write([Work(lambda recorder: [Ended(id=self._id("end"), at=self.now())])])
+
+    def _gather(self) -> tuple[list[Work], bool]:
+        """What is to be written together, and whether it is the last.
+
+        What nobody waits for lets what comes next pass first: the message that brought it is just being
+        passed on, and an intent that follows at once is written with it.
+        """
+        works: list[Work] = []
+        work = self._queue.get()
+        while work is not None:
+            works.append(work)
+            if len(works) == TOGETHER_MAX:
+                return works, False
+            wanted = any(one.done is not None for one in works)
+            try:
+                work = self._queue.get_nowait() if wanted else self._queue.get(timeout=LINGER_S)
+            except Empty:
+                return works, False
+        return works, True
 
     def _write(self, works: list[Work]) -> None:
         """Write them together; where that fails, each by itself, so that one cannot take others along."""
@@ -215,7 +228,7 @@ class Recording:
             for work in works:
                 for item in work.items(recorder):
                     recorder.take(item)
-            recorder.flush()
+            recorder.flush(barrier=False)
         except Exception as error:
             if self._recorder is not None:
                 self._recorder.forget()

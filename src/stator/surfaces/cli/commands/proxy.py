@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING
 
 from stator.connect import connect
@@ -30,6 +31,7 @@ stator proxy --timeout 60 --timeout-answer -- ./server
 stator proxy --http --upstream http://127.0.0.1:3001/mcp          the address to use is said on stderr
 """
 PORT = 8718
+SWITCH_S = 0.0005
 
 
 def proxy(
@@ -75,8 +77,11 @@ def proxy(
         raise BadQuery(f"a timeout is more than 0 seconds, got {timeout:g}")
     if timeout_answer and timeout is None:
         raise BadQuery("--timeout-answer goes with --timeout")
+    # a thread that passes something on must not wait for the one that records
+    sys.setswitchinterval(SWITCH_S)
     server = clean(name) if name else server_name(command, upstream or "")
-    with connect(store) as opened:
+    # an intent that writes is synced before it is passed on; its outcome need only survive a kill
+    with connect(store, durability="barrier") as opened:
         run = opened.context.mint("run")
         wanted = session or os.environ.get("STATOR_SESSION", "")
         chosen = choose(opened, wanted, server, run)
@@ -100,6 +105,7 @@ def proxy(
             return Proxy(command, recording, options, say=_say).run()
         finally:
             recording.close()
+            opened.sync()
 
 
 def _over_http(
