@@ -6,6 +6,7 @@ held against what they must be, and a body that a page could send without asking
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from urllib.parse import SplitResult, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -24,6 +25,9 @@ HOP_BY_HOP = frozenset(
 )
 """Headers that are between two neighbours, and nobody else's."""
 _OURS = frozenset({b"host", b"content-length", b"accept-encoding", b"expect"})
+
+
+_CLIMBS = re.compile(r"\.\.|%2e|%2f|%5c|\\", re.IGNORECASE)
 
 
 class Upstream:
@@ -50,7 +54,7 @@ class Upstream:
 
     def target(self, path: str, query: bytes) -> str | None:
         """Where a request for that path goes; None if it goes nowhere."""
-        if path != self.path and not path.startswith(WELL_KNOWN):
+        if path != self.path and (not path.startswith(WELL_KNOWN) or _CLIMBS.search(path)):
             return None
         given = query.decode("latin-1")
         own = self.query if path == self.path else ""

@@ -300,10 +300,14 @@ class Exchange:
 
     async def _sent(self, body: bytes | AsyncIterator[bytes]) -> httpx2.Response:
         while True:
+            headers = onward(self._headers, self._app.upstream)
+            if not isinstance(body, bytes):  # how long it is only the client knows
+                lengths = values(self._headers, b"content-length")
+                headers += [(b"content-length", length.encode()) for length in lengths]
             request = httpx2.Request(
                 self._method,
                 self._target,
-                headers=onward(self._headers, self._app.upstream),
+                headers=headers,
                 content=body if self._method == "POST" else None,
                 extensions={"timeout": {"connect": CONNECT_S}},
             )
