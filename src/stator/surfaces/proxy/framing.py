@@ -135,7 +135,7 @@ class ServerSent:
             name, _, value = line.partition(b":")
             if name == b"data":
                 value = value.removeprefix(b" ")
-                self._size += len(value) + 1
+                self._size += len(line)
                 if self._size <= self._limit:
                     self._data.append(value)
             elif name == b"id" and value.strip():

@@ -385,7 +385,9 @@ class Exchange:
                 if asked.call is not None and self._book.withdraw(asked):
                     self._app.recording.put(self._rejected(asked, status))
         elif reader is None or not (reader.resumable and self._session):
-            self._conclude("the response ended without an answer", "error")
+            long = reader is not None and reader.unread
+            ended = "an answer too long to be read" if long else "no answer in the response"
+            self._conclude(ended, "error")
 
     def _rejected(self, asked: Asked, status: int) -> Any:
         assert asked.call is not None
