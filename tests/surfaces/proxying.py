@@ -71,7 +71,7 @@ class Client:
         self.run_id = self.store.context.mint("run")
         chosen = choose(self.store, session, "test", self.run_id)
         self.recording = Recording(
-            self.store.port, self.store.context, chosen.opened,
+            self.store, chosen.opened,
             server="test", run=self.run_id[-8:], shared=chosen.shared, say=self.said.append,
         )  # fmt: skip
         source, self._in = os.pipe()

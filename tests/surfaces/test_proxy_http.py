@@ -63,7 +63,8 @@ class Front:
     def end(self):
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait()
-        self.process.stderr.close()
+        if self.process.stderr is not None:
+            self.process.stderr.close()
         return code
 
 

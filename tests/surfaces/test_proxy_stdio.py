@@ -402,7 +402,9 @@ def test_a_call_without_an_id_is_the_open_one_of_the_same_arguments(path):
             client.ask(call(4, "echo", a=1))
             client.end()
         origins = [
-            c.origin[1] for c in SessionView(store.port, session).log() if c.kind == "outcome"
+            c.origin[1]
+            for c in SessionView(store.port, session).log()
+            if c.kind == "outcome" and c.origin is not None
         ]
         assert sorted(origins[:2]) == ["call_2", "call_3"]
         assert origins[2].startswith("proxy/")
@@ -463,6 +465,21 @@ def test_a_proxy_that_is_killed_leaves_the_intent(path):
         process.send_signal(signal.SIGKILL)
     with stator.connect(path) as store:
         assert [row.status for row in store.read("talk").calls()] == ["started"]
+
+
+def test_what_a_killed_proxy_left_is_in_doubt_when_the_next_one_begins(path):
+    with start(path) as process:
+        reader = Reader(process.stdout.fileno())
+        process.stdin.write(json.dumps(call(1, "echo", how="never")).encode() + b"\n")
+        process.stdin.write(json.dumps(request(2, "ping")).encode() + b"\n")
+        process.stdin.flush()
+        assert json.loads(reader.line())["id"] == 2
+        process.send_signal(signal.SIGKILL)
+    with Client(path) as client:
+        client.ask(request(1, "ping"))
+        client.end()
+        (row,) = client.store.calls().rows
+        assert (row.status, row.cause) == ("in doubt", "the agent's program ended")
 
 
 def test_a_proxy_that_is_asked_to_end_says_what_it_leaves_open(path):

@@ -23,7 +23,7 @@ def fail(why: str) -> str:
 
 
 @server.tool()
-async def count(ctx: Context, upto: int) -> list[int]:  # type: ignore[type-arg]
+async def count(ctx: Context, upto: int) -> list[int]:
     """Count, saying how far it is."""
     for n in range(upto):
         await ctx.report_progress(n, upto)

@@ -30,10 +30,9 @@ from stator.model.foreign import (
 from stator.model.query import SessionQuery
 from stator.model.state import Effect, ToolRecord
 from stator.model.visible import visible
-from stator.runtime.context import Context
 from stator.runtime.paging import commit_at
 from stator.runtime.recording import Recorder
-from stator.store.port import Store
+from stator.runtime.stores import Store
 from stator.surfaces.proxy.classify import Answer, Told, shown, task_told, told
 from stator.surfaces.proxy.definitions import Definition, definitions
 from stator.surfaces.proxy.framing import Long
@@ -92,7 +91,6 @@ class Recording:
     def __init__(
         self,
         store: Store,
-        context: Context,
         opened: Callable[[str], Recorder],
         *,
         server: str,
@@ -102,8 +100,8 @@ class Recording:
     ) -> None:
         """`opened` begins the session, given what the client calls itself; `shared`: others record in
         it too."""
-        self._store = store
-        self._context = context
+        self._store = store.port
+        self._clock = store.context.clock
         self._opened = opened
         self._server = server
         self._run = run
@@ -188,7 +186,7 @@ class Recording:
             self._say(f"{self.lost} things could not be recorded")
 
     def now(self) -> int:
-        return self._context.clock()
+        return self._clock()
 
     # -- in the thread ----------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,15 +11,17 @@ from pathlib import PurePath
 from urllib.parse import urlsplit
 
 from stator.errors import NotFound
-from stator.model.foreign import Conversation
+from stator.model.foreign import Conversation, Ended
 from stator.model.ids import is_id, short
-from stator.model.query import SessionRow
+from stator.model.query import SessionQuery, SessionRow
 from stator.runtime.recording import Recorder
 from stator.runtime.resolve import find_session
 from stator.runtime.stores import Store
 
 SOURCE = "mcp"
 NAME_MAX = 60
+LEFT_MAX = 50
+"""Sessions, the newest, that are looked at for what a killed proxy left."""
 _LAUNCHERS = re.compile(r"(?:python|node|deno|bun|ruby|npx|uvx|uv|pipx|docker|env|sh|bash)[\d.]*\Z")
 _SUBCOMMANDS = frozenset({"run", "exec", "x", "tool", "dlx"})
 
@@ -37,6 +40,7 @@ class Chosen:
 def choose(store: Store, named: str, server: str, run: str) -> Chosen:
     """The session somebody named (a new name makes a new one), or one of its own for this run."""
     if not named:
+        _finish(store)
         return Chosen(partial(_own, store, server, run, {}), shared=False)
     try:
         row = find_session(store.port, named, project=store.context.project)
@@ -68,10 +72,37 @@ def _begun(store: Store, name: str) -> SessionRow:
     return store.port.session(recorder.session)
 
 
+def _finish(store: Store) -> None:
+    """Say of what a proxy of this machine was at when it was killed that nobody knows how it ended."""
+    context = store.context
+    query = SessionQuery(project=context.project, mode="recorded", status="active")
+    for row in store.port.sessions(query, limit=LEFT_MAX).rows:
+        labels, aliases = row.record.labels, row.record.aliases
+        pid = labels.get("pid", "")
+        if labels.get("host") != context.host or _runs(pid):
+            continue
+        if [alias[0] for alias in aliases] == [SOURCE]:
+            talk = Conversation(source=SOURCE, id=aliases[0][1])
+            recorder = Recorder(store.port, context, talk, via="proxy", row=row)
+            recorder.take(Ended(id=f"killed/{pid}", at=context.clock(), reason="it was killed"))
+            recorder.flush()
+
+
+def _runs(pid: str) -> bool:
+    """Whether there may be a process of that number; only a plain no is one."""
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, ValueError, OverflowError):
+        return True
+    return True
+
+
 def _own(store: Store, server: str, run: str, labels: dict[str, str], client: str) -> Recorder:
     talk = Conversation(
         source=SOURCE, id=f"{server}/{run}", name=f"{server} {short(run)[2:]}", agent=client,
-        labels={"server": server, **labels},
+        labels={"server": server, "host": store.context.host, "pid": str(store.context.pid), **labels},
     )  # fmt: skip
     return Recorder(store.port, store.context, talk, via="proxy")
 

@@ -88,8 +88,7 @@ def proxy(
         if chosen.said:
             _say(chosen.said)
         recording = Recording(
-            opened.port,
-            opened.context,
+            opened,
             chosen.opened,
             server=server,
             run=short(run)[2:],
