@@ -19,6 +19,7 @@ from statistics import median
 
 from bench.peers.base import RELAXED
 from bench.peers.ours import Stator
+from bench.report import rewrite
 from bench.workload import Workload
 
 RESULTS = Path(__file__).with_name("RESULTS-bundle.md")
@@ -108,9 +109,7 @@ def main() -> None:
         ]
     print("\n".join(table))
     if given.write:
-        before, mark, after = RESULTS.read_text().partition("\n## Last run\n")
-        note = after.partition("\n## ")[2]
-        RESULTS.write_text(before + mark + "\n" + "\n".join(table) + "\n\n## " + note)
+        rewrite(RESULTS, table)
 
 
 if __name__ == "__main__":

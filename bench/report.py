@@ -59,6 +59,13 @@ def save(results: Results, path: Path) -> None:
 Column = tuple[str, str, str | None, Callable[[float], str]]
 
 
+def rewrite(page: Path, table: Sequence[str]) -> None:
+    """Put a table in the place of the last run's on a page of results."""
+    before, mark, after = page.read_text().partition("\n## Last run\n")
+    note = after.partition("\n## ")[2]
+    page.write_text(before + mark + "\n" + "\n".join(table) + "\n\n## " + note)
+
+
 def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
 

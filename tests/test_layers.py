@@ -276,6 +276,20 @@ def test_no_module_is_named_after_nothing():
     assert not [name for name in modules() if name.split(".")[-1] in NOT_NAMES]
 
 
+def test_only_the_mcp_server_knows_its_sdk():
+    """It takes over a second to load."""
+    sdk = {"mcp", "mcp_types", "anyio", "pydantic", "starlette", "uvicorn", "httpx2"}
+    wrong = [
+        f"{name_of(path)} imports {target}"
+        for path in FILES
+        for target in imports(path)
+        if target.split(".")[0] in sdk
+        and not allowed(name_of(path), ("stator.surfaces.mcp",))
+        and name_of(path) != "stator.surfaces.cli.commands.mcp"  # looks whether it is installed
+    ]
+    assert wrong == []
+
+
 def test_nobody_uses_the_standard_librarys_sqlite():
     assert not [name_of(path) for path in FILES if "sqlite3" in imports(path)]
 

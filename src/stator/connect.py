@@ -14,20 +14,25 @@ import secrets
 import socket
 import sys
 import time
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from stator.errors import InvalidInput, NotAStore
+from stator.errors import InvalidInput, NotAStore, StoreReadOnly
 from stator.model.ids import PREFIXES, Kind
+from stator.model.query import SessionQuery
 from stator.runtime.context import Context
+from stator.runtime.paging import matching
 from stator.runtime.stores import Store
 from stator.store import port
 
 if TYPE_CHECKING:
     from stator.runtime.sessions import Session
+    from stator.store.sqlite import search
 
 FOLDER = ".stator"
 FILE = "store.db"
@@ -118,6 +123,70 @@ def _open_sqlite(
             prepare_folder(folder)
         sqlite.create(path)
     return sqlite.SqliteStore(path, durability=durability, read_only=read_only, redact=redact)
+
+
+_passing: weakref.WeakKeyDictionary[port.Store, port.Index] = weakref.WeakKeyDictionary()
+"""Search indexes that are gone with the process, by their store."""
+
+
+@contextmanager
+def search_index(store: port.Store, create: bool) -> Iterator[port.Index | None]:
+    """The search index of a store: a file beside it, or a temporary one where none can be kept."""
+    from stator.store.sqlite import search
+
+    path = _path(store)
+    if path and search.can_be_kept(path):
+        if not create and not os.path.exists(search.beside(path)):
+            yield None
+            return
+        index = search.SearchIndex(search.beside(path), store.info().id, _log(store))
+        try:
+            yield index
+        finally:
+            index.close()
+        return
+    if path and not create and search.is_out_of_reach(path):
+        raise StoreReadOnly(f"{search.beside(path)}: cannot be written", store=path)
+    if create and store not in _passing:
+        # By a weak reference: an index must not keep alive the store it is gone with.
+        _passing[store] = search.SearchIndex("", store.info().id, _log(weakref.proxy(store)))
+    yield _passing.get(store)
+
+
+def keeps_index(store: port.Store) -> bool:
+    """Whether the search index of a store is still there tomorrow."""
+    from stator.store.sqlite import search
+
+    path = _path(store)
+    return bool(path) and search.can_be_kept(path)
+
+
+def _path(store: port.Store) -> str:
+    """Where a store is, if it is a file."""
+    from stator.store.sqlite import SqliteStore
+
+    return store.path if isinstance(store, SqliteStore) else ""
+
+
+def _log(store: port.Store) -> search.Log:
+    """What the index of a store is held against: its own tables where it has some, else its listing."""
+    from stator.store.sqlite import SqliteStore
+
+    return store if isinstance(store, SqliteStore) else _Listed(store)
+
+
+class _Listed:
+    """The heads of a store that has no tables of its own to ask."""
+
+    def __init__(self, store: port.Store) -> None:
+        self._store = store
+
+    def heads(self) -> list[tuple[str, int, int]]:
+        rows = matching(self._store, SessionQuery())
+        return [(row.id, row.head, row.updated) for row in rows]
+
+    def heads_stamp(self) -> str:
+        return ""
 
 
 def prepare_folder(folder: str) -> None:
@@ -238,6 +307,7 @@ def context(*, project: str | None = None) -> Context:
         project=project_id(root) if project is None else project,
         root=str(root),
         policy=lambda: policy_text(root),
+        index=search_index,
     )
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from stator.connect import context as real_context
-from stator.connect import mint
+from stator.connect import mint, search_index
 from stator.errors import BadType
 from stator.model.commit import Commit
 from stator.model.reply import Reply
@@ -90,6 +90,7 @@ def memory_store(clock: FakeClock | None = None, *, project: str = "test", root:
         principal="local:test",
         project=project,
         root=root,
+        index=search_index,
     )
     return Store(MemoryStore(clock=time), context)
 

@@ -6,7 +6,9 @@ is commands after `$ ` and what they print; a command without output under it on
 not compared, nor are spaces and rules. A block whose info string has `no-run` is shown only
 (`console no-run`); `exit=N` says which exit code is right. A Python block with `file=NAME` is not run but
 written to that file, for `$ python NAME`, which runs in a process of its own and may be killed.
-`$ cd NAME` goes on in another folder beside this one, with a home of its own: another machine.
+`$ cd NAME` goes on in another folder beside this one, with a home of its own: another machine. A block
+with `apart` runs on a machine of its own, and the page goes on where it was. The examples of the
+repository are at hand as `examples`.
 """
 
 from __future__ import annotations
@@ -123,6 +125,7 @@ class Page:
         home.mkdir()
         work.mkdir()
         self.work = work
+        (work / "examples").symlink_to(ROOT / "examples")
         self.env = {
             **{name: value for name, value in os.environ.items() if not name.startswith("STATOR")},
             "HOME": str(home),
@@ -144,6 +147,11 @@ class Page:
                 else:
                     self._python(block)
                 yield block, block.text
+            elif "apart" in block.info.split():
+                here, home = self.work, self.env["HOME"]
+                self._move("apart")
+                yield block, self._console(block)
+                self.work, self.env["HOME"] = here, home
             else:
                 yield block, self._console(block)
 
@@ -216,8 +224,10 @@ class Page:
     def _move(self, name: str) -> None:
         """Another machine: nothing of this one is there."""
         self.work, home = self.folder / name / "project", self.folder / name / "home"
-        self.work.mkdir(parents=True)
-        home.mkdir()
+        self.work.mkdir(parents=True, exist_ok=True)
+        home.mkdir(exist_ok=True)
+        if not (self.work / "examples").exists():
+            (self.work / "examples").symlink_to(ROOT / "examples")
         self.env["HOME"] = str(home)
 
     def _process(self, words: list[str], env: dict[str, str]) -> tuple[int, str]:

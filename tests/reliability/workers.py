@@ -313,12 +313,8 @@ def opens_from_product(talk: Any, path: str) -> str:
 
 
 def without_rights(talk: Any, path: str, name: str) -> str:
-    """Open and write as a user who may not, where the tests run as one who may everything."""
-    os.chdir(os.path.dirname(path))  # a folder that user may look into
-    if os.getuid() == 0:
-        os.setgroups([])
-        os.setgid(65534)
-        os.setuid(65534)
+    """Open and write as a user who may not."""
+    _as_nobody(path)
     try:
         with connect(path, project="test") as store:
             talk.say(len(list(store.read(name).log())))
@@ -327,6 +323,40 @@ def without_rights(talk: Any, path: str, name: str) -> str:
         talk.say(0)
         return error.code
     return "written"
+
+
+def search(talk: Any, path: str, words: str) -> list[list[Any]]:
+    """Search when told to: (name, seq) of what is found."""
+    with connect(path, project="test") as store:
+        talk.say("ready")
+        talk.hear()
+        return [[hit.name, hit.seq] for hit in store.search(words, limit=1000)]
+
+
+def _as_nobody(path: str) -> None:
+    """Be a user who may nothing that others may not, where the tests run as one who may everything."""
+    os.chdir(os.path.dirname(path))  # a folder that user may look into
+    if os.getuid() == 0:
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+
+
+def erase_without_rights(talk: Any, path: str, name: str) -> bool:
+    """Erase a session as a user who may write the store and not its index; whether anything is left to do."""
+    _as_nobody(path)
+    with connect(path, project="test") as store:
+        return store.erase(store.erasing(name)).pending
+
+
+def search_without_rights(talk: Any, path: str, words: str) -> list[str]:
+    """Search, twice, as a user who may not write there: the names of what is found."""
+    _as_nobody(path)
+    with connect(path, project="test", read_only=True) as store:
+        found = [hit.name for hit in store.search(words)]
+        again = [hit.name for hit in store.search(words)]
+    assert found == again
+    return found
 
 
 def after_fork(talk: Any, path: str, name: str) -> list[str]:

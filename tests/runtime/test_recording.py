@@ -250,3 +250,65 @@ def test_names_with_lone_surrogates_are_kept_legible(store):
     view = record(store, [TURN[0], odd])
     (call,) = view.calls()
     assert call.tool == "R\\udfff"
+
+
+def test_a_session_begins_with_the_first_turn_and_not_before(store):
+    recording = recorder(store)
+    for item in TURN:
+        recording.take(item)
+    assert store.sessions().rows == []
+    new = recording.flush()
+    assert [commit.kind for commit in new] == kinds(SessionView(store.port, recording.session))[1:]
+
+
+def test_a_conversation_without_a_title_is_named_by_what_was_asked_first(store):
+    asked = Prompted(id="p1", content=[{"type": "text", "text": "fix\n the login " + "x" * 500}])
+    view = record(store, [asked], Conversation(source="codex", id="1"))
+    assert view.record.name.startswith("fix the login xxx")
+    assert len(view.record.name) == 80
+
+
+def test_a_recorded_session_nobody_is_known_to_work_in_is_shown_as_paused(store):
+    assert record(store, TURN).row.shown == "paused"
+    assert record(store, [Began(id="b")]).row.shown == "active"
+
+
+def test_a_recorded_session_is_as_old_as_what_it_tells(store):
+    recording = recorder(store)
+    for item in TURN:
+        recording.take(item)
+    recording.flush(cursor=("a.jsonl", {"offset": 12}))
+    row = store.port.session(recording.session)
+    assert (row.record.created, row.updated) == (10, 50)
+
+
+def test_what_has_no_time_happened_about_when_the_thing_before_it_did(store):
+    view = record(store, [TURN[0], Unknown(id="u", raw={"type": "odd"})])
+    assert [commit.when for commit in view.log()][1:] == [10, 10]
+
+
+def test_what_a_hook_tells_late_of_the_past_says_nothing_of_calls_that_began_since(store):
+    record(store, TURN[:3])
+    view = record(store, [Began(id="b1", at=5, how="startup")], via="hook")
+    (call,) = view.calls()
+    assert call.status == "started"
+
+
+def test_the_end_of_an_earlier_turn_does_not_end_this_one(store):
+    record(store, [*TURN[:-1], Prompted(id="p2", at=60, content="go on")])
+    view = record(store, [TurnEnded(at=50), Ended(id="e1", at=55)], via="hook")
+    assert [c.turn for c in view.log() if c.kind == "turn_end"] == [1]
+
+
+def test_that_the_program_came_is_told_once_however_often_a_hook_says_it(store):
+    told = [Began(id="b1", at=1), *TURN, Ended(id="e1", at=70), Began(id="b2", at=80)]
+    before = kinds(record(store, told, via="hook"))
+    assert kinds(record(store, told, via="hook")) == before
+
+
+def test_a_compaction_may_name_what_another_recorder_recorded(store):
+    record(store, [*TURN, Prompted(id="p2", at=60, content="go on"), answer(text="so", id="msg_3")])
+    view = record(store, [Compacted(id="compact/1", summary="short", keeps_from="msg_3")])
+    shown = str(Rendering(store.port, view.id).current().render("anthropic"))
+    assert "'so'" in shown
+    assert "'Done.'" not in shown

@@ -57,3 +57,16 @@ def ask(capsys):
         return Answer(code, out, err)
 
     return run
+
+
+@pytest.fixture
+def anyio_backend():
+    """Tests that are coroutines run on asyncio."""
+    return "asyncio"
+
+
+@pytest.fixture
+def opened(tmp_path, world):
+    """An empty store, open."""
+    with world.open(tmp_path / "agent.db") as found:
+        yield found

@@ -127,6 +127,7 @@ RUNS = {
     "decisions": ["decisions", "--all"],
     "calls": ["calls"],
     "why": ["why", HOSTILE["clear screen"] + "f.py"],
+    "search": ["search", "--all", "owned"],
     "brief": ["brief", MAIN, "--for", "claude-code"],
     "artifact": ["artifact"],
     "du": ["du"],

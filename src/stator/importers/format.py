@@ -29,6 +29,9 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     changed: int = 0
     """When it was last changed, in µs: newest first is by this."""
     size: int = 0
+    is_second_hand: bool = False
+    """Whether it tells under other names what a better source tells too: taken only where the
+    conversation is unknown, or known from here."""
 
     @property
     def place(self) -> str:

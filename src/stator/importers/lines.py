@@ -17,12 +17,15 @@ from typing import Any, BinaryIO
 import msgspec
 
 from stator.errors import InvalidInput
+from stator.importers import databases
 
 LINE_MAX = 48 * 2**20
 """Bytes of one line that are read; a longer one is passed over, and said to be."""
 CHUNK = 256 * 1024
 BEGIN = 4096
 """Bytes at the start of a file by which it is known again."""
+UNSEEN = getattr(os, "O_NOATIME", 0)
+"""Reading leaves no trace, where the system can do that."""
 ZSTD = b"\x28\xb5\x2f\xfd"
 UTF16: dict[bytes, str] = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
@@ -42,8 +45,12 @@ class Line(msgspec.Struct, frozen=True):
 
 def open_plain(path: str) -> BinaryIO:
     """A regular file, open for reading; nothing else is waited for or read."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            handle = os.open(path, flags | UNSEEN)
+        except PermissionError:  # somebody else's file: its times are not ours to spare
+            handle = os.open(path, flags)
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror}", path=path) from None
     if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -53,13 +60,32 @@ def open_plain(path: str) -> BinaryIO:
 
 
 def beginning(path: str, size: int = 65_536) -> bytes:
-    """The first bytes of a file as text has them: unpacked, in UTF-8."""
+    """The first bytes of a file as text has them: unpacked, in UTF-8; of a database as they are."""
+    if databases.is_named_like_one(path):
+        return databases.begin(path, size)
     with open_plain(path) as file:
         feed = _feed(file, None)
         data = b""
         while len(data) < size and (more := feed()):
             data += more
-    return data[:size]
+    return data[:size].removeprefix(codecs.BOM_UTF8)
+
+
+def content(path: str, limit: int, progress: Callable[[int], None] | None = None) -> bytes:
+    """A whole file as text has it, where its format can be read no other way; not above a limit."""
+    chunks: list[bytes] = []
+    held = 0
+    with open_plain(path) as file:
+        feed = _feed(file, progress)
+        while chunk := feed():
+            held += len(chunk)
+            if held > limit:
+                raise InvalidInput(
+                    f"{path} is larger than {limit // 2**20} MB, and such a file is read as a whole",
+                    hint="split it, or import a smaller one",
+                )
+            chunks.append(chunk)
+    return b"".join(chunks).removeprefix(codecs.BOM_UTF8)
 
 
 def fingerprint(path: str, offset: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import cast
 
 from stator.errors import InvalidInput
@@ -28,3 +29,12 @@ def load(name: str) -> Format:
     if name not in MODULES:
         raise InvalidInput(f"unknown format {name!r:.40}", hint=", ".join(MODULES), path="$.format")
     return cast("Format", import_module(f"stator.importers.{MODULES[name]}").FORMAT)
+
+
+def every() -> list[Format]:
+    """Every format, in the order in which they are asked."""
+    return [load(name) for name in MODULES if _is_here(name)]
+
+
+def _is_here(name: str) -> bool:
+    return find_spec(f"stator.importers.{MODULES[name]}") is not None

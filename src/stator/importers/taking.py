@@ -14,7 +14,7 @@ import msgspec
 from stator.importers.format import Format, Found, Progress
 from stator.importers.lines import fingerprint
 from stator.model.commit import Commit
-from stator.model.drafting import UNSEEN
+from stator.model.drafting import UNSEEN, legible
 from stator.model.foreign import (
     Called,
     Conversation,
@@ -26,14 +26,21 @@ from stator.model.foreign import (
     Skipped,
     Unknown,
     Via,
+    commit_id,
 )
 from stator.runtime.context import Context
 from stator.runtime.recording import Recorder, find, noted_cursor
 from stator.store.port import Store
 
 PART_ITEMS = 3_000
-PART_BYTES = 8 * 2**20
+PART_BYTES = 4 * 2**20
 """A part ends with the turn in which it has come to so much, and at four times that anywhere."""
+TOLD: dict[type[Item], tuple[str, int, str]] = {
+    Prompted: ("turn", 0, "turns"),
+    Called: ("call", 1, "calls"),
+    Unknown: ("raw", 0, "unknown"),
+}
+"""What a dry run counts: an item's commit (kind, attempt), and the number of a report it adds to."""
 SKIPPED_SHOWN = 100
 """Lines that could not be read and are named; of the others only the number is known."""
 
@@ -55,6 +62,7 @@ class Report(msgspec.Struct, kw_only=True):
     turns: int = 0
     calls: int = 0
     files: int = 0
+    """Files that were touched, each counted once in a conversation."""
     commits: int = 0
     in_doubt: int = 0
     orphans: int = 0
@@ -90,8 +98,20 @@ class Report(msgspec.Struct, kw_only=True):
             self.orphans += commit.kind == "call" and commit.tool == "?"
             self.unknown += commit.kind == "raw"
             self.in_doubt += commit.kind == "outcome" and commit.status == "in doubt"
-            puts = {getattr(op, "id", "") for op in commit.delta if op.collection == "files"}
-            self.files += len(puts)
+
+    def add(self, other: Report) -> None:
+        """Count what another report counted."""
+        for name in COUNTED:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for kind, number in other.noise.items():
+            self.noise[kind] = self.noise.get(kind, 0) + number
+        self.skips += other.skips[: max(0, SKIPPED_SHOWN - len(self.skips))]
+        self.refused |= other.refused
+        self.names += other.names
+
+
+COUNTED = tuple(name for name in Report.__struct_fields__ if Report.__annotations__[name] == "int")
+"""The numbers of a report."""
 
 
 def take(
@@ -108,6 +128,9 @@ def take(
     """Take in what is new of a conversation, and of the sub-agents it tells of itself."""
     taking = _Taking(store, context, found, report, via)
     cursor = taking.cursor()
+    if found.is_second_hand and cursor is None and find(store, found.conversation) is not None:
+        report.unchanged += 1
+        return
     for item in form.read(found, cursor, progress):
         taking.take(item)
     taking.finish(conclude=conclude)
@@ -116,22 +139,34 @@ def take(
 def would_take(
     store: Store, form: Format, found: Found, report: Report, *, progress: Progress | None = None
 ) -> None:
-    """Count what an import would bring of a conversation that is not here yet; of one that is here,
-    what stands behind the place reading had come to."""
+    """Count what an import would bring: what is told of and not on record."""
     row = find(store, found.conversation)
     cursor = None if row is None else _known(_noted(store, row.id, found), found)
-    counted = {Prompted: "turns", Called: "calls", Unknown: "unknown"}
     before = report.turns + report.calls + report.unknown
+    touched: set[str] = set()
+    is_new = row is None
     for item in form.read(found, cursor, progress):
         report.count(found.path, item)
-        name = counted.get(type(item))
-        if name is not None:
+        if isinstance(item, Returned) and is_new:
+            touched |= {touch.path for touch in item.files}
+        if type(item) not in TOLD or item.id in found.conversation.fork_ids:
+            continue
+        kind, attempt, name = TOLD[type(item)]
+        is_new = row is None or not _is_recorded(store, found.conversation, item, kind, attempt)
+        if is_new:
             setattr(report, name, getattr(report, name) + 1)
-        if isinstance(item, Returned):
-            report.files += len({touch.path for touch in item.files})
+    report.files += len(touched)
     grown = report.turns + report.calls + report.unknown > before
     report.sessions += grown
     report.unchanged += not grown
+
+
+def _is_recorded(store: Store, talk: Conversation, item: Item, kind: str, attempt: int) -> bool:
+    row = find(store, talk if not item.within else Conversation(source=talk.source, id=item.within))
+    if row is None:
+        return False
+    known = commit_id(row.id, kind, (talk.source, legible(item.id)), attempt)
+    return bool(store.locate(known, row.id))
 
 
 class _Taking:
@@ -149,6 +184,7 @@ class _Taking:
         self._cursor: Cursor | None = None
         self._bytes = 0
         self._new = 0
+        self._touched: set[str] = set()
 
     def cursor(self) -> Cursor | None:
         """Where reading goes on, if the file is still the one that was read."""
@@ -179,6 +215,7 @@ class _Taking:
             self._report.names += [recorder.session for recorder in self._recorders.values()]
         else:
             self._report.unchanged += 1
+        self._report.files += len(self._touched)
         self._report.mended += sum(recorder.mended for recorder in self._recorders.values())
 
     @property
@@ -201,7 +238,7 @@ class _Taking:
         return Conversation(
             source=above.source,
             id=within,
-            name=f"{above.name or above.id[:8]}/{within}",
+            name=f"{above.name or above.id[:8]}/{within.rpartition('/')[2]}",
             agent=above.agent,
             cwd=above.cwd,
             project=above.project,
@@ -228,6 +265,8 @@ class _Taking:
 
     def _count(self, commits: list[Commit]) -> None:
         self._report.recorded(commits)
+        for commit in commits:
+            self._touched |= {op.id for op in commit.delta if op.collection == "files"}
         self._new += sum(commit.kind != "scratch" for commit in commits)
 
 

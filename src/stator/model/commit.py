@@ -249,6 +249,12 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
         """When it happened, for display; `at` is when it was appended."""
         return self.happened or self.at
 
+    @property
+    def used(self) -> int:
+        """When its session was last used, if it is the newest: in what came later from elsewhere, when
+        it happened there; never in the future, whatever another clock said."""
+        return min(self.when, self.at)
+
     def own(self, kind: Kind) -> str:
         """The id of the turn or call this commit began."""
         return retype(self.id, kind)

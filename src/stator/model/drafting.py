@@ -75,6 +75,8 @@ class Standing:
     turn_open: bool = False
     prompt: str = ""
     """The id of the last turn's prompt."""
+    turn_at: int = 0
+    """When it was asked, where that is known."""
     calls: dict[str, Open] = field(default_factory=dict)
     """Open calls by the id they have on the other side."""
     plan: dict[str, PlanRecord] = field(default_factory=dict)
@@ -86,8 +88,12 @@ class Standing:
     """Whether a turn of that prompt is in the log already."""
     approvals: Callable[[str], list[str]] = lambda tool: []
     """The keys of what was approved for a tool."""
+    told: Callable[[str, str], bool] = lambda kind, foreign: False
+    """Whether a commit of that kind records that item already."""
     begun: set[str] = field(default_factory=set)
     """Prompts of the turns that were drafted."""
+    at: int = 0
+    """When the last thing happened of which that is known."""
     past: bool = False
     """Whether what comes is from before the last turn: it says nothing of how things stand now."""
 
@@ -111,12 +117,13 @@ class Drafter:
             return []
         return list(self._make(item))
 
-    def conclude(self, at: int = 0, cause: str = UNSEEN) -> list[Draft]:
-        """What is said of calls that nobody will answer any more, as far as one can see."""
+    def conclude(self, at: int = 0, cause: str = UNSEEN, *, upto: int = 0) -> list[Draft]:
+        """What is said of calls that nobody will answer any more, as far as one can see. `upto`: only
+        of those that began by then; who tells of the past does not know the others."""
         return [
             self._unanswered(foreign, call, at, cause)
             for foreign, call in list(self.standing.calls.items())
-            if not call.doubtful
+            if not call.doubtful and not 0 < upto < call.at
         ]
 
     # -- items ------------------------------------------------------------------------------------
@@ -140,7 +147,7 @@ class Drafter:
         draft = self._draft(
             "turn", prompt, item.at, actor="user", source="user", input=item.content
         )
-        standing.turn_open, standing.prompt = True, prompt
+        standing.turn_open, standing.prompt, standing.turn_at = True, prompt, item.at
         standing.begun.add(prompt)
         standing.since.append(draft.id)
         yield draft
@@ -265,7 +272,7 @@ class Drafter:
 
     @_make.register
     def _(self, item: TurnEnded) -> Iterator[Draft]:
-        if self.standing.turn_open:
+        if self.standing.turn_open and not self._is_before(item.at):
             yield self._turn_end(item.status, item.at, legible(item.why))
 
     @_make.register
@@ -284,15 +291,17 @@ class Drafter:
 
     @_make.register
     def _(self, item: Began) -> Iterator[Draft]:
-        yield from self.conclude(item.at, DIED)
+        if any(self.standing.told(kind, item.id) for kind in ("run", "resume")):
+            return  # the first of them may have been either, by how things stood then
+        yield from self.conclude(item.at, DIED, upto=item.at)
         kind = "run" if self.standing.status == "open" else "resume"
         self.standing.status = "active"
         yield self._draft(kind, item.id, item.at, actor="system", why=legible(item.how))
 
     @_make.register
     def _(self, item: Ended) -> Iterator[Draft]:
-        yield from self.conclude(item.at, DIED)
-        if self.standing.turn_open:
+        yield from self.conclude(item.at, DIED, upto=item.at)
+        if self.standing.turn_open and not self._is_before(item.at):
             yield self._turn_end("interrupted", item.at)
         self.standing.status = "paused"
         yield self._draft(
@@ -318,6 +327,8 @@ class Drafter:
         **fields: Any,
     ) -> Draft:
         origin = self._source, legible(foreign)
+        # what was written down without a time happened about when the thing before it did
+        self.standing.at = max(at, 0) or self.standing.at
         verified = self._trust and source in ("user", "system")
         return Draft(
             id=commit_id(self._session, kind, origin, attempt),
@@ -325,12 +336,16 @@ class Drafter:
             kind=kind,
             actor=actor,
             attempt=attempt,
-            happened=max(at, 0),
+            happened=self.standing.at,
             origin=origin,
             principal=self._principal,
             provenance=Provenance(source, "verified" if verified else "unverified"),
             **fields,
         )
+
+    def _is_before(self, at: int) -> bool:
+        """Whether something happened before the last turn began, and says nothing of that."""
+        return 0 < at < self.standing.turn_at
 
     def _turn_end(self, status: str, at: int, why: str = "") -> Draft:
         self.standing.turn_open = False

@@ -57,8 +57,11 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shown(self) -> str:
-        """The status people see: an active session without a live driver is interrupted."""
+        """The status people see: an active session without a live driver is interrupted. One that
+        was only recorded, with nobody known to be at it, is as good as paused."""
         status = self.record.status
+        if status == "open" and self.record.mode == "recorded" and self.turns:
+            return "paused"
         live = self.holder is not None and self.holder.live
         if status == "active" and self.record.mode == "driven" and not live:
             return "interrupted"

@@ -68,6 +68,8 @@ if TYPE_CHECKING:
     from stator.runtime.bundles import Exported, Imported, Progress
     from stator.runtime.reruns import Effects as RerunEffects
     from stator.runtime.reruns import Rerun, Tools
+    from stator.runtime.searching import Hit
+    from stator.runtime.searching import Progress as SearchProgress
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -888,6 +890,38 @@ class AsyncStore(AsyncRunner, AsyncKeeper):
 
     async def artifact(self, name: str, *, project: str | None = None) -> Document:
         return await self._pool.run(self._sync.artifact, name, project=project)
+
+    async def search(
+        self,
+        words: str,
+        *,
+        project: str | None = None,
+        agent: str | None = None,
+        tool: str | None = None,
+        path: str | None = None,
+        session: str | None = None,
+        kinds: Sequence[str] = (),
+        since: int = 0,
+        until: int = 0,
+        limit: int = 20,
+        fresh: bool = True,
+        progress: SearchProgress | None = None,
+    ) -> list[Hit]:
+        return await self._pool.run(
+            self._sync.search,
+            words,
+            project=project,
+            agent=agent,
+            tool=tool,
+            path=path,
+            session=session,
+            kinds=kinds,
+            since=since,
+            until=until,
+            limit=limit,
+            fresh=fresh,
+            progress=progress,
+        )
 
     async def why(
         self, path: str, *, root: str = ".", project: str | None = None, limit: int = 50

@@ -22,7 +22,7 @@ from stator.model.query import SessionQuery
 from stator.model.session import lent_upto
 from stator.model.state import SessionRecord
 from stator.model.withhold import Sieve
-from stator.runtime import projects
+from stator.runtime import projects, searching
 from stator.runtime.bundlefile import BundleReader, BundleWriter
 from stator.runtime.context import Context
 from stator.runtime.crypt import SALT_BYTES, new_lock
@@ -325,6 +325,7 @@ def import_bundle(
         else:
             plans, stream = _ingest(store, context, reader, planned)
             _erase_shared(store, context, stream.erased)
+            searching.forget(store, context, [one.into for one in plans])
         assert reader.end is not None
         return Imported(
             path=path,

@@ -10,9 +10,11 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from stator.model.ids import Mint
+from stator.store.port import Index, Store
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class Context:
     """The folder file paths are relative to; empty where there is none."""
     policy: Callable[[], str] = str
     """The text of the project's policy file, looked at when it is needed; nothing where there is none."""
+    index: Callable[[Store, bool], AbstractContextManager[Index | None]] | None = None
+    """Opens the search index of a store and closes it; the flag: makes one if there is none."""
 
 
 def nap(seconds: float) -> None:

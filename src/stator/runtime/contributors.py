@@ -32,7 +32,7 @@ class Contributor(Marker):
     def __init__(self, store: port.Store, session: str, context: Context, principal: str) -> None:
         self._store = store
         self._id = session
-        self._context = context
+        self.context = context
         self._principal = principal
         self._root = context.root
         self._app_version = 1
@@ -40,7 +40,7 @@ class Contributor(Marker):
     def _draft(self, kind: str, **fields: Any) -> Draft:
         fields.setdefault("actor", "user")
         return Draft(
-            id=fields.pop("id", "") or self._context.mint("commit"),
+            id=fields.pop("id", "") or self.context.mint("commit"),
             session=self._id,
             kind=kind,
             principal=fields.pop("principal", self._principal),
@@ -58,37 +58,37 @@ class Contributor(Marker):
     def pause(self, reason: str = "user") -> Moved:
         """Pause the session; if somebody drives it, ask them to stop at their next call."""
         return lifecycle.pause(
-            self._store, self._context, self._id, reason=reason, by=self._principal
+            self._store, self.context, self._id, reason=reason, by=self._principal
         )
 
     def resume(self, reason: str = "user") -> Moved:
         """Make a closed session one that can be driven again."""
         return lifecycle.resume(
-            self._store, self._context, self._id, reason=reason, by=self._principal
+            self._store, self.context, self._id, reason=reason, by=self._principal
         )
 
     def close(self, reason: str = "done") -> Moved:
         """Close the session: it takes no more turns until it is resumed."""
         return lifecycle.close(
-            self._store, self._context, self._id, reason=reason, by=self._principal
+            self._store, self.context, self._id, reason=reason, by=self._principal
         )
 
     def archive(self, reason: str = "done") -> Moved:
         """Archive a closed session: it can be read and forked, and never driven again."""
         return lifecycle.archive(
-            self._store, self._context, self._id, reason=reason, by=self._principal
+            self._store, self.context, self._id, reason=reason, by=self._principal
         )
 
     # -- its branches -----------------------------------------------------------------------------
 
     def rewind(self, to: str) -> Rewound:
         """Take the session back to a position, holding it for a moment. `Busy` while somebody drives it."""
-        return rewinding.rewind(self._store, self._context, self._id, to, by=self._principal)
+        return rewinding.rewind(self._store, self.context, self._id, to, by=self._principal)
 
     def adopt(self, ref: str) -> Adopted:
         """Go on from a retry or a fork of it (`t5.2`); `t5.1` takes that back."""
         view = SessionView(self._store, self._id)
-        return retries.adopt(view, ref, self._context, self._principal)
+        return retries.adopt(view, ref, self.context, self._principal)
 
     # -- its calls --------------------------------------------------------------------------------
 
@@ -97,23 +97,23 @@ class Contributor(Marker):
     ) -> Grant:
         """Let a call run that waits for a person's word."""
         return approvals.approve(
-            self._store, self._context, call,
+            self._store, self.context, call,
             by=self._principal, scope=scope, pattern=pattern, expires=expires,
         )  # fmt: skip
 
     def deny(self, call: str, *, why: str = "") -> Grant:
         """Refuse a call that waits, with the reason the agent is told."""
-        return approvals.deny(self._store, self._context, call, by=self._principal, why=why)
+        return approvals.deny(self._store, self.context, call, by=self._principal, why=why)
 
     def settle(self, call: str, verdict: Verdict, value: Any = UNSET, *, why: str = "") -> Settled:
         """Say what became of a call in doubt: "done", "not done" or "run again"."""
         return settling.settle(
-            self._store, self._context, call, verdict,
+            self._store, self.context, call, verdict,
             by=self._principal, value=value, why=why, session=self._id,
         )  # fmt: skip
 
     def budget(self, *amounts: str) -> dict[str, int]:
         """Change what the session may spend: `budget("+2usd", "turns=20")`; the limits that hold then."""
         return budgets.change(
-            self._store, self._context, self._id, parse_amounts(amounts), by=self._principal
+            self._store, self.context, self._id, parse_amounts(amounts), by=self._principal
         )

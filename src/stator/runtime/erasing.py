@@ -21,7 +21,7 @@ from stator.model.ids import short
 from stator.model.query import SessionRow
 from stator.model.session import lent_upto
 from stator.model.state import COLLECTIONS, Entry, FileRecord, FlagRecord, file_key
-from stator.runtime import runfiles
+from stator.runtime import runfiles, searching
 from stator.runtime.context import Context
 from stator.runtime.paging import commits
 from stator.runtime.projectmarks import HOLD
@@ -351,10 +351,11 @@ def erase(
     if made.session:
         _forget_output(store, made.session)
     store.sync()  # a write: it finishes what an earlier erasure that was killed left in the WAL
+    forgotten = searching.forget(store, context, _by_session(made.items))
     detail = store.info().detail
     return ErasureResult(
         commits=commits,
-        pending=bool(detail.get("unfinished")),
+        pending=bool(detail.get("unfinished")) or not forgotten,
         readers=[f"{one.program} (pid {one.pid})" for one in detail.get("readers", ())],
     )
 

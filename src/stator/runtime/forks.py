@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -32,11 +33,12 @@ def fork(
     labels: Mapping[str, str] | None = None,
     identifier: str = "",
     aliases: list[list[str]] | None = None,
+    **said: Any,
 ) -> SessionRow:
     """A new session whose log continues another's at a position. Costs the same whatever the length.
 
     `labels`: instead of the parent's. `identifier` and `aliases`: of one that is made after another
-    agent's fork.
+    agent's fork. `said`: fields of the first commit that are not the system's.
     """
     if point.seq == 0:
         raise InvalidInput(
@@ -60,13 +62,13 @@ def fork(
         status="open",
     )
     encode_checked("session", record)
+    fields = {"actor": "system", "principal": context.principal, **said}
     draft = Draft(
         id=context.mint("commit"),
         session=session,
         kind="fork",
-        actor="system",
-        principal=context.principal,
         changes=(Upsert("session", record),),
+        **fields,
     )
     row, made = store.create([draft])
     if not made:

@@ -40,22 +40,35 @@ class Moved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pause(
-    store: Store, context: Context, session: str, *, reason: str = "user", by: str = ""
+    store: Store,
+    context: Context,
+    session: str,
+    *,
+    reason: str = "user",
+    by: str = "",
+    **said: Any,
 ) -> Moved:
     """Pause a session; if somebody drives it, ask them to, and say who was asked."""
     try:
-        return _move(store, context, session, "pause", reason, by)
+        return _move(store, context, session, "pause", reason, by, **said)
     except Busy as busy:
-        request = _draft(context, session, "pause_request", cause=reason, **_said_by(by))
+        fields = {**_said_by(by), **said}
+        request = _draft(context, session, "pause_request", cause=reason, **fields)
         store.append(session, [request], barrier=True)
         return _moved(store, session, busy.holder)
 
 
 def close(
-    store: Store, context: Context, session: str, *, reason: str = "done", by: str = ""
+    store: Store,
+    context: Context,
+    session: str,
+    *,
+    reason: str = "done",
+    by: str = "",
+    **said: Any,
 ) -> Moved:
     """Close a session: it takes no more turns until it is resumed. `Busy` while somebody drives it."""
-    return _move(store, context, session, "close", reason, by)
+    return _move(store, context, session, "close", reason, by, **said)
 
 
 def archive(
@@ -66,12 +79,18 @@ def archive(
 
 
 def resume(
-    store: Store, context: Context, session: str, *, reason: str = "user", by: str = ""
+    store: Store,
+    context: Context,
+    session: str,
+    *,
+    reason: str = "user",
+    by: str = "",
+    **said: Any,
 ) -> Moved:
     """Make a closed session one that can be gone on with: it is paused then, until somebody drives it."""
     status = store.session(session).record.status
     kinds = ("resume", "pause") if status == "closed" else ("pause",)
-    return _move(store, context, session, kinds, reason, by)
+    return _move(store, context, session, kinds, reason, by, **said)
 
 
 def _move(
@@ -81,7 +100,9 @@ def _move(
     kinds: str | tuple[str, ...],
     reason: str,
     by: str,
+    **said: Any,
 ) -> Moved:
+    """`said`: fields of what is appended that are not as when a person says so."""
     if reason not in REASONS:
         raise InvalidInput(
             f"unknown reason {reason!r:.40}", path="$.reason", hint=", ".join(REASONS)
@@ -92,7 +113,8 @@ def _move(
         return _moved(store, session)  # it is there already
     try:
         with held(store, context, session) as hold:
-            drafts = [hold.draft(kind, cause=reason, **_said_by(by)) for kind in moves]
+            fields = {**_said_by(by), **said}
+            drafts = [hold.draft(kind, cause=reason, **fields) for kind in moves]
             store.append(session, [*hold.left_behind(), *drafts], barrier=True)
     except Busy as busy:
         raise Busy(

@@ -12,6 +12,7 @@ from stator.model.rewinds import TAG
 from stator.model.state import FlagRecord, ScoreRecord, TagRecord
 from stator.runtime import restoring
 from stator.runtime.arguments import text, thousandths
+from stator.runtime.context import Context
 from stator.runtime.reading import SessionView
 from stator.runtime.restoring import Restoration
 from stator.runtime.turns import Recorder
@@ -24,6 +25,7 @@ class Marker(Recorder):
     _store: port.Store
     _id: str
     _principal: str
+    context: Context
 
     def _append(self, drafts: Sequence[Draft]) -> list[Commit]:
         raise NotImplementedError
@@ -89,7 +91,7 @@ class Marker(Recorder):
         else:
             point = SessionView(self._store, self._id).at(ref)
             change = Erase(seq=point.seq, fields=tuple(fields))
-        return self._submit(
+        made = self._submit(
             self._draft(
                 "erasure",
                 changes=(change,),
@@ -98,3 +100,7 @@ class Marker(Recorder):
                 principal=self._principal,
             )
         )
+        from stator.runtime.searching import forget
+
+        forget(self._store, self.context, [self._id])
+        return made

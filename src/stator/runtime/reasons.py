@@ -10,9 +10,13 @@ import msgspec
 from stator.errors import Erased
 from stator.model.commit import Commit
 from stator.model.delta import Put
+from stator.model.reply import dialect, text_of
 from stator.model.state import FileRecord
 from stator.runtime.paging import commit_at
 from stator.store.port import Store
+
+WORDS_MAX = 6
+"""What is said in a turn, up to which all of it is given."""
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,15 +85,21 @@ def _turn_reasons(store: Store, session: str, turn: int, path: str) -> list[Reas
         return []
     commits = store.commits(session, after=rows[0].first - 1, upto=rows[0].last, load=True)
     decisions = [_decision(commit) for commit in commits if commit.kind == "decision"]
-    calls = [
-        _call(commit, path)
-        for commit in commits
-        if commit.kind == "call" and _mentions(commit, path)
-    ]
+    naming = [commit for commit in commits if commit.kind == "call" and _mentions(commit, path)]
+    calls = [_call(commit, path) for commit in naming]
     if decisions:
         return decisions + calls
-    said = [_said(commit) for commit in commits if commit.kind in ("turn", "entry")]
-    return calls + said
+    said = [_said(commit) for commit in _words(commits, naming)]
+    return calls + [reason for reason in said if reason.text]
+
+
+def _words(commits: Sequence[Commit], naming: Sequence[Commit]) -> list[Commit]:
+    """What was asked and said in a turn; of much, what asked for the calls that name the path."""
+    words = [commit for commit in commits if commit.kind in ("turn", "entry")]
+    behind = {cause for call in naming for cause in call.inputs}
+    if len(words) <= WORDS_MAX or not behind:
+        return words
+    return [commit for commit in words if commit.kind == "turn" or commit.id in behind]
 
 
 def _decision(commit: Commit) -> Reason:
@@ -130,7 +140,8 @@ def _call(commit: Commit, path: str) -> Reason:
 def _said(commit: Commit) -> Reason:
     field = "input" if commit.kind == "turn" else "output"
     try:
-        text = str(commit.value(field, ""))
+        value = commit.value(field, "")
+        text = str(value) if dialect(value) == "plain" else text_of(value)
     except Erased:
         text = "(erased)"
     return Reason(

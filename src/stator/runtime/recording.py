@@ -9,7 +9,7 @@ of it or nothing. If another process appended meanwhile, what is to be said is w
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -19,7 +19,7 @@ from stator.errors import Conflict, HeadMoved, InvalidInput, NotFound
 from stator.model import canon
 from stator.model.commit import Commit, Draft, Upsert
 from stator.model.drafting import Drafter, Open, Standing, legible
-from stator.model.foreign import Compacted, Conversation, Item, Via, commit_id
+from stator.model.foreign import Compacted, Conversation, Item, Prompted, Via, commit_id
 from stator.model.ids import derived, short
 from stator.model.query import SessionQuery, SessionRow
 from stator.model.session import Parent
@@ -30,10 +30,12 @@ from stator.model.state import (
     ScratchRecord,
     SessionRecord,
 )
+from stator.model.telling import prompt_text
 from stator.runtime import compaction, forks
 from stator.runtime.context import Context
 from stator.runtime.opening import opening
 from stator.runtime.paging import commit_at, commits
+from stator.runtime.projectmarks import purged
 from stator.runtime.resolve import Point
 from stator.store.port import Store
 
@@ -68,12 +70,13 @@ class Recorder:
         self.conversation = conversation
         row = row or find(store, conversation)
         self.is_new = row is None
-        """Whether the session began with this recorder."""
-        record = (row or begin(store, context, conversation)).record
-        self._blank = self.is_new and not record.lineage
-        self.session = record.id
-        self._root = root_of(context, record, conversation)
+        """Whether the session begins with this recorder: with what the first `flush` appends."""
+        self._unbegun = self._blank = self.is_new
+        project = conversation.project or context.project
+        self.session = conversation.session if row is None else row.id
+        self._root = root_of(context, project if row is None else row.record.project, conversation)
         self._items: list[Item] = []
+        self._latest = 0
         self._standing: Standing | None = None
         self._head = ""
         self._seq = 0
@@ -88,6 +91,7 @@ class Recorder:
     def take(self, item: Item) -> list[Commit]:
         """Take an item; it is recorded by the next `flush`. A compaction is recorded at once, and what
         was taken before it."""
+        self._latest = max(self._latest, item.at)
         if not isinstance(item, Compacted):
             self._items.append(item)
             return []
@@ -105,7 +109,8 @@ class Recorder:
         cursor: tuple[str, Any] | None = None,
         barrier: bool = True,
     ) -> list[Commit]:
-        """Append what was taken, all of it or nothing; the commits that are new.
+        """Append what was taken, all of it or nothing; the commits that are new. A new session begins
+        in the same transaction.
 
         `conclude` says why calls without a result will not get one. `cursor` is a note under a name,
         read back by `cursor`: where a reader goes on next time, in the same transaction. Without
@@ -146,21 +151,26 @@ class Recorder:
 
     def cursor(self, name: str) -> Any:
         """What a reader left under a name, or None."""
-        return noted_cursor(self._store, self.session, name)
+        return None if self._unbegun else noted_cursor(self._store, self.session, name)
 
     # -- how it stands ----------------------------------------------------------------------------
 
     def _load(self) -> Standing:
+        if self._unbegun:
+            self._standing = Standing(known=self._is_known)
+            return self._standing
         head = self._store.head(self.session)
         if self._standing is not None and head.hash == self._head:
             # what is drafted from it must not outlive a failed append: `flush` forgets it then
             return self._standing
         store, session = self._store, self.session
         self._head, self._seq = head.hash, head.seq
+        prompt, asked = self._last_turn()
         self._standing = Standing(
             status=store.session(session).record.status,
             turn_open=head.turn_open,
-            prompt=self._last_prompt(),
+            prompt=prompt,
+            turn_at=asked,
             calls=self._open_calls(),
             plan={
                 entry.record.step: entry.record
@@ -169,6 +179,7 @@ class Recorder:
             },
             known=self._is_known,
             approvals=self._approvals,
+            told=self._is_told,
             past=self._past,
         )
         return self._standing
@@ -196,12 +207,20 @@ class Recorder:
             self._store.locate(commit_id(owner, "turn", origin), self.session) for owner in owners
         )
 
-    def _last_prompt(self) -> str:
+    def _is_told(self, kind: str, foreign: str) -> bool:
+        """Whether an item is in the log as a commit of that kind."""
+        if self._blank:
+            return False
+        origin = self.conversation.source, legible(foreign)
+        return bool(self._store.locate(commit_id(self.session, kind, origin), self.session))
+
+    def _last_turn(self) -> tuple[str, int]:
+        """The last turn's prompt, and when it was asked."""
         turns = self._store.turns(self.session, newest_first=True, limit=1)
         if not turns:
-            return ""
+            return "", 0
         commit = commit_at(self._store, self.session, turns[0].first, load=False)
-        return commit.origin[1] if commit.origin else ""
+        return (commit.origin[1], commit.happened) if commit.origin else ("", 0)
 
     def _all_prompts(self) -> frozenset[str]:
         found: set[str] = set()
@@ -242,13 +261,16 @@ class Recorder:
             return self._append(mended, head)
 
     def _append(self, drafts: list[Draft], head: str) -> list[Commit]:
-        if not drafts:
-            self._items = []
-            return []
-        answers = self._store.append(self.session, drafts, if_head=head, barrier=self._barrier)
+        if self._unbegun:
+            answers = self._begin(drafts)
+        elif drafts:
+            answers = self._store.append(self.session, drafts, if_head=head, barrier=self._barrier)
+        else:
+            answers = []
         self._items = []
         self._past = self._standing is not None and self._standing.past
-        new = [commit for commit in answers if commit.seq > self._seq]
+        # what was taken twice at once is answered twice
+        new = list({c.seq: c for c in answers if c.seq > self._seq}.values())
         if new:
             self._head, self._seq = new[-1].hash, new[-1].seq
         for commit in answers:
@@ -258,12 +280,30 @@ class Recorder:
             self._places.popitem(last=False)
         return new
 
+    def _begin(self, drafts: list[Draft]) -> list[Commit]:
+        """Begin the session with these. A fork begins without them, and what another process began was
+        drafted without knowing: both are worked out anew, from what is there."""
+        named = self.conversation
+        if not named.name.strip():
+            named = msgspec.structs.replace(named, name=asked_first(self._items))
+        at = next((item.at for item in self._items if item.at > 0), 0)
+        row, is_ours = begin(self._store, self._context, named, drafts, at=at)
+        self._unbegun = False
+        if not is_ours:
+            raise HeadMoved(f"session {row.id} has begun", head="", session=row.id)
+        self._seq = 1
+        answers = list(commits(self._store, self.session, after=1))
+        if not answers:
+            self._head = self._store.head(self.session).hash
+        return answers
+
     def _noted(self, name: str, value: Any) -> Draft:
         note = ScratchRecord(name=f"{CURSOR}: {name}", value=value)
         return Draft(
             id=self._context.mint("commit"),
             session=self.session,
             kind="scratch",
+            happened=self._latest,
             actor="system",
             principal=f"{self._via}:{self.conversation.source}",
             changes=(Upsert("scratch", note),),
@@ -271,7 +311,7 @@ class Recorder:
 
     def _compacted(self, item: Compacted) -> list[Commit]:
         head = self._store.head(self.session).seq
-        kept = self._places.get(legible(item.keeps_from)) if item.keeps_from else None
+        kept = self._place(legible(item.keeps_from)) if item.keeps_from else None
         found = compaction.foreign(
             self._store,
             self._context,
@@ -283,6 +323,17 @@ class Recorder:
             happened=item.at,
         )
         return [commit_at(self._store, self.session, found.seq)] if found.seq > head else []
+
+    def _place(self, foreign: str) -> int | None:
+        """Where in the log an item was recorded, now or before."""
+        if foreign in self._places:
+            return self._places[foreign]
+        origin = self.conversation.source, foreign
+        for kind, attempt in (("entry", 0), ("turn", 0), ("call", 1), ("outcome", 1)):
+            found = self._store.locate(commit_id(self.session, kind, origin, attempt), self.session)
+            if found:
+                return found[0][1]
+        return None
 
 
 def _mended(draft: Draft) -> Draft:
@@ -325,36 +376,49 @@ def find(store: Store, conversation: Conversation) -> SessionRow | None:
         return None
 
 
-def begin(store: Store, context: Context, conversation: Conversation) -> SessionRow:
-    """The session of a conversation, begun: by itself, below the one it is a sub-agent of, or as a fork."""
+def begin(
+    store: Store,
+    context: Context,
+    conversation: Conversation,
+    drafts: Sequence[Draft] = (),
+    *,
+    at: int = 0,
+) -> tuple[SessionRow, bool]:
+    """The session of a conversation, begun: by itself, below the one it is a sub-agent of, or as a fork.
+    Whether it began with those drafts: a fork does not, nor one that is there. One that was purged
+    does not come back. `at`: when it began, where that is known."""
+    if (gone := purged(store, conversation.session)) is not None:
+        raise gone
     base = _fork_point(store, conversation)
     if base is not None:
-        return _forked(store, context, conversation, base)
+        return _forked(store, context, conversation, base), False
+    now = context.clock()
     record = SessionRecord(
         id=conversation.session,
         name=name_of(conversation),
         agent=legible(conversation.agent or conversation.source),
         aliases=[[conversation.source, legible(conversation.id)]],
-        created=context.clock(),
+        created=min(at or now, now),
         labels={legible(k): legible(v) for k, v in conversation.labels.items()},
         mode="recorded",
         parent=_parent(store, conversation),
         project=conversation.project or context.project,
     )
-    return _created(store, [opening(context, record)], record)
+    first = msgspec.structs.replace(opening(context, record), happened=record.created)
+    return _created(store, [first, *drafts], record)
 
 
-def _created(store: Store, drafts: list[Draft], record: SessionRecord) -> SessionRow:
+def _created(store: Store, drafts: list[Draft], record: SessionRecord) -> tuple[SessionRow, bool]:
     """Create it; another session may have its name, and another process may have been first."""
     for name in (record.name, f"{record.name[:NAME_MAX]} {short(record.id)[2:]}"):
         named = msgspec.structs.replace(record, name=name)
         changed = msgspec.structs.replace(drafts[0], changes=(Upsert("session", named),))
         try:
-            row, _ = store.create([changed, *drafts[1:]])
+            row, is_new = store.create([changed, *drafts[1:]])
         except Conflict:
-            return store.session(record.id)
+            return store.session(record.id), False
         if row.id == record.id:
-            return row
+            return row, is_new
     raise Conflict(
         f"two other sessions are called {record.name!r:.80}", hint="rename one", session=row.id
     )
@@ -368,11 +432,19 @@ def name_of(conversation: Conversation) -> str:
     return f"{conversation.source} {legible(conversation.id)[:NAME_MAX]}"
 
 
-def root_of(context: Context, record: SessionRecord, conversation: Conversation) -> str:
+def asked_first(items: Iterable[Item]) -> str:
+    """The words a conversation began with, for one without a title."""
+    for item in items:
+        if isinstance(item, Prompted) and not item.within:
+            return prompt_text(item.content)[: NAME_MAX * 4]
+    return ""
+
+
+def root_of(context: Context, project: str, conversation: Conversation) -> str:
     """The folder paths are told from: the project's, where the agent worked below it, else the agent's own."""
     here, cwd = context.root.rstrip("/"), conversation.cwd
     below = here and (cwd == here or cwd.startswith(here + "/"))
-    return here if not cwd or (below and record.project == context.project) else cwd
+    return here if not cwd or (below and project == context.project) else cwd
 
 
 def _parent(store: Store, conversation: Conversation) -> Parent | None:

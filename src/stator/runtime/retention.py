@@ -19,7 +19,7 @@ from stator.model.query import SessionRow
 from stator.model.retention import Action, Plan, Subject
 from stator.model.session import lent_upto
 from stator.model.state import CallRecord, FlagRecord, SessionRecord
-from stator.runtime import lifecycle, projectmarks, projects, runfiles
+from stator.runtime import lifecycle, projectmarks, projects, runfiles, searching
 from stator.runtime.context import Context
 from stator.runtime.resolve import rows_of
 from stator.store.port import Store
@@ -259,6 +259,7 @@ def apply(
             yield Done(action=action, failed=error.what)
     sweep(store)
     store.sync()  # a write: it finishes what an earlier run that was killed left in the WAL
+    searching.forget(store, context, [action.session for action in made.actions])
 
 
 def _archive(store: Store, context: Context, action: Action, by: str) -> None:

@@ -126,10 +126,12 @@ def settle(
     value: Any = UNSET,
     why: str = "",
     session: str | None = None,
+    **said: Any,
 ) -> Settled:
     """Say what became of a call in doubt: it was "done" (`value` is its result), "not done", or is to "run again".
 
-    `call` is an id or the end of one; a fork that inherited the call is named by `session`.
+    `call` is an id or the end of one; a fork that inherited the call is named by `session`. `said`:
+    fields of the settlement that are not as when a person settles.
     """
     if verdict not in STATUS:
         raise InvalidInput(
@@ -153,6 +155,7 @@ def settle(
         "actor": "user",
         "principal": by,
         "provenance": Provenance("user", "verified"),
+        **said,
     }
     try:
         if record.status == "in doubt":

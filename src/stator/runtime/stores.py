@@ -34,6 +34,8 @@ if TYPE_CHECKING:  # what driving needs is loaded when somebody drives
     from stator.runtime.artifacts import Document
     from stator.runtime.bundles import Exported, Imported, Progress
     from stator.runtime.contributors import Contributor
+    from stator.runtime.searching import Hit
+    from stator.runtime.searching import Progress as SearchProgress
     from stator.runtime.sessions import HeldMode, Session
     from stator.runtime.terms import ApproveMode
 
@@ -300,3 +302,44 @@ class Store(Runner, Keeper):
         """What lies behind a path, over every session of a project, or of the store."""
         touches = self.port.touches("files", file_key(root, path), project=project, limit=limit)
         return explain(self.port, [(t.session, t.seq, t.turn) for t in touches], path)
+
+    def search(
+        self,
+        words: str,
+        *,
+        project: str | None = None,
+        agent: str | None = None,
+        tool: str | None = None,
+        path: str | None = None,
+        session: str | None = None,
+        kinds: Sequence[str] = (),
+        since: int = 0,
+        until: int = 0,
+        limit: int = 20,
+        fresh: bool = True,
+        progress: SearchProgress | None = None,
+    ) -> list[Hit]:
+        """What was said, done, decided or learned anywhere in the store: every word, "a phrase", a beginning*, -not.
+
+        The best match first, of equals the newest. Of a project, an agent, a tool, a path or part of
+        one, a session, kinds of commits, a time (µs since 1970). The index is brought up to date
+        first; `fresh=False` asks it as it is.
+        """
+        from stator.runtime import searching
+
+        return searching.search(
+            self.port,
+            self.context,
+            words,
+            project=project,
+            agent=agent,
+            tool=tool,
+            path=path,
+            session=session,
+            kinds=kinds,
+            since=since,
+            until=until,
+            limit=limit,
+            fresh=fresh,
+            progress=progress,
+        )

@@ -198,7 +198,7 @@ class MemoryStore:
         with self._lock:
             self._check()
             found = sorted(
-                ((kept.commits[-1].at, kept.number), kept)
+                ((kept.commits[-1].used, kept.number), kept)
                 for kept in self._sessions.values()
                 if _matches(kept.record, query)
             )[::-1]
@@ -214,7 +214,7 @@ class MemoryStore:
             head=kept.commits[-1].seq,
             holder=kept.holder,
             turns=kept.commits[-1].turn,
-            updated=kept.commits[-1].at,
+            updated=kept.commits[-1].used,
         )
 
     # -- the lease --------------------------------------------------------------------------------

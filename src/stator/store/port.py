@@ -12,7 +12,7 @@ noticing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from stator.model.commit import Commit, Draft
 from stator.model.delta import Op, Version
@@ -33,6 +33,9 @@ from stator.model.query import (
     UsageBy,
 )
 from stator.model.state import Entry
+
+if TYPE_CHECKING:  # loaded when somebody searches
+    from stator.model.search import Advance, Mark, SearchQuery
 
 Durability = Literal["full", "barrier", "relaxed"]
 
@@ -70,7 +73,7 @@ class Store(Protocol):
     def sessions(
         self, query: SessionQuery, *, cursor: tuple[int, ...] | None = None, limit: int = 100
     ) -> Page[SessionRow]:
-        """Sessions that match, most recently updated first."""
+        """Sessions that match, most recently used first (`Commit.used` of their newest commits)."""
         ...
 
     # -- the lease --------------------------------------------------------------------------------
@@ -227,4 +230,47 @@ class Store(Protocol):
         self, query: str, *, row_limit: int = 1000, seconds: float = 5.0
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
         """Read-only SQL over the documented views, bounded in rows and time: (column names, rows)."""
+        ...
+
+
+class IndexLost(Exception):
+    """A search index was not what it should be and has been made anew, empty. Ask again."""
+
+
+class Index(Protocol):
+    """A search index: the words of a store's commits, made from its log and never asked about anything else.
+
+    It knows words and places, not texts. Whatever it holds can be thrown away and told again. Every
+    method but `close` may raise `IndexLost`, and then has changed nothing else.
+    """
+
+    kept: bool
+    """Whether it is there for the next process too."""
+
+    def behind(self) -> tuple[list[str], list[str]]:
+        """Sessions whose log it does not know, or not to its end, oldest first; sessions it knows that are gone."""
+        ...
+
+    def mark(self, session: str) -> Mark:
+        """How far it knows a session."""
+        ...
+
+    def put(self, advances: Sequence[Advance]) -> None:
+        """Take in what comes after what it knows, all or none; an advance from another mark than its own is left."""
+        ...
+
+    def drop(self, sessions: Sequence[str]) -> None:
+        """Forget sessions."""
+        ...
+
+    def find(self, query: SearchQuery, *, limit: int) -> list[tuple[str, int]]:
+        """(session, seq) of what matches: the best first, of equals the newest."""
+        ...
+
+    def scrub(self) -> bool:
+        """Let no byte be left of what was dropped or put anew; False if a reader holds that back for now."""
+        ...
+
+    def close(self) -> None:
+        """Give everything back. Idempotent."""
         ...

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from stator.errors import IdReused
+from stator.model import canon
 from stator.model.commit import Draft, Provenance, Upsert
 from stator.model.query import Holder
 from stator.model.state import FactRecord
@@ -107,6 +108,16 @@ class TestIdempotency:
         first = story.entry("as the hook saw it", origin=("claude", "msg_1"))
         again = story.entry("as the transcript has it", origin=("claude", "msg_1"))
         assert again == first
+
+    def test_a_value_recorded_under_an_origin_is_the_value_that_was_given(
+        self, story: Story
+    ) -> None:
+        """Whatever JSON lacks is written in its tagged form once; recorded again, it is the same."""
+        draft = story.drafts.fact("ratio", 0.5, origin=("mcp", "1"))
+        twice(story, draft)
+        record = story.store.entries(story.session, "facts")[0].record
+        assert isinstance(record, FactRecord)
+        assert canon.from_plain(record.value) == 0.5
 
     def test_another_kind_attempt_source_or_id_is_another_commit(self, story: Story) -> None:
         """All of the slot counts."""

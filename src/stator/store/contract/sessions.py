@@ -102,6 +102,20 @@ class TestSessions:
         a.fact("x")
         assert [row.id for row in pages(store, 10)] == [a.session, c.session, b.session]
 
+    def test_what_happened_elsewhere_counts_by_when_it_did(self, store: Store) -> None:
+        """A session whose commits were brought later is as old as what they tell; also after a flush."""
+        recent, old = begin(store, "recent"), begin(store, "old", mode="recorded")
+        for _ in range(300):
+            old.add(msgspec.structs.replace(old.drafts.fact("x", 1), happened=7))
+        assert [row.id for row in pages(store, 10)] == [recent.session, old.session]
+        assert store.session(old.session).updated == 7
+
+    def test_what_claims_to_come_from_the_future_counts_as_of_now(self, store: Store) -> None:
+        """Another machine's clock does not put its sessions before all others for ever."""
+        wrong = begin(store, "wrong", mode="recorded")
+        commit = wrong.add(msgspec.structs.replace(wrong.drafts.fact("x", 1), happened=2**52))
+        assert wrong.row.updated == commit.at
+
     def test_paging_shows_each_session_once(self, store: Store) -> None:
         """Whatever the page size and whoever was written to last."""
         stories = [begin(store, f"s{n}") for n in range(6)]

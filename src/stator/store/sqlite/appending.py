@@ -154,7 +154,7 @@ class Appender:
     def append_request(self, db: apsw.Connection, request: Request) -> list[Commit]:
         live = self.session_live(db, request.session)
         if request.if_head is not None:
-            first = scrub(request.drafts[0], live.redactor)
+            first = request.drafts[0]
             landed = self._already(db, live, first) is not None  # and is only asked for again
             if not landed:
                 request.check_head(live.hash, live.seq)
@@ -178,8 +178,6 @@ class Appender:
         session = place.record.id
         if draft.session != session:
             raise InvalidInput(f"draft {draft.id} is for another session", session=draft.session)
-        if draft.origin is not None:
-            draft = scrub(draft, live.redactor)  # what is compared below is what was recorded
         if not fresh or draft.origin is not None:
             there = self._already(db, live, draft)
             if there is not None:
@@ -242,7 +240,7 @@ class Appender:
                     record.agent,
                     record.status,
                     _encode_record(record),
-                    commit.at,
+                    commit.used,
                     place.s,
                 ),
             )
@@ -250,6 +248,8 @@ class Appender:
     def _already(self, db: apsw.Connection, live: Live, draft: Draft) -> Commit | None:
         """The commit this draft already is, or `IdReused`; None if it is new."""
         identifier = to_bytes(check_id(draft.id, "commit"))
+        # An origin is compared as it was recorded. Only for that: to scrub twice is to tag values twice.
+        known = draft if draft.origin is None else scrub(draft, live.redactor)
         seq = live.place.tail.ids.get(identifier)
         if seq is None and identifier in self._recent:
             raise IdReused(f"commit {draft.id} is in another session", commit=draft.id)
@@ -262,7 +262,7 @@ class Appender:
         if seq is not None:
             commit = self._read_at(db, live.place, seq)
             before = _Past(db, live.place, seq - 1)
-            if same_origin(draft, commit) or same_part(draft, commit, before, live.redactor):
+            if same_origin(known, commit) or same_part(draft, commit, before, live.redactor):
                 return commit
             raise IdReused(
                 f"commit {draft.id} is @{seq} already, with another body",
@@ -270,7 +270,7 @@ class Appender:
                 commit=draft.id,
                 session=draft.session,
             )
-        return self._by_origin(db, live, draft)
+        return self._by_origin(db, live, known)
 
     def _by_origin(self, db: apsw.Connection, live: Live, draft: Draft) -> Commit | None:
         if draft.origin is None:

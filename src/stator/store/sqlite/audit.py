@@ -103,11 +103,12 @@ class _Last:
 
     record: SessionRecord | None = None
     seq = 0
-    at = 0
+    times: tuple[int, ...] = ()
+    """When it was appended, which is what 0.3 noted as the last change, and when it was used."""
 
     def watch(self, commits: Iterable[Commit]) -> Iterator[Commit]:
         for commit in commits:
-            self.seq, self.at = commit.seq, commit.at
+            self.seq, self.times = commit.seq, (commit.at, commit.used)
             for op in commit.delta:
                 if isinstance(op, Put) and isinstance(op.record, SessionRecord):
                     self.record = op.record
@@ -157,7 +158,7 @@ def _row(db: apsw.Connection, s: int, place: Place, last: _Last) -> Iterator[str
     """What the session's own row says otherwise than its log."""
     if not place.dirty and place.flushed != last.seq:
         yield f"its indexes reach to @{place.flushed} and claim to be whole; the log to @{last.seq}"
-    if not place.dirty and place.updated != last.at:
+    if not place.dirty and place.updated not in last.times:
         yield "its time of last change is not that of its last commit"
     record = last.record
     if record is None:  # erased, or no commit of its own yet

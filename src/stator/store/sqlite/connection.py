@@ -278,7 +278,7 @@ def create(path: str) -> bool:
     try:
         with translated(path):
             _initialise(draft)
-        return _publish(draft, path)
+        return publish(draft, path)
     finally:
         for leftover in (draft, draft + "-wal", draft + "-shm", draft + "-journal"):
             with contextlib.suppress(FileNotFoundError):
@@ -310,7 +310,8 @@ def _initialise(path: str) -> None:
         connection.close()
 
 
-def _publish(draft: str, path: str) -> bool:
+def publish(draft: str, path: str) -> bool:
+    """Give a complete file its name; False if another was there first."""
     try:
         os.link(draft, path)
     except FileExistsError:

@@ -11,7 +11,7 @@ from typing import Any
 
 import apsw
 
-from stator.model.ids import to_bytes
+from stator.model.ids import from_bytes, to_bytes
 from stator.model.query import Page, SessionQuery, SessionRow
 from stator.store.sqlite import lease, reader
 from stator.store.sqlite.connection import many, one
@@ -100,7 +100,7 @@ def _filters(query: SessionQuery, updated: int, s: int, limit: int) -> dict[str,
 def _last_at(db: apsw.Connection, s: int, flushed: int, updated: int) -> int:
     newest = (reader.key(s, flushed), reader.key(s, SEQ_MASK), 1)
     row = one(db, SQL["log_range_newest"], newest)
-    return reader.at_of(row) if row is not None else updated
+    return reader.used_at(row) if row is not None else updated
 
 
 def row_of(path: str, place: Place) -> SessionRow:
@@ -112,8 +112,36 @@ def row_of(path: str, place: Place) -> SessionRow:
         head=tail[-1].seq if tail else place.flushed,
         holder=lease.holder(path, place.holder, place.epoch),
         turns=tail[-1].turn if tail else place.ledger.turn,
-        updated=tail[-1].at if tail else place.updated,
+        updated=tail[-1].used if tail else place.updated,
     )
+
+
+def heads(db: apsw.Connection) -> Iterator[tuple[str, int, int]]:
+    """Every session's id, the seq of its head, and when that was appended."""
+    for s, identifier, seq, updated, tail in many(
+        db, "SELECT s, id, flushed, updated, dirty FROM session"
+    ):
+        if tail:
+            newest = one(
+                db, SQL["log_range_newest"], (reader.key(s, seq), reader.key(s, SEQ_MASK), 1)
+            )
+            if newest is not None:
+                seq, updated = newest[0] & SEQ_MASK, reader.at_of(newest)
+        yield from_bytes(identifier, "session"), seq, updated
+
+
+def heads_stamp(db: apsw.Connection) -> str:
+    """What differs as soon as `heads` does, without reading all of them out."""
+    (stamp,) = one(
+        db,
+        "SELECT json_array(count(*), sum(flushed),"
+        " sum(((updated & 0xffffffff) * 7919 + flushed * 1000003 + s) & 0xffffffff)) FROM session",
+    )
+    tails = [
+        one(db, SQL["log_range_newest"], (reader.key(s, 0), reader.key(s, SEQ_MASK), 1))[2].hex()
+        for (s,) in many(db, "SELECT s FROM session WHERE dirty = 1")
+    ]
+    return f"{stamp}{tails}"
 
 
 def dirty(db: apsw.Connection) -> Iterator[bytes]:

@@ -95,6 +95,7 @@ class Tailed(msgspec.Struct, frozen=True):
     size: int
     versions: list[tuple[int, Version]]
     """(collection number, version)."""
+    used: int
 
     def net(self) -> list[tuple[int, Version]]:
         """The last version of each record it touched."""
@@ -133,6 +134,7 @@ def tailed(commit: Commit, keys: Sequence[str]) -> Tailed:
         commit.origin,
         sum(len(item) if type(item) is bytes else size_of(item) for item in content.values()),
         versions,
+        commit.used,
     )
 
 
@@ -295,7 +297,7 @@ def flush(
     ledger = msgspec.structs.replace(ledger, snaps=snaps)
     last = items[-1]
     connection.execute(SQL["flush_insert"], (s, last.seq))
-    connection.execute(SQL["session_flushed"], (last.seq, last.at, _pack(ledger), s))
+    connection.execute(SQL["session_flushed"], (last.seq, last.used, _pack(ledger), s))
     return ledger
 
 

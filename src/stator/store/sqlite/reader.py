@@ -403,11 +403,12 @@ def last_seq(connection: apsw.Connection, stretch: Stretch) -> int:
     return stretch.after if row is None else int(row[0]) & SEQ_MASK
 
 
-def at_of(row: tuple[object, ...]) -> int:
-    """When the commit in a log row (k, id, hash, salts, body) was appended."""
+def used_at(row: tuple[object, ...]) -> int:
+    """`Commit.used` of the commit in a log row (k, id, hash, salts, body)."""
     body = row[4]
     assert isinstance(body, bytes)
-    return envelope_of(body).at
+    envelope = envelope_of(body)
+    return envelope.at + min(0, envelope.happened)
 
 
 def locate(connection: apsw.Connection, text: str, session: str | None) -> list[tuple[str, int]]:

@@ -382,6 +382,16 @@ class SqliteStore:
             session, lambda _, place: projection.counts(place.tail.counted(place.ledger, place.low))
         )
 
+    def heads(self) -> list[tuple[str, int, int]]:
+        """Every session's id, the seq of its head, and when that was appended: what a search index is held against."""
+        with self._reading() as db:
+            return list(listing.heads(db))
+
+    def heads_stamp(self) -> str:
+        """What differs as soon as `heads` does; much quicker to have."""
+        with self._reading() as db:
+            return listing.heads_stamp(db)
+
     # -- keeping ----------------------------------------------------------------------------------
 
     def ingest(

@@ -43,6 +43,21 @@ LastOption = Annotated[
 SinceOption = Annotated[
     str | None, Parameter(name="--since", help="Not older than: 2h, 3d, 2026-11-15.")
 ]
+UntilOption = Annotated[
+    str | None, Parameter(name="--until", help="Not newer than: 2h, 3d, 2026-11-15.")
+]
+WordsArgument = Annotated[
+    list[str] | None,
+    Parameter(name="--words", help='Words, all of them; "a phrase"; a beginning*; -- -not.'),
+]
+NotOption = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--not",
+        consume_multiple=False,
+        help="Without this word or phrase; may be given several times.",
+    ),
+]
 ProjectFlag = Annotated[
     bool, Parameter(name="--project", help="Over every session of this project.")
 ]
@@ -169,6 +184,14 @@ OutputOption = Annotated[
     str | None,
     Parameter(name=["--output", "-o"], help="The file to write; default: NAME.stator."),
 ]
+AsOption = Annotated[
+    str | None,
+    Parameter(name="--as", help="Write a transcript for that agent to resume: claude-code."),
+]
+CwdOption = Annotated[
+    str | None,
+    Parameter(name="--cwd", help="The folder the agent will work in; default: this one."),
+]
 RedactOption = Annotated[
     list[str] | None,
     Parameter(
@@ -187,6 +210,20 @@ IntoProjectOption = Annotated[
         name="--project",
         help="The project to bring new sessions to; default: theirs if it is known here, else this one.",
     ),
+]
+SourcesArgument = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--sources",
+        allow_leading_hyphen=True,
+        help="Agents (claude-code, codex, …), files and folders, or - for stdin; default: every agent found here.",
+    ),
+]
+EveryProjectFlag = Annotated[
+    bool, Parameter(name="--all", help="Of every project, each into its own.")
+]
+ChangedSinceOption = Annotated[
+    str | None, Parameter(name="--since", help="Only what changed since: 2h, 30d, 2026-11-15.")
 ]
 TurnsOption = Annotated[
     str | None,

@@ -26,6 +26,7 @@ STYLES = {
     "removed": "red",
     "id": "cyan",
     "user": "bold cyan",
+    "match": "bold yellow",
 }
 """What each style is, in rich's words."""
 

@@ -13,18 +13,25 @@ Moved = Callable[[str, int, int], None]
 
 
 @contextmanager
-def bar(screen: Screen) -> Iterator[Moved | None]:
-    """What to tell how far it is; None where nobody would see it."""
+def bar(screen: Screen, *, of_bytes: bool = False) -> Iterator[Moved | None]:
+    """What to tell how far it is, in bytes or in whatever it is; None where nobody would see it."""
     if screen.json or not screen.colour or not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+    )
 
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        TaskProgressColumn(),
+        DownloadColumn() if of_bytes else TaskProgressColumn(),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
@@ -33,6 +40,8 @@ def bar(screen: Screen) -> Iterator[Moved | None]:
         def moved(what: str, done: int, total: int) -> None:
             from stator.surfaces.cli.escape import bounded
 
-            progress.update(task, description=bounded(what, 60), completed=done, total=total)
+            progress.update(
+                task, description=bounded(what, 60), completed=done, total=total or None
+            )
 
         yield moved

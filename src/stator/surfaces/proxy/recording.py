@@ -255,6 +255,7 @@ class Recording:
                 self._recorder.take(
                     Began(id=self._id("begin"), at=self.now(), how=f"proxy of {self._server}")
                 )
+            self._recorder.flush(barrier=False)  # it is there before anything is asked of it
         return self._recorder
 
     def _begin(self, recorder: Recorder, call: Call) -> list[Item]:

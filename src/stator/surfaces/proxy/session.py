@@ -69,6 +69,7 @@ def _begun(store: Store, name: str) -> SessionRow:
     # named by what was asked for, so that two who begin it at once begin the same one
     talk = Conversation(source=SOURCE, id=f"{store.context.project}/{name}", name=name)
     recorder = Recorder(store.port, store.context, talk, via="proxy")
+    recorder.flush()
     return store.port.session(recorder.session)
 
 

@@ -108,7 +108,9 @@ def _status(failed: bool, open: bool, status: str | None) -> str | None:
 def _line(row: CallRow, ask: Asking, *, wide: bool) -> Line:
     commit = SessionView(ask.store.port, row.session).commit(f"@{row.seq}")
     line = Line().add(short(row.call), "id", width=11).add(f"@{row.seq}", "id", width=6).add(" ")
-    line.add(stamp(row.at) if wide else clock(row.at), "dim").add(f" t{row.turn}", "dim", width=5)
+    line.add(stamp(commit.when) if wide else clock(commit.when), "dim").add(
+        f" t{row.turn}", "dim", width=5
+    )
     line.add(" ").status(row.status, width=10).extend(intent(commit))
     line.add(f" — {row.cause}" if row.cause else "")
     return line.add(f"  {ask.names()[row.session]}" if wide else "", "dim")

@@ -12,6 +12,7 @@ from stator.model.diff import CallItem, Diff, Item
 from stator.model.state import COLLECTIONS, DecisionRecord, FileRecord, Record
 from stator.runtime.comparing import are_siblings
 from stator.runtime.reading import SessionView
+from stator.runtime.recording import CURSOR
 from stator.surfaces.cli import comparing, gist, patches, wire
 from stator.surfaces.cli.asking import Asking, asking, title
 from stator.surfaces.cli.detail import call_line
@@ -132,11 +133,16 @@ def _lines(found: Diff, hidden: frozenset[str]) -> Iterator[Line]:
     for name in COLLECTIONS:
         if name in hidden:
             continue
-        items = found.of(name)
+        items = [item for item in found.of(name) if not _is_a_reader_s(item)]
         if items:
             yield Line(name.replace("_", " "), "title")
             for item in items:
                 yield _line(item)
+
+
+def _is_a_reader_s(item: Item) -> bool:
+    """Whether it only notes how far a transcript was read."""
+    return str(getattr(item.after or item.before, "name", "")).startswith(CURSOR)
 
 
 def _line(item: Item) -> Line:

@@ -20,6 +20,7 @@ from stator.surfaces.cli.commands.verify import plain
 from stator.surfaces.cli.exits import FINDING, OK, code_of
 from stator.surfaces.cli.gist import count, size
 from stator.surfaces.cli.paint import Line
+from stator.surfaces.cli.rewriting import AGENTS
 from stator.surfaces.cli.screen import Screen
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ NETWORK = frozenset(
 LAYERED = frozenset({"overlay", "9p", "virtiofs", "aufs", "fuse.grpcfuse", "vboxsf"})
 """Filesystems of containers and shared folders: they work, but look where the file really is."""
 LISTED = 10
+UNASKED = "?"
+"""What a tool is called of which only a result was recorded."""
 MARKS = {"error": ("✗", "bad"), "warning": ("!", "doubt"), "note": ("·", "dim")}
 
 
@@ -242,7 +245,7 @@ def _calls(store: Store) -> Iterator[Finding]:
             "It may or may not have happened",
             "in doubt",
             f"look whether it did: stator show {short(row.session)}:@{row.seq}; "
-            f"then say so: stator settle {short(row.call)}",
+            f"then say so: stator settle {short(row.call)}{_handed_back(store, row.session)}",
             row.session,
         )
     left = [row for row in begun if _began(store, row) and not _driven(store, row.session)]
@@ -250,12 +253,45 @@ def _calls(store: Store) -> Iterator[Finding]:
         yield _finding(
             "warning",
             f"without an outcome: {row.tool}, call {short(row.call)}, t{row.turn} of "
-            f"{short(row.session)}, and its driver is gone",
+            f"{short(row.session)}, and nobody drives it",
             "open call",
-            "open the session again: it will be said to be in doubt, or cancelled if it only read; "
-            f"or, if it wrote, say what became of it: stator settle {short(row.call)}",
+            _left_open(store, row),
             row.session,
         )
+    for row in store.calls(tool=UNASKED, limit=LISTED).rows:
+        yield _finding(
+            "note",
+            f"a result without its call: {short(row.call)}, t{row.turn} of {short(row.session)}; "
+            "what asked for it was not in what was recorded",
+            "orphan",
+            f"stator show {short(row.session)}:@{row.seq}",
+            row.session,
+        )
+
+
+def _handed_back(store: Store, session: str) -> str:
+    """How an agent that keeps its own transcript is told of a call that nobody knows the outcome of."""
+    sources = {alias[0] for alias in SessionView(store.port, session).record.aliases}
+    written = sorted(sources & set(AGENTS))
+    return (
+        f"; or write a transcript that says so: stator export --as {written[0]} {short(session)}"
+        if written
+        else ""
+    )
+
+
+def _left_open(store: Store, row: CallRow) -> str:
+    settle = f"say what became of it: stator settle {short(row.call)}"
+    if SessionView(store.port, row.session).record.mode == "recorded":
+        return (
+            "its agent may still be at it; if it is not, "
+            + settle
+            + _handed_back(store, row.session)
+        )
+    return (
+        "open the session again: it will be said to be in doubt, or cancelled if it only read; "
+        f"or, if it wrote, {settle}"
+    )
 
 
 def _unfinished(info: StoreInfo) -> Iterator[Finding]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from msgspec import to_builtins
+
 from stator.errors import BadQuery
 from stator.model.ids import short
 from stator.surfaces.cli.asking import asking
@@ -16,6 +18,8 @@ from stator.surfaces.cli.screen import Screen
 if TYPE_CHECKING:
     from stator.runtime.bundles import Exported
     from stator.surfaces.cli.options import (
+        AsOption,
+        CwdOption,
         JsonFlag,
         NoPagerFlag,
         OutputOption,
@@ -31,6 +35,7 @@ stator export a b -o both.stator   two sessions in one file
 stator export fix-login --tree     with every fork and retry
 stator export fix-login --passphrase             locked; asks for a passphrase
 stator export fix-login --redact "Acme" --no-transcript
+stator export fix-login --as claude-code         a transcript that Claude Code resumes
 stator export fix-login --fixture tests/login.stator     to be replayed by a test
 """
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
@@ -47,6 +52,8 @@ def export(
     passphrase_file: PassphraseFileOption = None,
     fixture: str | None = None,
     force: bool = False,
+    as_: AsOption = None,
+    cwd: CwdOption = None,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
@@ -57,6 +64,9 @@ def export(
     session that is being driven is exported as it stands. What the rules about secrets find is left out, as is
     every piece of content that holds a --redact text; the chain verifies all the same, and whoever reads such a
     piece is told that it is not in the bundle.
+
+    With --as, one session is written as a transcript of that agent's: a new file, in which every call has a
+    result, and that of a call in doubt says so. It is put where the agent looks for sessions of this folder.
 
     Parameters
     ----------
@@ -73,6 +83,15 @@ def export(
     """
     if fixture is not None and output is not None:
         raise BadQuery("--fixture and --output both say where to write", hint="give one of them")
+    if as_ is not None:
+        given = (tree, redact, no_transcript, passphrase, passphrase_file, fixture, force)
+        if any(given) or len(sessions or ()) > 1:
+            raise BadQuery(
+                "--as writes one session as it is", hint="besides it: --output, --cwd, --json"
+            )
+        return _rewrite(sessions, as_, output, cwd, store=store, json=json, pager=not no_pager)
+    if cwd is not None:
+        raise BadQuery("--cwd is for --as", hint="give both")
     with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
         views = [ask.session(name) for name in sessions] if sessions else [ask.session()]
         target = fixture or output or _default(views[0].name, views[0].id)
@@ -92,6 +111,28 @@ def export(
             screen.document("stator.export/1", plain(made))
         else:
             _show(screen, made)
+    return 0
+
+
+def _rewrite(
+    sessions: list[str] | None,
+    agent: str,
+    output: str | None,
+    cwd: str | None,
+    *,
+    store: str | None,
+    json: bool,
+    pager: bool,
+) -> int:
+    from stator.surfaces.cli import rewriting
+
+    with asking(store) as ask, Screen(json=json, pager=pager) as screen:
+        view = ask.session(*(sessions or ()))
+        made = rewriting.rewrite(ask.store, view, agent, output=output, cwd=cwd)
+        if json:
+            screen.document("stator.transcript/1", to_builtins(made))
+        else:
+            rewriting.show(screen, made)
     return 0
 
 

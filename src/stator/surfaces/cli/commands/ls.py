@@ -120,7 +120,8 @@ def _none(ask: Asking) -> str:
 def _rows(
     ask: Asking, project: str | None, agent: str | None, status: str | None
 ) -> Iterator[SessionRow]:
-    recorded = "active" if status == "interrupted" else status
+    # What is shown as paused may be on record as something else.
+    recorded = {"interrupted": "active", "paused": None}.get(status or "", status)
     cursor: tuple[int, ...] | None = None
     while True:
         page = ask.store.sessions(project=project, agent=agent, status=recorded, cursor=cursor)

@@ -112,6 +112,11 @@ def _session(screen: Screen, view: SessionView, ask: Asking) -> None:
     screen.lines(section("Tags", view.entries("tags")))
 
 
+def _by(view: SessionView) -> str:
+    """Who recorded what is newest: `import:codex`."""
+    return gist.brief(gist.value_of(view.commit("head"), "principal"))
+
+
 def _facts_of(view: SessionView, ask: Asking) -> Iterator[Line]:
     row, counts, head = view.row, view.counts, view.head
     record = row.record
@@ -125,6 +130,8 @@ def _facts_of(view: SessionView, ask: Asking) -> Iterator[Line]:
         yield pair("goes on as", f"{ask.names()[record.adopted]} {short(record.adopted)}")
     if upto := imported_upto(ask.store.port, record):
         yield pair("imported", f"from a bundle, up to @{upto}")
+    if record.mode == "recorded":
+        yield pair("recorded", f"{_by(view)}; its agent is driven elsewhere")
     yield pair("created", stamp(record.created))
     yield pair("updated", stamp(row.updated))
     if record.reason and row.shown != "active":

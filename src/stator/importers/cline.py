@@ -1,0 +1,330 @@
+"""Cline: a task's folder holds the messages as the provider was sent them, and files beside it.
+
+Only `api_conversation_history.json` is a conversation; the metadata and what Cline shows on screen
+are known and hold none. Calls are blocks of the answer, or, in older versions, tags in its text;
+results are text that begins with the name of the tool.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+from stator.importers.dialogue import Asked, Dialogue, Status
+from stator.importers.documents import document, only
+from stator.importers.format import Found, Progress, below
+from stator.importers.lines import beginning
+from stator.importers.media import without_bytes
+from stator.importers.values import (
+    MICROS,
+    checklist,
+    headline,
+    millis,
+    record,
+    records,
+    shell_files,
+    spend,
+    tagged,
+    text,
+)
+from stator.model.foreign import (
+    Called,
+    Compacted,
+    Conversation,
+    Cursor,
+    Item,
+    Planned,
+    Touch,
+    Unknown,
+    digest_of,
+    text_id,
+)
+
+NAME = "cline"
+FILE = "api_conversation_history.json"
+READS = frozenset(
+    "read_file list_files search_files list_code_definition_names web_fetch web_search "
+    "ask_followup_question plan_mode_respond attempt_completion access_mcp_resource "
+    "load_mcp_documentation use_skill condense summarize_task report_bug focus_chain".split()
+)
+TOOLS = READS | frozenset(
+    "write_to_file replace_in_file execute_command browser_action use_mcp_tool new_task new_rule "
+    "apply_patch generate_explanation use_subagents".split()
+)
+ANSWERED = ("attempt_completion", "plan_mode_respond")
+"""Tools by which an answer is shown to the user, who may have something to say to it."""
+_TALK = re.compile(rb'\s*\[\s*\{\s*"role"\s*:\s*"user"\s*,\s*"content"\s*:\s*[\["]')
+_SCREEN = re.compile(rb'\s*\[\s*\{\s*"ts"\s*:\s*\d+\s*,\s*"type"\s*:\s*"(?:say|ask)"')
+_MARK = re.compile(r"\[(\w+)(?: for '.*?')?\] Result:[ \t]*\n?", re.DOTALL)
+_FOLDER = re.compile(r"# Current Working Directory \((.*?)\) Files")
+_CLOCK = re.compile(
+    r"# Current Time\n(\d+)/(\d+)/(\d{4}), (\d+):(\d\d):(\d\d) (AM|PM) \([^)]*?UTC([+-]?\d+):(\d\d)\)"
+)
+SPOKEN = ("task", "feedback", "user_message")
+"""What Cline wraps the user's words in."""
+_EXIT = re.compile(r"exit code:? (-?\d+)", re.I)
+
+
+class Cline:
+    """Cline's tasks."""
+
+    name = NAME
+
+    def is_one(self, path: Path, begin: bytes) -> bool:
+        return _is_talk(begin) or _is_beside(begin)
+
+    def conversations(self, path: Path) -> Iterable[Found]:
+        if not _is_talk(beginning(str(path))):
+            return
+        messages = records(document(str(path)).value)
+        if not messages:
+            return
+        first = _texts(messages[0])
+        task = path.parent.name if path.name == FILE else ""
+        folder = next((m[1] for m in map(_FOLDER.search, first) if m), "")
+        talk = Conversation(
+            source=NAME,
+            id=task or text_id("\n".join(first)),
+            name=headline(_prompted(first)),
+            cwd=folder,
+        )
+        yield only(path, talk)
+
+    def read(
+        self, found: Found, cursor: Cursor | None, progress: Progress | None
+    ) -> Iterator[Item]:
+        whole = document(found.path, progress)
+        reading = _Reading()
+        for number, message in enumerate(whole.value if isinstance(whole.value, list) else []):
+            if isinstance(message, dict) and message.get("role") == "user":
+                yield from reading.user(message)
+            elif isinstance(message, dict) and message.get("role") == "assistant":
+                yield from reading.assistant(message)
+            else:
+                yield Unknown(id=f"message/{number}", raw=without_bytes(message))
+        yield from whole.skipped
+
+    def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
+        code = "User/globalStorage/saoudrizwan.claude-dev/tasks"
+        own = environ.get("CLINE_DIR")
+        return [
+            (Path(own) if own else home / ".cline") / "data" / "tasks",
+            home / ".config" / "Code" / code,
+            home / "Library" / "Application Support" / "Code" / code,
+        ]
+
+    def is_about(self, found: Found, root: str) -> bool:
+        return below(found.conversation.cwd, root)
+
+
+FORMAT = Cline()
+
+
+def _is_talk(begin: bytes) -> bool:
+    known = b"<task>" in begin or b"environment_details>" in begin or b"<user_message>" in begin
+    return bool(_TALK.match(begin)) and known
+
+
+def _is_beside(begin: bytes) -> bool:
+    """A file of a task that holds no conversation."""
+    return bool(_SCREEN.match(begin)) or (
+        begin.lstrip().startswith(b"{") and b'"files_in_context"' in begin
+    )
+
+
+def _texts(message: dict[str, Any]) -> list[str]:
+    content = message.get("content")
+    if isinstance(content, str):
+        return [content]
+    return [text(block.get("text")) for block in records(content) if block.get("type") == "text"]
+
+
+def _prompted(texts: list[str]) -> str:
+    """What the user said, out of what Cline wrapped around it."""
+    return "\n".join(found[1] for words in texts if (found := _said(words)) is not None)
+
+
+def _said(words: str) -> tuple[str, str] | None:
+    """The user's words in a text: it begins with their tag, or tells what came of an answer to them.
+    What a tool returned may hold the same tags and means nothing by it."""
+    mark = _MARK.match(words)
+    if mark is not None and mark[1] not in ANSWERED:
+        return None
+    given = words[mark.end() :] if mark is not None else words.lstrip()
+    found = next(tagged(given, SPOKEN), None)
+    is_there = found is not None and (mark is not None or found.start == 0)
+    return (found.name, found.body.strip()) if found is not None and is_there else None
+
+
+def _clock(texts: list[str]) -> int:
+    """The time that Cline tells the model, in µs; 0 where it does not."""
+    found = next((match for match in map(_CLOCK.search, reversed(texts)) if match), None)
+    if found is None:
+        return 0
+    month, day, year, hour, minute, second = map(int, found.group(1, 2, 3, 4, 5, 6))
+    hour = hour % 12 + (12 if found[7] == "PM" else 0)
+    zone = timezone(timedelta(hours=int(found[8]), minutes=int(found[9])))
+    try:
+        at = datetime(year, month, day, hour, minute, second, tzinfo=zone)
+    except ValueError:
+        return 0
+    return max(int(at.timestamp()), 0) * MICROS
+
+
+class _Reading:
+    """One task being read."""
+
+    def __init__(self) -> None:
+        self._talk = Dialogue()
+        self._known: set[str] = set()
+        """Paths that were read or written."""
+
+    # -- what the model says ------------------------------------------------------------------------
+
+    def assistant(self, message: dict[str, Any]) -> Iterator[Item]:
+        blocks: list[dict[str, Any]] = []
+        calls: list[Asked] = []
+        content = message.get("content")
+        for block in (
+            [{"type": "text", "text": content}] if isinstance(content, str) else records(content)
+        ):
+            if block.get("type") == "tool_use":
+                calls.append(_asked(block))
+            elif block.get("type") == "text":
+                words, tagged = _untagged(text(block.get("text")))
+                calls += tagged
+                blocks += [{"type": "text", "text": words}] if words.strip() else []
+            else:
+                blocks.append(without_bytes(block))
+        metrics = record(message.get("metrics"))
+        tokens = record(metrics.get("tokens"))
+        at = millis(message.get("ts"))
+        usage = spend(
+            fresh=tokens.get("prompt"), said=tokens.get("completion"), read=tokens.get("cached"),
+            dollars=metrics.get("cost"),
+        )  # fmt: skip
+        model = text(record(message.get("modelInfo")).get("modelId"))
+        yield from self._talk.answer(blocks, calls, at=at, usage=usage, model=model)
+        for call in self._talk.open:
+            steps = checklist(text(record(call.input).get("task_progress")))
+            if steps:
+                yield Planned(id=f"{call.id}/plan", at=at, steps=steps)
+
+    # -- what it is told ----------------------------------------------------------------------------
+
+    def user(self, message: dict[str, Any]) -> Iterator[Item]:
+        texts = _texts(message)
+        at = millis(message.get("ts")) or _clock(texts)
+        finished = False
+        for call, tool, output in self._results(message):
+            if call is None:
+                yield self._talk.result(None, output, at=at, tool=tool, call=tool)
+                continue
+            finished = finished or call.tool == "attempt_completion"
+            yield from self._returned(call, output, at)
+        asked = _prompted(texts)
+        if finished:
+            yield self._talk.end(at=at)
+        shown = [words for words in texts if not _MARK.match(words)]
+        images = [
+            without_bytes(block)
+            for block in records(message.get("content"))
+            if block.get("type") in ("image", "document")
+        ]
+        if asked:
+            content = [{"type": "text", "text": asked}, *images] if images else asked
+            yield self._talk.prompt(content, at)
+        elif not self._talk.is_begun:
+            yield self._talk.prompt("\n".join(shown), at)
+        notes = [words for words in shown if _said(words) is None]
+        if notes:
+            yield self._talk.note("\n".join(notes), at, by="user")
+
+    def _results(self, message: dict[str, Any]) -> Iterator[tuple[Called | None, str, Any]]:
+        """The results in a message, each with its call and tool."""
+        for block in records(message.get("content")):
+            if block.get("type") == "tool_result":
+                name = text(block.get("tool_use_id"))
+                yield self._talk.waiting(name), name, without_bytes(block.get("content"))
+        texts = _texts(message)
+        for number, words in enumerate(texts):
+            mark = _MARK.match(words)
+            if mark is None:
+                continue
+            output = words[mark.end() :]
+            following = texts[number + 1 : number + 2]
+            if not output.strip() and following and not following[0].startswith(("<", "[")):
+                output = following[0]
+            tool = mark[1]
+            call = self._talk.waiting(tool=tool)
+            if call is None and len(self._talk.open) == 1:
+                call = self._talk.open[0]
+            yield call, tool, output
+
+    def _returned(self, call: Called, output: Any, at: int) -> Iterator[Item]:
+        words = output if isinstance(output, str) else "\n".join(_texts({"content": output}))
+        status, cause = _outcome(call, words)
+        files = self._files(call) if status == "ok" else ()
+        yield self._talk.result(call, output, status, at=at, cause=cause, files=files)
+        summary = text(record(call.input).get("context"))
+        if call.tool in ("condense", "summarize_task") and status == "ok" and summary:
+            yield Compacted(id=f"{call.id}/compacted", at=at, summary=summary)
+
+    def _files(self, call: Called) -> tuple[Touch, ...]:
+        given = record(call.input)
+        path = text(given.get("path")) or text(given.get("absolutePath"))
+        if call.tool == "execute_command":
+            return shell_files(given.get("command"))
+        if call.tool not in ("read_file", "write_to_file", "replace_in_file") or not path:
+            return ()
+        known = path in self._known
+        self._known.add(path)
+        if call.tool == "read_file":
+            return (Touch(path=path, op="read"),)
+        if call.tool == "replace_in_file" or known:
+            return (Touch(path=path, op="modified"),)
+        # Cline does not say whether a file was there that is written as a whole
+        after = digest_of(text(given.get("content")))
+        return (Touch(path=path, op="created", after=after, how="inferred"),)
+
+
+def _asked(block: dict[str, Any]) -> Asked:
+    tool = text(block.get("name"))
+    return Asked(
+        tool=tool, id=text(block.get("id")), input=without_bytes(block.get("input")),
+        effect="read" if tool in READS else "write",
+    )  # fmt: skip
+
+
+def _untagged(words: str) -> tuple[str, list[Asked]]:
+    """A text without the calls that are written in it as tags, and those."""
+    found = list(tagged(words, TOOLS))
+    calls = [
+        Asked(
+            tool=one.name,
+            input={field.name: field.body.strip("\n") for field in tagged(one.body)},
+            effect="read" if one.name in READS else "write",
+        )
+        for one in found
+    ]
+    for one in reversed(found):
+        words = words[: one.start] + words[one.end :]
+    return words.strip() if calls else words, calls
+
+
+def _outcome(call: Called, words: str) -> tuple[Status, str]:
+    begin = words.lstrip()[:400]
+    if "user denied this operation" in begin or "<user_denied>" in begin:
+        return "denied", "the user denied it"
+    if "execution failed with the following error" in begin or begin.startswith(
+        ("<error>", "Error")
+    ):
+        return "error", headline(re.sub(r"</?error>", "", begin))
+    if "was interrupted" in begin:
+        return ("in doubt" if call.effect == "write" else "cancelled"), "interrupted"
+    if call.tool == "execute_command" and (code := _EXIT.search(begin)) and int(code[1]):
+        return "error", f"exit code {code[1]}"
+    return "ok", ""

@@ -1,0 +1,163 @@
+"""mini-swe-agent: a `.traj.json` file, a list of messages or, newer, an object with them in it.
+
+Each answer has one command in a fenced block, or tool calls in newer versions; what follows is what
+it printed, with its return code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from stator.importers.dialogue import Asked, Dialogue, Status, asked_of
+from stator.importers.documents import document, only
+from stator.importers.format import Found, Progress
+from stator.importers.media import without_bytes
+from stator.importers.values import (
+    MICROS,
+    amount,
+    headline,
+    record,
+    records,
+    shell_files,
+    tagged,
+    text,
+)
+from stator.model.foreign import Conversation, Cursor, Item, Unknown, text_id
+from stator.model.reply import usage_of
+
+NAME = "mini-swe-agent"
+SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+_LIST = re.compile(rb'\s*\[\s*\{\s*"role"\s*:\s*"system"')
+_FENCED = re.compile(r"```(?:mswea_bash_command|bash|sh)[ \t]*\n(.*?)\n?```", re.DOTALL)
+_CODE = re.compile(r"<returncode>\s*(-?\d+)\s*</returncode>")
+_ISSUE = re.compile(r"^(?:Please solve this issue|<pr_description>)[: \t]*\n?(.*)", re.MULTILINE)
+
+
+class MiniSweAgent:
+    """mini-swe-agent's trajectories."""
+
+    name = NAME
+
+    def is_one(self, path: Path, begin: bytes) -> bool:
+        named = path.name.endswith(".traj.json")
+        told = b'"trajectory_format"' in begin and b"mini-swe-agent" in begin
+        listed = bool(_LIST.match(begin)) and (named or b"mswea" in begin)
+        return listed or told or (named and b'"messages"' in begin)
+
+    def conversations(self, path: Path) -> Iterable[Found]:
+        value = document(str(path)).value
+        messages = records(_messages(value))
+        if not messages:
+            return
+        begun = [text(message.get("content")) for message in messages[:3]]
+        asked = begun[1] if len(begun) > 1 else begun[0]
+        issue = _ISSUE.search(asked)
+        info = record(record(value).get("info"))
+        status = text(info.get("exit_status"))
+        talk = Conversation(
+            source=NAME,
+            id=text_id("\n".join(begun), text(record(value).get("instance_id"))),
+            name=headline(issue[1] if issue else asked) or path.stem,
+            labels={"exit status": status} if status else {},
+        )
+        yield only(path, talk)
+
+    def read(
+        self, found: Found, cursor: Cursor | None, progress: Progress | None
+    ) -> Iterator[Item]:
+        whole = document(found.path, progress)
+        info = record(record(whole.value).get("info"))
+        talk = Dialogue()
+        for number, one in enumerate(_messages(whole.value)):
+            if isinstance(one, dict):
+                yield from _message(talk, number, one)
+            else:
+                yield Unknown(id=f"message/{number}", raw=one)
+        status = text(info.get("exit_status"))
+        if status or _is_over(whole.value):
+            finished = status in ("", "Submitted")
+            yield talk.end("ok" if finished else "aborted", "" if finished else status)
+        yield from whole.skipped
+
+    def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
+        return []
+
+    def is_about(self, found: Found, root: str) -> bool:
+        return False
+
+
+FORMAT = MiniSweAgent()
+
+
+def _messages(value: Any) -> list[Any]:
+    given = value if isinstance(value, list) else record(value).get("messages")
+    return given if isinstance(given, list) else []
+
+
+def _is_over(value: Any) -> bool:
+    """Whether the last command said so; a file is also written while the run goes on."""
+    said = [
+        text(m.get("content")) for m in records(_messages(value)) if m.get("role") == "assistant"
+    ]
+    return bool(said) and SUBMIT in said[-1]
+
+
+def _message(talk: Dialogue, number: int, one: dict[str, Any]) -> Iterator[Item]:
+    role, content = one.get("role"), without_bytes(one.get("content"))
+    extra = record(one.get("extra"))
+    at = _time(one.get("timestamp")) or _time(extra.get("timestamp"))
+    if role == "system":
+        yield talk.note(content, at)
+    elif role == "assistant":
+        yield from _answered(talk, one, extra, at)
+    elif role in ("user", "tool") and talk.open:
+        yield _returned(talk, one, extra, at)
+    elif role == "user":
+        yield talk.prompt(content, at)
+    elif role == "tool":
+        yield talk.result(None, content, at=at, call=text(one.get("tool_call_id")))
+    elif role == "exit":
+        yield talk.note(content, at)
+    else:
+        yield Unknown(id=f"message/{number}", at=at, raw=without_bytes(one))
+
+
+def _answered(
+    talk: Dialogue, one: dict[str, Any], extra: dict[str, Any], at: int
+) -> Iterator[Item]:
+    words = text(one.get("content"))
+    calls = [asked_of(call, ()) for call in records(one.get("tool_calls"))]
+    commands = _FENCED.findall(words)
+    if not calls and len(commands) == 1:  # with more or none, nothing is run
+        calls = [Asked(tool="bash", input={"command": commands[0]})]
+    response = record(extra.get("response"))
+    blocks = [{"type": "text", "text": words}] if words else []
+    model = text(response.get("model"))
+    yield from talk.answer(blocks, calls, at=at, usage=usage_of(response), model=model)
+
+
+def _returned(talk: Dialogue, one: dict[str, Any], extra: dict[str, Any], at: int) -> Item:
+    words = text(one.get("content"))
+    named = text(one.get("tool_call_id"))
+    call = talk.waiting(named) or talk.waiting()
+    code = _CODE.search(words)
+    told = extra.get("returncode")
+    number = int(code[1]) if code else told if isinstance(told, int) else 0
+    output = next(tagged(words, ("output",)), None)
+    status: Status = "error" if number else "ok"
+    if "timed out" in words[:200]:
+        status = "timeout"
+    given = record(call.input) if call is not None else {}
+    return talk.result(
+        call, output.body.strip("\n") if output else words, status, at=at, call=named,
+        cause=f"exit code {number}" if number else "",
+        files=shell_files(given.get("command")) if status == "ok" else (),
+    )  # fmt: skip
+
+
+def _time(value: Any) -> int:
+    """Seconds since 1970, in µs."""
+    return amount(value * MICROS) if isinstance(value, (int, float)) and value < 1e11 else 0

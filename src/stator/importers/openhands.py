@@ -1,0 +1,356 @@
+"""OpenHands: trajectories (a JSON list of what was done and seen), and outputs of evaluations (a line
+for each instance, with such a list in it).
+
+A record is an action or an observation. Newer ones name the model's response and the call they come
+from, and an observation the action that caused it; in older ones what follows an action is what
+became of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from stator.importers.dialogue import Asked, Dialogue, Status, asked_of
+from stator.importers.documents import document, only
+from stator.importers.format import Found, Progress, below
+from stator.importers.lines import Line, beginning, lines, parsed
+from stator.importers.media import without_bytes
+from stator.importers.values import headline, moment, record, records, shell_files, text
+from stator.model.foreign import (
+    Called,
+    Compacted,
+    Conversation,
+    Cursor,
+    Item,
+    Noise,
+    Planned,
+    Skipped,
+    Step,
+    Touch,
+    Unknown,
+    digest_of,
+    text_id,
+)
+from stator.model.reply import message_of, usage_of
+from stator.model.state import Effect, FileOp, StepStatus
+
+NAME = "openhands"
+READS = frozenset("read browse think finish recall task_tracking view".split())
+SILENT = frozenset(
+    "change_agent_state agent_state_changed null recall system initialize pause resume stop "
+    "agent_summarize condensation_request loop_detection_recovery".split()
+)
+"""Records that are about the program, not about the work."""
+TASKS: dict[str, StepStatus] = {"todo": "pending", "in_progress": "in_progress", "done": "done"}
+_LIST = re.compile(rb'\s*\[\s*\{[^{}]{0,400}?"(?:action|observation|source)"\s*:')
+_EDITED = re.compile(
+    r"^(?:edit_file_by_replace|insert_content_at_line|append_file|create_file|edit_file)"
+    r"\(\s*(?:file_name=|filename=)?(['\"])([^'\"\n]{1,500})\1",
+    re.MULTILINE,
+)
+_EXIT_UNKNOWN = -1
+
+
+class OpenHands:
+    """OpenHands' trajectories and evaluation outputs."""
+
+    name = NAME
+
+    def is_one(self, path: Path, begin: bytes) -> bool:
+        if begin.lstrip()[:1] == b"[":
+            return bool(_LIST.match(begin)) and b'"timestamp"' in begin
+        return begin.lstrip()[:1] == b"{" and _is_output(begin)
+
+    def conversations(self, path: Path) -> Iterable[Found]:
+        stat = path.stat()
+        changed = stat.st_mtime_ns // 1000
+        if beginning(str(path), 64).lstrip()[:1] == b"[":
+            told = records(document(str(path)).value)
+            if told:
+                yield only(path, _talk(told, {}))
+            return
+        for line in lines(str(path)):
+            given = record(parsed(line)[0])
+            told = _history(given)
+            if told:
+                yield Found(
+                    path=str(path), conversation=_talk(told, given), changed=changed,
+                    part=f"{line.number}@{line.offset}", size=stat.st_size,
+                )  # fmt: skip
+
+    def read(
+        self, found: Found, cursor: Cursor | None, progress: Progress | None
+    ) -> Iterator[Item]:
+        if not found.part:
+            whole = document(found.path, progress)
+            given = whole.value if isinstance(whole.value, list) else []
+            yield from _Reading().read(given)
+            yield from whole.skipped
+            return
+        number, _, offset = found.part.partition("@")
+        for line in lines(found.path, offset=int(offset), number=int(number) - 1):
+            yield from _of_line(line)
+            if progress is not None:
+                progress(line.end - line.offset)
+            return
+
+    def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
+        return []
+
+    def is_about(self, found: Found, root: str) -> bool:
+        return below(found.conversation.cwd, root)
+
+
+FORMAT = OpenHands()
+
+
+def _is_output(begin: bytes) -> bool:
+    evaluated = b'"instance_id"' in begin or b'"issue"' in begin or b'"instruction"' in begin
+    return evaluated and b'"history"' in begin
+
+
+def _history(given: dict[str, Any]) -> list[dict[str, Any]]:
+    """The records of an instance; older outputs pair each action with its observation."""
+    told: list[dict[str, Any]] = []
+    listed = given.get("history")
+    for one in listed if isinstance(listed, list) else []:
+        told += records(one) if isinstance(one, list) else [one] if isinstance(one, dict) else []
+    return told
+
+
+def _talk(told: list[dict[str, Any]], given: dict[str, Any]) -> Conversation:
+    issue = record(given.get("issue"))
+    instance = text(given.get("instance_id")) or "/".join(
+        str(issue[name]) for name in ("owner", "repo", "number") if name in issue
+    )
+    first = _fields(told[0])
+    start = repr(told[:3] if given else told[0])
+    asked = text(first.get("content")) or text(first.get("message"))
+    labels = {"instance": instance} if instance else {}
+    if isinstance(given.get("success"), bool):
+        labels["success"] = str(given["success"]).lower()
+    return Conversation(
+        source=NAME,
+        id=text_id(start),
+        name=text(issue.get("title")) or headline(instance or asked),
+        cwd="",
+        labels=labels,
+    )
+
+
+def _of_line(line: Line) -> Iterator[Item]:
+    given, why = parsed(line)
+    if given is None:
+        yield Skipped(line=line.number, why=why)
+        return
+    yield from _Reading().read(_history(given))
+
+
+def _key(one: dict[str, Any], field: str = "id") -> int | str | None:
+    """The number of a record, or of the one it names."""
+    named = one.get(field)
+    return named if isinstance(named, (int, str)) else None
+
+
+def _fields(one: dict[str, Any]) -> dict[str, Any]:
+    """A record's fields, which newer versions put one level down."""
+    return {**one, **record(one.get("extras")), **record(one.get("args"))}
+
+
+class _Reading:
+    """One conversation being read."""
+
+    def __init__(self) -> None:
+        self._talk = Dialogue()
+        self._responses: set[str] = set()
+        self._by_record: dict[Any, Called] = {}
+        self._names: dict[Any, str] = {}
+        """Record → the id of what it was recorded as, for a compaction that names one."""
+        self._known: set[str] = set()
+
+    def read(self, told: list[Any]) -> Iterator[Item]:
+        for number, one in enumerate(told):
+            if not isinstance(one, dict):
+                yield Unknown(id=f"record/{number}", raw=without_bytes(one))
+                continue
+            kind = one.get("action") or one.get("observation")
+            if not isinstance(kind, str):
+                yield Unknown(id=f"record/{number}", raw=without_bytes(one))
+            elif kind in SILENT:
+                yield Noise(kind=kind)
+            elif one.get("action"):
+                yield from self._action(kind, one)
+            else:
+                yield from self._observation(kind, one)
+
+    # -- what was done ------------------------------------------------------------------------------
+
+    def _action(self, kind: str, one: dict[str, Any]) -> Iterator[Item]:
+        at, fields = moment(one.get("timestamp")), _fields(one)
+        if kind == "message":
+            yield from self._message(one, fields, at)
+        elif kind == "condensation":
+            yield self._condensed(one, fields, at)
+        else:
+            yield from self._called(kind, one, fields, at)
+            call = self._by_record.get(_key(one))
+            if kind == "task_tracking" and call and (steps := _steps(fields)):
+                yield Planned(id=f"{call.id}/plan", at=at, steps=steps)
+            if kind == "finish":
+                if call is not None:
+                    yield self._talk.result(call, None, at=at)
+                yield self._talk.end(at=at)
+
+    def _message(self, one: dict[str, Any], fields: dict[str, Any], at: int) -> Iterator[Item]:
+        words: Any = text(fields.get("content")) or text(fields.get("message"))
+        shown = fields.get("image_urls") or fields.get("images_urls")
+        is_user = one.get("source") == "user" or not ("source" in one or self._talk.is_begun)
+        if isinstance(shown, list) and shown:
+            images = [without_bytes({"type": "image", "image": url}) for url in shown]
+            words = [{"type": "text", "text": words}, *images]
+        if is_user:
+            asked = self._talk.prompt(words, at)
+            self._names[_key(one)] = asked.id
+            yield asked
+            return
+        blocks = words if isinstance(words, list) else [{"type": "text", "text": words}]
+        for item in self._talk.answer(blocks, at=at):
+            self._names[_key(one)] = item.id
+            yield item
+        if fields.get("wait_for_response") is True:
+            yield self._talk.end(at=at)
+
+    def _called(
+        self, kind: str, one: dict[str, Any], fields: dict[str, Any], at: int
+    ) -> Iterator[Item]:
+        known = record(one.get("tool_call_metadata"))
+        response = record(known.get("model_response"))
+        name = text(known.get("tool_call_id"))
+        if name and name in self._responses:
+            call = self._talk.waiting(name)  # one of several that an answer asked for
+            if call is not None:
+                self._by_record[_key(one)] = call
+                self._names[_key(one)] = call.id
+            return
+        tool = text(known.get("function_name")) or kind
+        thought = text(fields.get("thought")) or text(fields.get("final_thought"))
+        calls = [
+            Asked(tool=tool, id=name, input=_input(kind, fields), effect=_effect(kind, fields))
+        ]
+        if response:
+            said = message_of(response)
+            thought = text(said.get("content"))
+            calls = [asked_of(one, READS) for one in records(said.get("tool_calls"))] or calls
+            self._responses |= {call.id for call in calls}
+        blocks = [{"type": "text", "text": thought}] if thought else []
+        yield from self._talk.answer(
+            blocks, calls, at=at, name=text(response.get("id")), usage=usage_of(response),
+            model=text(response.get("model")),
+        )  # fmt: skip
+        call = self._talk.waiting(name) or self._talk.open[-1]
+        self._by_record[_key(one)] = call
+        self._names[_key(one)] = call.id
+
+    def _condensed(self, one: dict[str, Any], fields: dict[str, Any], at: int) -> Compacted:
+        last = fields.get("forgotten_events_end_id")
+        forgotten = fields.get("forgotten_event_ids")
+        if isinstance(forgotten, list) and forgotten:
+            last = max((x for x in forgotten if isinstance(x, int)), default=None)
+        kept = (
+            name
+            for number, name in self._names.items()
+            if isinstance(number, int) and isinstance(last, int) and number > last
+        )
+        return Compacted(
+            id=f"condensation/{one.get('id', at)}", at=at, summary=text(fields.get("summary")),
+            keeps_from=next(kept, ""),
+        )  # fmt: skip
+
+    # -- what was seen ------------------------------------------------------------------------------
+
+    def _observation(self, kind: str, one: dict[str, Any]) -> Iterator[Item]:
+        fields, at = _fields(one), moment(one.get("timestamp"))
+        named = text(record(one.get("tool_call_metadata")).get("tool_call_id"))
+        call = self._by_record.get(_key(one, "cause")) if "cause" in one else None
+        call = call or (self._talk.waiting(named) if named else None)
+        if call is None and not named and "cause" not in one:
+            call = self._talk.waiting()
+        status, cause = _outcome(kind, fields)
+        files = self._files(call, kind, fields) if status == "ok" else ()
+        output = without_bytes(fields.get("content", one.get("message")))
+        returned = self._talk.result(
+            call, output, status, at=at, cause=cause, files=files, tool=kind, call=named
+        )
+        self._names[_key(one)] = returned.id
+        yield returned
+
+    def _files(self, call: Called | None, kind: str, fields: dict[str, Any]) -> tuple[Touch, ...]:
+        given = record(call.input) if call is not None else {}
+        path = text(fields.get("path"))
+        if kind == "run":
+            return shell_files(given.get("command") or fields.get("command"))
+        if kind == "run_ipython":
+            code = text(given.get("code")) or text(fields.get("code"))
+            changed = "lines total after edit" in text(fields.get("content"))
+            found = _EDITED.findall(code) if changed else []
+            return tuple(Touch(path=name, op="modified", how="inferred") for _, name in found)
+        if kind not in ("read", "write", "edit") or not path:
+            return ()
+        known = path in self._known or fields.get("prev_exist") is True
+        self._known.add(path)
+        if kind == "read":
+            return (Touch(path=path, op="read"),)
+        op: FileOp = "modified" if known else "created"
+        told = "prev_exist" in fields or (known and kind == "edit")
+        before, after = fields.get("old_content"), fields.get("new_content")
+        return (
+            Touch(
+                path=path, op=op, how="recorded" if told else "inferred",
+                before=digest_of(before) if isinstance(before, str) else "",
+                after=digest_of(after) if isinstance(after, str) else "",
+            ),
+        )  # fmt: skip
+
+
+def _effect(kind: str, fields: dict[str, Any]) -> Effect:
+    return "read" if kind in READS or fields.get("command") == "view" else "write"
+
+
+def _input(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
+    wanted = ("command", "code", "path", "content", "url", "browser_actions", "name", "arguments")
+    more = ("agent", "inputs", "outputs", "task_list", "old_str", "new_str", "file_text")
+    return {
+        name: without_bytes(fields[name])
+        for name in (*wanted, *more)
+        if fields.get(name) not in (None, "") and not (kind == "finish" and name == "content")
+    }
+
+
+def _outcome(kind: str, fields: dict[str, Any]) -> tuple[Status, str]:
+    words = text(fields.get("content"))
+    if kind == "user_rejected":
+        return "denied", "the user rejected it"
+    if kind == "error":
+        return "error", headline(words)
+    if kind == "run":
+        told = record(fields.get("metadata")).get("exit_code", fields.get("exit_code"))
+        if told == _EXIT_UNKNOWN and fields.get("command_id") != _EXIT_UNKNOWN:
+            return "timeout", "it was still running"
+        if isinstance(told, int) and told > 0:
+            return "error", f"exit code {told}"
+    if fields.get("error") is True or text(fields.get("error")):
+        return "error", headline(text(fields.get("error")) or words)
+    return "ok", ""
+
+
+def _steps(fields: dict[str, Any]) -> tuple[Step, ...]:
+    return tuple(
+        Step(
+            step=text(task.get("title")), status=TASKS.get(text(task.get("status")), "pending"),
+            detail=text(task.get("notes")),
+        )
+        for task in records(fields.get("task_list"))
+    )  # fmt: skip

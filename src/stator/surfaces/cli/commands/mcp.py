@@ -1,0 +1,85 @@
+"""`stator mcp`: sessions for the agent itself, over the Model Context Protocol."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stator.connect import connect
+from stator.errors import InvalidInput
+from stator.surfaces.cli import wire
+from stator.surfaces.cli.exits import say
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, PortOption, StoreOption
+    from stator.surfaces.mcp.scope import Scope
+
+EXAMPLES = """
+stator mcp                         over stdio: an agent starts this by itself
+stator mcp --http                  over HTTP, for clients of this machine
+stator mcp --http --port 0         on any free port; its address is said on stderr
+"""
+PORT = 8717
+
+
+def mcp(
+    *,
+    http: bool = False,
+    port: PortOption = PORT,
+    no_token: bool = False,
+    all_projects: bool = False,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Serve sessions to an agent over MCP.
+
+    The agent opens a session, records in it, asks it and goes on with it. It sees the sessions of this
+    project; nothing here approves, erases or exports.
+
+    Parameters
+    ----------
+    http
+        Over streamable HTTP, on loopback only, instead of stdio.
+    no_token
+        Let in whoever can reach the port; by default they need the token beside the store.
+    all_projects
+        Show the sessions of every project of the store.
+    """
+    if no_token and not http:
+        raise InvalidInput("over stdio there is no token", hint="--no-token goes with --http")
+    try:
+        import mcp as sdk  # noqa: F401
+    except ImportError:
+        raise InvalidInput(
+            "the MCP server needs the package mcp", hint="pip install 'stator[mcp]'"
+        ) from None
+    from stator.surfaces.mcp.scope import Scope
+    from stator.surfaces.mcp.server import build
+
+    with connect(store) as opened:
+        scope = Scope(opened, None if all_projects else opened.context.project)
+        if http:
+            _over_http(scope, port, no_token, json)
+        else:
+            from stator.surfaces.mcp.stdio import serve
+
+            serve(build(scope))
+    return 0
+
+
+def _over_http(scope: Scope, port: int, no_token: bool, json: bool) -> None:
+    from stator.surfaces.mcp import auth
+    from stator.surfaces.mcp.http import serve
+    from stator.surfaces.mcp.server import build
+
+    file = "" if no_token else auth.token_file(scope.store.info().url.removeprefix("sqlite:///"))
+    token = auth.token_in(file) if file else None
+
+    def ready(address: str) -> None:
+        if json:
+            said = {"schema": "stator.mcp/1", "address": address, "token_file": file or None}
+            say(wire.dumps(said))
+        else:
+            say(f"serving {address}; " + (f"token in {file}" if file else "no token is asked for"))
+
+    serve(build(scope), port=port, token=token, ready=ready)

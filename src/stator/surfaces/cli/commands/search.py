@@ -1,0 +1,194 @@
+"""`stator search`: where something was said, done, decided or learned, in every session there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from stator.connect import keeps_index
+from stator.model.ids import short
+from stator.model.query import check_limit
+from stator.runtime.searching import Hit
+from stator.surfaces.cli.asking import Asking, asking
+from stator.surfaces.cli.gist import count
+from stator.surfaces.cli.paint import Line, widest
+from stator.surfaces.cli.progress import Moved, bar
+from stator.surfaces.cli.screen import Screen, note
+from stator.surfaces.cli.times import parse_since, stamp
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import (
+        AllFlag,
+        JsonFlag,
+        KindOption,
+        LimitOption,
+        NoPagerFlag,
+        NotOption,
+        SessionOption,
+        SinceOption,
+        StoreOption,
+        UntilOption,
+        WordsArgument,
+    )
+
+EXAMPLES = """
+stator search jwt login            both words, in the sessions of this project
+stator search 'session store' --all   the phrase, in every project of the store
+stator search 'migrat*' --kind decision --since 30d
+stator search timeout --tool bash --path tests/ --not retry
+stator search jwt --json | jq -r '"\\(.session):@\\(.seq)"'
+"""
+LIMIT = 20
+DAY = 86_400_000_000
+PATIENCE_S = 0.3
+"""How long filling the index may take before a bar says that it does."""
+
+
+def search(
+    words: WordsArgument = None,
+    *,
+    not_: NotOption = None,
+    all: AllFlag = False,
+    session: SessionOption = None,
+    agent: str | None = None,
+    tool: str | None = None,
+    path: str | None = None,
+    kind: KindOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    limit: LimitOption = None,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Search what was said, done, decided and learned, in every session.
+
+    Prompts, answers, what tools were asked and said, decisions, facts, plans, dead ends, artifacts and paths.
+    Case and accents do not count, and names are found by their parts. The best match comes first, under its
+    session. The index stands beside the store, is brought up to date by each search, and may be deleted.
+
+    Parameters
+    ----------
+    agent
+        Only sessions of this agent.
+    tool
+        Only calls of this tool.
+    path
+        Only what is about this path, or a part of one.
+    """
+    wanted = check_limit(LIMIT if limit is None else limit)
+    asked = " ".join([*map(_worded, words or ()), *(f"-{_phrase(one)}" for one in not_ or ())])
+    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+        with _patiently(screen, ask) as progress:
+            found = ask.store.search(
+                asked,
+                project=None if all or session is not None else ask.project,
+                agent=agent,
+                tool=tool,
+                path=path,
+                session=session,
+                kinds=kind or (),
+                since=0 if since is None else parse_since(since, ask.now),
+                until=0 if until is None else _until(until, ask.now),
+                limit=wanted + 1,
+                progress=progress,
+            )
+        shown = found[:wanted]
+        if json:
+            for hit in shown:
+                screen.item(_plain(hit))
+        else:
+            screen.lines(_lines(shown, projects=all))
+            if len(found) > wanted:
+                screen.line(Line(f"… and more; -n {wanted * 2} shows more of them", "dim"))
+            screen.lines(_hint(shown))
+        if not keeps_index(ask.store.port):
+            note("no index can be kept beside this store, so each search reads all of it")
+        if not found:
+            return ask.nothing(_nothing(ask, everywhere=all or session is not None))
+    return 0
+
+
+def _until(text: str, now: int) -> int:
+    """A moment, or the last one of a day."""
+    whole_day = DAY - 1 if len(text) == len("2026-11-15") and "-" in text else 0
+    return parse_since(text, now) + whole_day
+
+
+def _worded(word: str) -> str:
+    """An argument as it is; one with spaces in it, which the shell's own quotes held together, is a phrase."""
+    return _phrase(word) if '"' not in word else word
+
+
+def _phrase(word: str) -> str:
+    return f'"{word}"' if len(word.split()) > 1 else word
+
+
+def _nothing(ask: Asking, *, everywhere: bool) -> str:
+    others = not everywhere and bool(ask.store.sessions(limit=1).rows)
+    return "nothing like that" + (" in this project (--all looks everywhere)" if others else "")
+
+
+@contextmanager
+def _patiently(screen: Screen, ask: Asking) -> Iterator[Moved]:
+    """What to tell how far it is; a bar only if it takes a while."""
+    clock = ask.store.context.monotonic
+    began = clock()
+    shown: list[Moved | None] = []
+    with ExitStack() as stack:
+
+        def moved(what: str, done: int, total: int) -> None:
+            if not shown and clock() - began > PATIENCE_S:
+                shown.append(stack.enter_context(bar(screen)))
+            if shown and shown[0] is not None:
+                shown[0](what, done, total)
+
+        yield moved
+
+
+def _lines(hits: list[Hit], *, projects: bool) -> Iterator[Line]:
+    """Hits under their sessions, in the order in which each has its best."""
+    grouped: dict[str, list[Hit]] = {}
+    for hit in hits:
+        grouped.setdefault(hit.session, []).append(hit)
+    places = widest((f"@{hit.seq}" for hit in hits), 10)
+    kinds = widest((hit.kind for hit in hits), 12)
+    for number, (session, group) in enumerate(grouped.items()):
+        first = group[0]
+        if number:
+            yield Line()
+        line = Line(first.name, "title").add(" ").add(short(session), "id")
+        line.add(f" · {first.agent}" if first.agent else "", "dim")
+        line.add(f" · {first.project}" if projects and first.project else "", "dim")
+        yield line.add(f" · {count(len(group), 'hit')}", "dim")
+        for hit in group:
+            yield _line(hit, places, kinds)
+
+
+def _hint(hits: list[Hit]) -> Iterator[Line]:
+    """How to read on where the best hit is."""
+    if hits:
+        yield Line()
+        what = "it" if len(hits) == 1 else "the first of them"
+        yield Line(f"stator show {short(hits[0].session)}:@{hits[0].seq} opens {what}", "dim")
+
+
+def _line(hit: Hit, places: int, kinds: int) -> Line:
+    line = Line("  ").add(f"@{hit.seq}", "id", width=places).add(" ")
+    line.add(stamp(hit.at), "dim").add(f" t{hit.turn}" if hit.turn else "", "dim", width=5)
+    line.add(" ").add(hit.kind, width=kinds).add(" ")
+    if hit.rewound:
+        line.add("(rewound) ", "dim")
+    place = 0
+    for start, end in hit.matched:
+        line.add(hit.snippet[place:start]).add(hit.snippet[start:end], "match")
+        place = end
+    return line.add(hit.snippet[place:])
+
+
+def _plain(hit: Hit) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(hit)
+    return {"schema": "stator.hit/1", **plain}

@@ -1,0 +1,135 @@
+"""Writing a session back as another agent's transcript: always a new file, never over one that is there."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from pathlib import Path
+
+import msgspec
+
+from stator.errors import BadQuery, Conflict, InvalidInput
+from stator.model.ids import short
+from stator.model.state import CallRecord
+from stator.runtime.paging import commit_at, commits
+from stator.runtime.reading import SessionView
+from stator.runtime.rendering import Rendering
+from stator.runtime.stores import Store
+from stator.surfaces.cli.gist import count
+from stator.surfaces.cli.paint import Line
+from stator.surfaces.cli.screen import Screen
+
+AGENTS = ("claude-code",)
+
+
+class Rewritten(msgspec.Struct, frozen=True, kw_only=True):
+    """What was written."""
+
+    path: str
+    agent: str
+    of: str
+    """The session it was written from, its name, and the place in its log."""
+    name: str
+    seq: int
+    session: str
+    """The new session, as the agent names it."""
+    messages: int
+    in_doubt: int
+    """Calls whose result says that nobody knows their outcome."""
+    cwd: str
+    command: str
+    """What resumes it."""
+
+
+def rewrite(
+    store: Store, view: SessionView, agent: str, *, output: str | None, cwd: str | None
+) -> Rewritten:
+    """Write a session as a transcript of an agent's."""
+    from stator.importers import claude_writing as claude
+
+    if agent not in AGENTS:
+        raise BadQuery(f"--as: unknown agent {agent!r:.40}", hint=", ".join(AGENTS))
+    folder = os.path.realpath(cwd or os.getcwd())
+    if cwd is not None and not os.path.isdir(folder):
+        raise BadQuery(f"--cwd: {folder!r:.200} is no folder", hint="the agent works in it")
+    messages = Rendering(store.port, view.id).current().render("anthropic")
+    if not messages:
+        raise InvalidInput(
+            f"nothing was said in session {view.name!r:.80}", session=view.id, path="$.session"
+        )
+    head = store.port.head(view.id).seq
+    labels = view.record.labels
+    about = claude.Written(
+        session=view.id,
+        seq=head,
+        cwd=folder,
+        at=commit_at(store.port, view.id, head, load=False).at,
+        model=_model(store, view.id),
+        version=labels.get("version", ""),
+        branch=labels.get("branch", ""),
+    )
+    path = Path(output) if output else _kept(claude.folder_of(folder)) / f"{about.id}.jsonl"
+    _write(path, "".join(json.dumps(line) + "\n" for line in claude.lines(about, messages)))
+    return Rewritten(
+        path=str(path),
+        agent=agent,
+        of=view.id,
+        name=view.name,
+        seq=head,
+        session=about.id,
+        messages=len(messages),
+        in_doubt=sum(
+            isinstance(entry.record, CallRecord) and entry.record.status == "in doubt"
+            for entry in view.entries("calls")
+        ),
+        cwd=folder,
+        command=f"claude --resume {about.id}",
+    )
+
+
+def show(screen: Screen, made: Rewritten) -> None:
+    """Say what was written, and how the agent takes it up: whole, to be copied."""
+    line = Line("✓ ", "ok").add(f"{count(made.messages, 'message')} of {made.name} ")
+    screen.line(line.add(short(made.of), "id").add(f" @{made.seq}", "dim"))
+    if made.in_doubt:
+        text = f"  {count(made.in_doubt, 'call')} in doubt: the result says that nobody knows"
+        screen.line(Line(text, "doubt"))
+    resume = f"  cd {shlex.quote(made.cwd)} && {made.command}"
+    screen.whole([Line(f"  {made.path}", "bold"), Line(resume, "dim")])
+
+
+def _model(store: Store, session: str) -> str:
+    """The model that answered last."""
+    answers = (
+        commit.tool
+        for commit in commits(store.port, session, load=False)
+        if commit.kind == "entry" and commit.actor == "model" and commit.tool
+    )
+    return next(reversed([*answers]), "")
+
+
+def _kept(folder: str) -> Path:
+    """Where Claude Code keeps the sessions of a folder."""
+    base = os.environ.get("CLAUDE_CONFIG_DIR", "")
+    return (Path(base) if base else Path.home() / ".claude") / "projects" / folder
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a new file, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        handle = os.open(path, flags, 0o600)
+    except FileExistsError:
+        raise Conflict(
+            f"{path} is there already", hint="a session that has not changed is the same file"
+        ) from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(text.encode("utf-8", "surrogatepass"))
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,81 @@
+"""The desk: who is asking, what they may see, and the shapes that several tools answer with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from stator.model.query import SessionRow
+from stator.model.telling import arguments_text
+from stator.model.visible import visible
+from stator.runtime import settling
+from stator.runtime.context import Context
+from stator.runtime.reading import SessionView
+from stator.surfaces.mcp.answers import when
+from stator.surfaces.mcp.scope import Scope
+
+Given = dict[str, Any]
+
+SOURCE = "mcp"
+"""Where what is recorded here came from, in a commit's origin and in its principal."""
+CLIENT_MAX = 80
+"""Characters of what a client calls itself."""
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Who is asking, and what they may see."""
+
+    scope: Scope
+    client: str
+    """What the client calls itself. Nobody has checked that."""
+
+    @property
+    def principal(self) -> str:
+        return f"{SOURCE}:{self.client}"
+
+    def find(self, given: Given) -> tuple[SessionRow, SessionView]:
+        row = self.scope.find(given["session"])
+        return row, self.scope.view(row)
+
+    def context(self, row: SessionRow | None = None) -> Context:
+        """The world in which this client adds to a session; without one, begins its own."""
+        if row is None:
+            return replace(self.scope.store.context, principal=self.principal)
+        return self.scope.context(row, self.principal)
+
+
+def client_name(name: str | None) -> str:
+    """What a client calls itself, as it may be recorded: visible, on one line, short."""
+    return visible((name or "").strip()[:CLIENT_MAX]) or "unknown"
+
+
+def about(row: SessionRow) -> dict[str, Any]:
+    """A session as answers name it; `session` is its handle."""
+    return {"session": row.id, "name": row.record.name, "status": row.shown}
+
+
+def head_of(view: SessionView) -> dict[str, Any]:
+    head = view.head
+    return {"seq": head.seq, "hash": head.hash, "turn": head.turn}
+
+
+def doubts_of(desk: Desk, row: SessionRow) -> list[dict[str, Any]]:
+    """Calls of a session that may or may not have happened."""
+    return [
+        {
+            "call": doubt.call,
+            "tool": doubt.tool,
+            "asked": arguments_text(doubt.tool, doubt.arguments),
+            "since": when(doubt.since),
+            "cause": doubt.cause,
+            "turn": doubt.turn,
+            "seq": doubt.seq,
+        }
+        for doubt in settling.doubts(desk.scope.store.port, session=row.id)
+    ]
+
+
+def filled(**fields: Any) -> dict[str, Any]:
+    """The fields that say something."""
+    return {name: value for name, value in fields.items() if value not in ("", None, [])}

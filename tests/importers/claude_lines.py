@@ -1,0 +1,116 @@
+"""Lines of Claude Code transcripts, as short as they can be; and taking them in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from stator.importers.claude_code import FORMAT
+from stator.importers.taking import Report, take
+from stator.model.foreign import Conversation, Cursor
+from stator.runtime.reading import SessionView
+
+SESSION = "11111111-2222-4333-8444-555555555555"
+TALK = Conversation(source="claude-code", id=SESSION)
+
+
+class Writing:
+    """Writes a transcript, line by line; every line hangs on the one before it."""
+
+    def __init__(self, path: Path, session: str = SESSION, cwd: str = "/home/dev/demo") -> None:
+        self.path = path
+        self.session = session
+        self.cwd = cwd
+        self.count = 0
+        self.last: str | None = None
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+    def line(self, kind: str, **fields: Any) -> str:
+        """A line of any kind; its uuid."""
+        self.count += 1
+        said = {
+            "parentUuid": self.last,
+            "isSidechain": False,
+            "type": kind,
+            "uuid": f"u{self.count}",
+            "timestamp": f"2026-03-01T10:{self.count // 60 % 60:02}:{self.count % 60:02}.000Z",
+            "cwd": self.cwd,
+            "sessionId": self.session,
+            "version": "2.1.0",
+            "gitBranch": "main",
+            **fields,
+        }
+        self.raw(json.dumps(said))
+        if kind != "progress":
+            self.last = str(said["uuid"])
+        return str(said["uuid"])
+
+    def raw(self, text: str | bytes) -> None:
+        """Text as it is, and a newline."""
+        data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+        with self.path.open("ab") as file:
+            file.write(data + b"\n")
+
+    def prompt(self, content: object, **fields: Any) -> str:
+        return self.line("user", message={"role": "user", "content": content}, **fields)
+
+    def says(self, message: str, *blocks: object, stop: str | None = None, **fields: Any) -> str:
+        """A line of the model's message: its blocks, as text or as (id, tool, input)."""
+        content = [as_block(block) for block in blocks]
+        body: dict[str, Any] = {
+            "id": message,
+            "role": "assistant",
+            "model": "m-1",
+            "content": content,
+        }
+        usage = fields.pop("usage", {"input_tokens": 10, "output_tokens": 5})
+        body |= {"stop_reason": stop, "usage": usage}
+        return self.line("assistant", message=body, **fields)
+
+    def result(self, call: str, content: object, *, error: bool = False, **fields: Any) -> str:
+        block: dict[str, Any] = {"type": "tool_result", "tool_use_id": call, "content": content}
+        block |= {"is_error": True} if error else {}
+        return self.line("user", message={"role": "user", "content": [block]}, **fields)
+
+
+def as_block(block: object) -> object:
+    """A block from its short form."""
+    if isinstance(block, str):
+        return {"type": "text", "text": block}
+    if isinstance(block, tuple):
+        return {"type": "tool_use", "id": block[0], "name": block[1], "input": block[2]}
+    return block
+
+
+def items(path: Path, cursor: Cursor | None = None) -> list[Any]:
+    """What a file says, of its first conversation."""
+    found = next(iter(FORMAT.conversations(path)))
+    return list(FORMAT.read(found, cursor, None))
+
+
+def of(kind: type, told: list[Any]) -> list[Any]:
+    return [item for item in told if isinstance(item, kind)]
+
+
+def bring(store: Any, *paths: Path, conclude: bool = True) -> Report:
+    """Take files in, in that order."""
+    report = Report()
+    for path in paths:
+        for found in FORMAT.conversations(path):
+            take(store.port, store.context, FORMAT, found, report, conclude=conclude)
+    return report
+
+
+def view(store: Any, session: str = SESSION) -> Any:
+    talk = Conversation(source="claude-code", id=session)
+    return SessionView(store.port, talk.session)
+
+
+def kinds(seen: Any) -> list[str]:
+    return [commit.kind for commit in seen.log() if commit.kind != "scratch"]
+
+
+def prompts(seen: Any) -> list[Any]:
+    return [commit.value("input") for commit in seen.log() if commit.kind == "turn"]

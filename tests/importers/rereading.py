@@ -1,0 +1,57 @@
+"""What a transcript tells, counted; and a transcript that is read again and again while it grows."""
+
+from __future__ import annotations
+
+from importers.taken import found_in, taken, view
+from stator.importers.table import load
+from stator.importers.taking import Report, take
+from stator.model.foreign import Called, Prompted, Returned
+
+
+def bring(store, path, name):
+    """Import a file with one conversation: the report, and the session."""
+    report = taken(store, path, name)
+    (found,) = found_in(path, name)
+    return report, view(store, found)
+
+
+def items(path, name):
+    """All that a file with one conversation tells."""
+    (found,) = found_in(path, name)
+    return list(load(name).read(found, None, None))
+
+
+def totals(told):
+    """Turns, calls, results and tokens among items; a search of the web has no result of its own."""
+    own = [item for item in told if getattr(item, "tool", "") != "web_search"]
+    return {
+        "turns": sum(isinstance(item, Prompted) for item in own),
+        "calls": sum(isinstance(item, Called) for item in own),
+        "results": sum(isinstance(item, Returned) for item in own),
+        "tokens": sum(getattr(item, "usage", {}).get("tokens", 0) for item in own),
+    }
+
+
+def grown(store, source, path, name):
+    """Import a file after each line that is added to it, as something that goes on; the session."""
+    lines = source.read_bytes().splitlines(keepends=True)
+    for end in range(1, len(lines) + 1):
+        path.write_bytes(b"".join(lines[:end]))
+        for found in found_in(path, name):
+            take(store.port, store.context, load(name), found, Report(), conclude=False)
+    return view(store, found_in(path, name)[0])
+
+
+def said_by_model(shown):
+    """All that the model said, in order, whatever parts it came in."""
+    answers = [c.value("output") for c in shown.log() if c.kind == "entry" and c.actor == "model"]
+    return [part for answer in answers if answer for parts in answer.values() if isinstance(parts, list)
+            for part in parts]  # fmt: skip
+
+
+def outcomes(shown):
+    return sorted((call.turn, call.tool, call.status) for call in shown.calls())
+
+
+def spent(shown):
+    return {entry.record.unit: entry.record.amount for entry in shown.entries("spend")}

@@ -1,0 +1,341 @@
+"""Bringing transcripts into a store: each thing once, each conversation by itself, sources untouched."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+import stator
+from importers.notebook import FORMAT, Notebook, talk, turn
+from stator.errors import StoreBusy
+from stator.importers import taking
+from stator.importers.bringing import Bringing, bring
+from stator.importers.finding import look
+from stator.model.foreign import Cursor, Noise
+from stator.runtime import projectmarks
+from stator.runtime.recording import Recorder
+from stator.runtime.stores import Store
+
+
+@pytest.fixture
+def store(tmp_path):
+    with stator.connect(tmp_path / "a.db", project="shop") as opened:
+        yield opened
+
+
+def sight(*paths):
+    return look([str(path) for path in paths], formats=[FORMAT])
+
+
+def take(store, *paths, **options):
+    return bring(store, sight(*paths), **options)
+
+
+def fates(brought):
+    return [one.fate for one in brought.taken]
+
+
+def grow(path, *rows):
+    with path.open("a") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+def commits(store):
+    return sum(row.head for row in store.sessions().rows)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return talk(tmp_path / "in" / "one.jsonl", *turn(1), *turn(2), name="fix it")
+
+
+def test_a_transcript_becomes_a_session(store, path):
+    brought = take(store, path)
+    (one,) = brought.taken
+    assert (one.fate, one.name, one.agent, one.project) == ("new", "fix it", "notebook", "shop")
+    view = store.read(one.session)
+    assert [file.path for file in view.files(last=None)] == ["f2.py", "f1.py"]
+    assert (one.report.turns, one.report.calls, one.report.files) == (2, 2, 2)
+
+
+def test_a_file_that_is_touched_often_counts_once(store, tmp_path):
+    rows = [*turn(1), {"call": "again"}, {"done": "again", "file": "f1.py"}]
+    assert take(store, talk(tmp_path / "x.jsonl", *rows)).total.files == 1
+
+
+def test_the_second_import_adds_nothing(store, path):
+    take(store, path)
+    before = commits(store)
+    brought = take(store, path)
+    assert (fates(brought), brought.total.sessions, commits(store)) == (["same"], 0, before)
+
+
+def test_a_transcript_that_grew_brings_what_is_new(store, path):
+    take(store, path)
+    grow(path, *turn(3))
+    brought = take(store, path)
+    assert (fates(brought), brought.total.turns, brought.total.calls) == (["grown"], 1, 1)
+
+
+def test_a_transcript_that_was_moved_is_known_again(store, path, tmp_path):
+    take(store, path)
+    path.rename(tmp_path / "elsewhere.jsonl")
+    assert fates(take(store, tmp_path / "elsewhere.jsonl")) == ["same"]
+
+
+def test_a_dry_run_says_what_would_come_and_writes_nothing(store, path):
+    brought = take(store, path, dry_run=True)
+    assert (fates(brought), brought.total.turns, brought.total.calls) == (["new"], 2, 2)
+    assert store.sessions().rows == []
+
+
+def test_a_dry_run_after_the_import_says_that_nothing_would_come(store, path):
+    take(store, path)
+    assert fates(take(store, path, dry_run=True)) == ["same"]
+
+
+def test_a_dry_run_counts_only_what_is_new(store, path):
+    take(store, path)
+    grow(path, *turn(3))
+    brought = take(store, path, dry_run=True)
+    total = brought.total
+    assert (fates(brought), total.turns, total.calls, total.files) == (["grown"], 1, 1, 1)
+
+
+def test_a_dry_run_says_that_a_closed_session_would_be_left_alone(store, path):
+    (one,) = take(store, path).taken
+    store.contribute(one.session).close()
+    grow(path, *turn(3))
+    assert fates(take(store, path, dry_run=True)) == ["left"]
+
+
+def test_the_source_is_only_read(store, path):
+    path.chmod(0o444)
+    path.parent.chmod(0o555)
+    before = os.stat(path), path.read_bytes(), sorted(os.listdir(path.parent))
+    os.utime(path, ns=(1_000_000_000, before[0].st_mtime_ns))
+    before = os.stat(path), *before[1:]
+    take(store, path)
+    after = os.stat(path)
+    for name in ("st_atime_ns", "st_mtime_ns", "st_ctime_ns", "st_size", "st_ino", "st_mode"):
+        assert getattr(after, name) == getattr(before[0], name)
+    assert (path.read_bytes(), sorted(os.listdir(path.parent))) == before[1:]
+    path.parent.chmod(0o755)
+
+
+def test_a_line_that_cannot_be_read_is_named_and_the_rest_comes_in(store, tmp_path):
+    path = talk(tmp_path / "x.jsonl", *turn(1))
+    with path.open("a") as file:
+        file.write("oh no\n" + "".join(json.dumps(row) + "\n" for row in turn(2)))
+    total = take(store, path).total
+    assert (total.turns, total.skipped) == (2, 1)
+    assert [(skip.path, skip.line, skip.why) for skip in total.skips] == [
+        (str(path), 6, "not JSON")
+    ]
+
+
+def test_what_is_left_out_is_counted_by_kind(store, tmp_path):
+    rows = [{"noise": "tick"}, {"noise": "tick"}, {"what": "is this"}]
+    total = take(store, talk(tmp_path / "x.jsonl", *turn(1), *rows)).total
+    assert total.noise == {"talk": 1, "tick": 2}
+    assert total.unknown == 1
+
+
+def test_a_write_nobody_answered_is_in_doubt(store, tmp_path):
+    total = take(store, talk(tmp_path / "x.jsonl", *turn(1, done=False))).total
+    assert total.in_doubt == 1
+
+
+def test_a_result_without_a_call_is_an_orphan(store, tmp_path):
+    total = take(store, talk(tmp_path / "x.jsonl", {"ask": "hi"}, {"done": "c9"})).total
+    assert total.orphans == 1
+
+
+def test_a_conversation_that_goes_wrong_costs_no_other(store, path, tmp_path):
+    class Stumbling(Notebook):
+        def read(self, found, cursor, progress):
+            if "bad" in found.path:
+                raise KeyError("uuid")
+            yield from super().read(found, cursor, progress)
+
+    talk(tmp_path / "in" / "bad.jsonl", *turn(1), id="bad")
+    brought = bring(store, look([str(path.parent)], formats=[Stumbling()]))
+    assert sorted(fates(brought)) == ["new", "refused"]
+    assert "KeyError('uuid')" in brought.refused[0].why
+    assert len(store.sessions().rows) == 1
+
+
+# -- projects -------------------------------------------------------------------------------------
+
+
+def home_of(cwd):
+    return ("lib", "/srv/lib") if cwd.startswith("/srv/lib") else (cwd, cwd)
+
+
+def test_each_conversation_goes_into_its_own_project_when_asked(store, tmp_path):
+    paths = [
+        talk(tmp_path / "a.jsonl", *turn(1), id="a", cwd="/srv/lib/src"),
+        talk(tmp_path / "b.jsonl", *turn(1), id="b", cwd="/home/dev/gone"),
+        talk(tmp_path / "c.jsonl", *turn(1), id="c"),
+    ]
+    brought = take(store, *paths, home_of=home_of, spread=True)
+    found = {one.path[-7]: one.project for one in brought.taken}
+    assert found == {"a": "lib", "b": "/home/dev/gone", "c": "shop"}
+
+
+def test_paths_are_told_from_the_folder_of_the_project_that_an_agent_worked_in(store, tmp_path):
+    rows = [{"ask": "hi"}, {"call": "c"}, {"done": "c", "file": "/srv/lib/src/a.py"}]
+    path = talk(tmp_path / "a.jsonl", *rows, cwd="/srv/lib/src")
+    (one,) = take(store, path, home_of=home_of, spread=True).taken
+    assert [file.path for file in store.read(one.session).files(last=None)] == ["src/a.py"]
+
+
+def test_a_session_stays_in_the_project_it_was_imported_into(store, path):
+    take(store, path, project="other")
+    grow(path, *turn(3))
+    (one,) = take(store, path).taken
+    assert (one.fate, one.project) == ("grown", "other")
+
+
+# -- put away -------------------------------------------------------------------------------------
+
+
+def test_a_closed_session_is_not_added_to(store, path):
+    (one,) = take(store, path).taken
+    store.contribute(one.session).close()
+    grow(path, *turn(3))
+    (left,) = take(store, path).taken
+    assert left.fate == "left"
+    assert "is closed" in left.why
+
+
+def test_a_closed_session_of_which_nothing_is_new_is_as_it_was(store, path):
+    (one,) = take(store, path).taken
+    store.contribute(one.session).close()
+    assert fates(take(store, path)) == ["same"]
+
+
+def test_a_session_in_the_trash_stays_there(store, path):
+    (one,) = take(store, path).taken
+    row = store.port.session(one.session)
+    projectmarks.put(store.port, store.context, row, projectmarks.TRASH, by="ann", why="old")
+    grow(path, *turn(3))
+    (left,) = take(store, path).taken
+    assert (left.fate, left.why) == ("left", "it is in the trash")
+    assert store.port.session(one.session).head == row.head
+
+
+def test_a_purged_session_does_not_come_back(store, path):
+    take(store, path)
+    store.retention("trash=30d", "purge=30d")
+    for days in (31, 62, 93):
+        later = store.context.clock() + days * 86_400_000_000
+        then = Store(store.port, replace(store.context, clock=lambda later=later: later))
+        then.collect(then.gc(), yes=True)
+    (left,) = take(store, path).taken
+    assert left.fate == "left"
+    assert "was purged on" in left.why
+    assert [row.record.mode for row in store.sessions().rows] == ["project"]
+
+
+# -- stopped --------------------------------------------------------------------------------------
+
+
+def test_an_import_that_is_stopped_leaves_nothing_of_what_it_was_reading(store, path):
+    asked = iter([False, True])
+    brought = take(store, path, stop=lambda: next(asked))
+    assert (brought.stopped, brought.taken) == (True, [])
+    assert store.sessions().rows == []
+
+
+def test_an_import_that_is_stopped_says_what_is_in_and_goes_on_when_it_is_run_again(
+    store, tmp_path
+):
+    folder = tmp_path / "in"
+    for n in range(3):
+        talk(folder / f"{n}.jsonl", *turn(1), id=str(n))
+    asked = iter([False, False, True])
+    brought = take(store, folder, stop=lambda: next(asked))
+    assert (brought.stopped, len(brought.taken)) == (True, 1)
+    again = take(store, folder)
+    assert sorted(fates(again)) == ["new", "new", "same"]
+
+
+def test_a_long_conversation_that_is_stopped_leaves_whole_turns(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(taking, "PART_ITEMS", 4)
+    monkeypatch.setattr("stator.importers.lines.CHUNK", 256)
+    path = talk(tmp_path / "x.jsonl", *(row for n in range(20) for row in turn(n)))
+    asked = iter([False] * 8 + [True] * 100)
+    (one,) = take(store, path, stop=lambda: next(asked)).taken
+    view = store.read(one.session)
+    rows = store.port.turns(view.id)
+    assert 0 < len(rows) < 20
+    assert one.report.turns == len(rows)
+    assert all(call.status == "ok" for call in view.calls())
+    again = take(store, path)
+    assert again.total.turns == 20 - len(rows)
+    assert [call.status for call in view.calls()] == ["ok"] * 20
+
+
+def test_a_store_that_takes_no_more_ends_it_and_what_is_in_is_known(store, tmp_path):
+    folder = tmp_path / "in"
+    for n in range(2):
+        talk(folder / f"{n}.jsonl", *turn(1), id=str(n))
+
+    class Full(Notebook):
+        def read(self, found, cursor, progress):
+            if found.conversation.id == "0":
+                raise StoreBusy("somebody writes and writes")
+            yield from super().read(found, cursor, progress)
+
+    os.utime(folder / "0.jsonl", (1, 1))
+    bringing = Bringing(store, look([str(folder)], formats=[Full()]))
+    with pytest.raises(StoreBusy):
+        bringing.run()
+    assert fates(bringing.brought) == ["new"]
+
+
+def test_a_report_adds_up(store):
+    one = taking.Report(turns=1, noise={"a": 1}, skipped=1, skips=[taking.Skip("x", 1, "bad")])
+    two = taking.Report(turns=2, noise={"a": 2, "b": 1}, refused={"x": "why"}, names=["s"])
+    one.add(two)
+    assert msgspec.to_builtins(one) == {
+        **msgspec.to_builtins(taking.Report()),
+        "turns": 3,
+        "noise": {"a": 3, "b": 1},
+        "skipped": 1,
+        "skips": [{"path": "x", "line": 1, "why": "bad"}],
+        "refused": {"x": "why"},
+        "names": ["s"],
+    }
+
+
+# -- together with others -------------------------------------------------------------------------
+
+
+def test_hooks_that_record_while_an_import_reads_double_nothing(store, path):
+    class Watched(Notebook):
+        """Whatever is read, a hook tells of it right then."""
+
+        def read(self, found, cursor, progress):
+            hook = Recorder(store.port, store.context, found.conversation, via="hook")
+            for item in super().read(found, cursor, progress):
+                if not isinstance(item, (Noise, Cursor)):
+                    hook.take(item)
+                    hook.flush()
+                yield item
+
+    (one,) = bring(store, look([str(path)], formats=[Watched()])).taken
+    told = [commit.kind for commit in store.read(one.session).log()]
+    alone = [commit.kind for commit in _alone(path)]
+    assert sorted(told) == sorted(alone)
+
+
+def _alone(path):
+    with stator.connect("memory:", project="shop") as other:
+        (one,) = bring(other, sight(path)).taken
+        return list(other.read(one.session).log())

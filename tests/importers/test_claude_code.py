@@ -1,0 +1,630 @@
+"""Claude Code's transcripts: what is in them becomes turns, calls, files, plans, forks and children."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stator
+from importers.claude_lines import (
+    SESSION,
+    Writing,
+    as_block,
+    bring,
+    items,
+    kinds,
+    of,
+    prompts,
+    view,
+)
+from stator.importers.claude_code import FORMAT
+from stator.importers.claude_lines import turn_id
+from stator.importers.lines import beginning
+from stator.model.foreign import (
+    Answered,
+    Called,
+    Compacted,
+    Cursor,
+    Noise,
+    Noted,
+    Planned,
+    Prompted,
+    Returned,
+    Spawned,
+    Touched,
+    TurnEnded,
+    Unknown,
+    digest_of,
+)
+from stator.model.redact import Redactor
+from stator.runtime.rendering import Rendering
+
+OTHER = "99999999-2222-4333-8444-555555555555"
+
+
+@pytest.fixture
+def file(tmp_path) -> Writing:
+    return Writing(tmp_path / f"{SESSION}.jsonl")
+
+
+@pytest.fixture
+def store(tmp_path):
+    with stator.connect(tmp_path / "a.db", project="demo") as opened:
+        yield opened
+
+
+def parallel(file: Writing) -> None:
+    """Two calls side by side: the result of the first stands between the blocks of the message."""
+    file.prompt("look at both", promptId="p-1")
+    file.says("msg_1", "I will look.")
+    first = file.says("msg_1", ("toolu_1", "Read", {"file_path": "/home/dev/demo/a.py"}))
+    file.result("toolu_1", "a", parentUuid=first)
+    second = file.says("msg_1", ("toolu_2", "Read", {"file_path": "/home/dev/demo/b.py"}))
+    file.result("toolu_2", "b", parentUuid=second)
+    file.says("msg_2", "Done.", stop="end_turn")
+
+
+# -- messages -------------------------------------------------------------------------------------
+
+
+def test_calls_side_by_side_are_one_answer_and_none_is_lost(file):
+    parallel(file)
+    told = items(file.path)
+    first, last = of(Answered, told)
+    assert [block["type"] for block in first.reply["content"]] == ["text", "tool_use", "tool_use"]
+    assert [call.id for call in of(Called, told)] == ["toolu_1", "toolu_2"]
+    assert [result.id for result in of(Returned, told)] == ["toolu_1", "toolu_2"]
+    assert last.id == "msg_2"
+
+
+def test_what_calls_side_by_side_returned_is_rendered_for_the_provider(file, store):
+    parallel(file)
+    bring(store, file.path)
+    said = Rendering(store.port, view(store).id).current().render("anthropic")
+    blocks = [block for message in said for block in message["content"]]
+    assert [b["tool_use_id"] for b in blocks if b["type"] == "tool_result"] == [
+        "toolu_1",
+        "toolu_2",
+    ]
+
+
+def test_the_usage_of_a_message_counts_once_however_many_lines_it_has(file, store):
+    parallel(file)
+    bring(store, file.path)
+    spent = {entry.record.unit: entry.record.amount for entry in view(store).entries("spend")}
+    assert spent["tokens"] == 30
+
+
+def test_blocks_that_come_after_a_message_was_told_are_an_answer_of_their_own(file, store):
+    file.prompt("go")
+    file.says("msg_1", ("toolu_1", "Bash", {"command": "one"}))
+    bring(store, file.path, conclude=False)
+    file.says("msg_1", ("toolu_2", "Bash", {"command": "two"}))
+    bring(store, file.path, conclude=False)
+    file.says("msg_1", "and a word")
+    bring(store, file.path, conclude=False)
+    origins = [c.origin[1] for c in view(store).log() if c.kind == "entry"]
+    assert origins == ["msg_1", "msg_1+1", "msg_1+2"]
+
+
+def test_a_message_that_goes_on_after_another_is_not_taken_for_the_same(file):
+    file.prompt("go")
+    file.says("msg_1", "one")
+    file.says("msg_2", "two")
+    file.says("msg_1", "three")
+    assert [answer.id for answer in of(Answered, items(file.path))] == ["msg_1", "msg_2", "msg_1+1"]
+
+
+def test_the_model_that_answered_is_known(file, store):
+    parallel(file)
+    bring(store, file.path)
+    assert {c.tool for c in view(store).log() if c.kind == "entry"} == {"m-1"}
+
+
+def test_what_the_program_said_in_the_models_place_is_no_answer(file):
+    body = {"id": "x", "model": "<synthetic>", "role": "assistant", "content": "No response."}
+    file.line("assistant", message=body)
+    told = items(file.path)
+    assert not of(Answered, told)
+    assert of(Noted, told)
+
+
+# -- turns ----------------------------------------------------------------------------------------
+
+
+def test_a_turn_is_named_by_its_prompts_id_and_text(file):
+    file.prompt("go", promptId="p-1")
+    file.prompt("on", promptId="p-1")
+    one, two = of(Prompted, items(file.path))
+    assert one.id.startswith("prompt/p-1/")
+    assert two.id.startswith("prompt/p-1/")
+    assert one.id != two.id
+
+
+def test_a_secret_in_a_prompt_does_not_name_its_turn():
+    secret = "sk-ant-api03-" + "Zq3" * 30
+    prompt = f"use {secret} for it"
+    assert turn_id("p", prompt) == turn_id("p", Redactor(b"another key").scrub(prompt))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "<local-command-caveat>The command below was run by the user</local-command-caveat>",
+        "<local-command-stdout>Kept the model</local-command-stdout>",
+        "<command-name>/clear</command-name>\n<command-message>clear</command-message>",
+        "<bash-input>ls</bash-input>",
+        "<bash-stdout>a.py</bash-stdout><bash-stderr></bash-stderr>",
+        "<task-notification>done</task-notification>",
+        "[Request interrupted by user]",
+    ],
+)
+def test_what_is_said_in_the_users_name_is_not_always_a_prompt(file, content):
+    file.prompt(content)
+    assert not of(Prompted, items(file.path))
+
+
+def test_a_command_that_asks_the_model_is_a_prompt_as_it_was_typed(file):
+    name = "<command-message>review</command-message>\n<command-name>/review</command-name>"
+    file.prompt(f"{name}\n<command-args>the last commit</command-args>")
+    file.prompt("Read the diff and …", isMeta=True)
+    (prompt,) = of(Prompted, items(file.path))
+    assert prompt.content == "/review the last commit"
+
+
+def test_a_turn_that_the_user_stopped_was_interrupted(file, store):
+    file.prompt("go")
+    file.says("msg_1", ("toolu_1", "Bash", {"command": "sleep 9"}))
+    file.result("toolu_1", "The user doesn't want to proceed with this tool use.", error=True)
+    file.prompt([{"type": "text", "text": "[Request interrupted by user for tool use]"}])
+    bring(store, file.path)
+    (end,) = [c for c in view(store).log() if c.kind == "turn_end"]
+    assert end.status == "interrupted"
+
+
+def test_a_last_answer_ends_its_turn(file):
+    parallel(file)
+    assert of(TurnEnded, items(file.path))
+
+
+def test_progress_and_the_programs_own_lines_never_become_commits(file, store):
+    parallel(file)
+    before = len(items(file.path))
+    for kind in ("progress", "queue-operation", "file-history-snapshot", "last-prompt", "mode"):
+        file.line(kind, data={"type": "hook_progress"})
+    told = items(file.path)
+    assert len(told) == before + 5
+    assert len(of(Noise, told)) == 5
+    report = bring(store, file.path)
+    assert report.noise["progress/hook_progress"] == 1
+
+
+def test_a_type_nobody_knows_is_kept_as_it_is(file, store):
+    file.prompt("go")
+    file.line("hologram", data={"x": [1, 2]})
+    report = bring(store, file.path)
+    (raw,) = [c for c in view(store).log() if c.kind == "raw"]
+    assert raw.value("input")["data"] == {"x": [1, 2]}
+    assert report.unknown == 1
+
+
+# -- results --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tool", "said", "fields", "status"),
+    [
+        ("Bash", "fine", {}, "ok"),
+        ("Bash", "Exit code 2\nno", {"error": True}, "error"),
+        (
+            "Bash",
+            "The user doesn't want to proceed with this tool use. …",
+            {"error": True},
+            "denied",
+        ),
+        ("Bash", "", {"toolUseResult": {"interrupted": True, "stdout": ""}}, "in doubt"),
+        ("Read", "", {"toolUseResult": {"interrupted": True}}, "cancelled"),
+        ("Bash", "[Tool call interrupted: its outcome is unknown", {"error": True}, "in doubt"),
+        ("Bash", "stopped", {"error": True, "toolDenialKind": "interrupted"}, "in doubt"),
+        ("mcp__x__y", [{"type": "text", "text": "42"}], {}, "ok"),
+    ],
+)
+def test_a_result_says_what_became_of_its_call(file, tool, said, fields, status):
+    file.prompt("go")
+    file.says("msg_1", ("toolu_1", tool, {}))
+    file.result("toolu_1", said, **fields)
+    (result,) = of(Returned, items(file.path))
+    assert result.status == status
+
+
+def test_what_comes_from_the_web_is_marked_so(file):
+    file.prompt("go")
+    file.says("msg_1", ("toolu_1", "WebFetch", {"url": "http://127.0.0.1/"}))
+    file.result("toolu_1", "a page")
+    (result,) = of(Returned, items(file.path))
+    assert result.source == "web"
+
+
+def test_a_call_without_a_result_is_in_doubt_if_it_writes_and_cancelled_if_it_reads(file, store):
+    file.prompt("go")
+    file.says("msg_1", ("toolu_1", "Bash", {"command": "make"}), ("toolu_2", "Read", {}))
+    bring(store, file.path)
+    assert {call.tool: call.status for call in view(store).calls()} == {
+        "Bash": "in doubt",
+        "Read": "cancelled",
+    }
+
+
+def test_a_result_without_its_call_is_kept_and_counted(file, store):
+    file.prompt("go")
+    file.result("toolu_9", "late")
+    assert bring(store, file.path).orphans == 1
+
+
+def test_the_bytes_of_an_image_are_not_kept(file):
+    data = "iVBORw0KGgo" + "A" * 4000
+    source = {"type": "base64", "media_type": "image/png", "data": data}
+    image = {"type": "image", "source": source}
+    file.prompt([{"type": "text", "text": "what is this?"}, image])
+    file.says("msg_1", ("toolu_1", "Read", {"file_path": "/x.png"}))
+    file.result("toolu_1", [image])
+    told = items(file.path)
+    assert "AAAA" not in repr(told)
+    (prompt,) = of(Prompted, told)
+    assert prompt.content[1]["text"].startswith("[image image/png, 3008 bytes, sha256 ")
+
+
+# -- files and plans ------------------------------------------------------------------------------
+
+
+def touched(file: Writing, tool: str, given: object, result: object) -> list[Any]:
+    file.prompt("go")
+    file.says("msg_1", ("toolu_1", tool, given))
+    file.result("toolu_1", "ok", toolUseResult=result)
+    (told,) = of(Returned, items(file.path))
+    return [(t.path, t.op, t.before, t.after) for t in told.files]
+
+
+def test_a_file_that_was_written_is_created_with_its_digest(file):
+    path, text = "/home/dev/demo/a.py", "print(1)\n"
+    result = {"type": "create", "filePath": path, "content": text, "originalFile": None}
+    assert touched(file, "Write", {"file_path": path, "content": text}, result) == [
+        (path, "created", "", digest_of(text))
+    ]
+
+
+def test_a_file_that_was_written_over_has_both_digests(file):
+    path = "/home/dev/demo/a.py"
+    result = {"type": "update", "filePath": path, "content": "two", "originalFile": "one"}
+    assert touched(file, "Write", {"file_path": path, "content": "two"}, result) == [
+        (path, "modified", digest_of("one"), digest_of("two"))
+    ]
+
+
+def test_an_edit_is_applied_to_know_what_the_file_became(file):
+    path = "/home/dev/demo/a.py"
+    given = {"file_path": path, "old_string": "one", "new_string": "two"}
+    result = {"filePath": path, "originalFile": "one one", "userModified": False}
+    assert touched(file, "Edit", given, result) == [
+        (path, "modified", digest_of("one one"), digest_of("two one"))
+    ]
+
+
+def test_an_edit_that_the_user_changed_says_nothing_of_what_came_of_it(file):
+    path = "/home/dev/demo/a.py"
+    given = {"file_path": path, "old_string": "one", "new_string": "two"}
+    result = {"filePath": path, "originalFile": "one", "userModified": True}
+    assert touched(file, "Edit", given, result)[0][3] == ""
+
+
+def test_several_edits_of_one_file_follow_each_other(file):
+    path = "/home/dev/demo/a.py"
+    edits = [
+        {"old_string": "a", "new_string": "b"},
+        {"old_string": "b", "new_string": "c", "replace_all": True},
+    ]
+    result = {"filePath": path, "originalFile": "a b"}
+    assert touched(file, "MultiEdit", {"file_path": path, "edits": edits}, result) == [
+        (path, "modified", digest_of("a b"), digest_of("c c"))
+    ]
+
+
+def test_a_command_tells_of_files_only_where_it_is_certain(file):
+    given = {"command": "cd /home/dev/demo && rm old.py && echo x > new.py && make *.o"}
+    assert touched(file, "Bash", given, {"stdout": ""}) == [
+        ("/home/dev/demo/old.py", "deleted", "", ""),
+        ("/home/dev/demo/new.py", "created", "", ""),
+    ]
+
+
+def test_a_call_that_failed_touched_no_file_that_is_known(file):
+    file.prompt("go")
+    file.says("msg_1", ("toolu_1", "Bash", {"command": "rm a.py"}))
+    file.result("toolu_1", "Exit code 1\nno such file", error=True)
+    assert of(Returned, items(file.path))[0].files == ()
+
+
+def test_a_file_that_was_shown_to_the_model_was_read(file):
+    shown = [{"content": "Result of calling the Read tool: …"}]
+    given = {"type": "file", "filename": "/home/dev/demo/a.py"}
+    file.prompt("go")
+    file.line("attachment", attachment=given, rendered=shown)
+    (read,) = of(Touched, items(file.path))
+    assert read.files[0].op == "read"
+
+
+def test_todos_are_the_plan(file, store):
+    file.prompt("go")
+    todos = [{"content": "one", "status": "completed"}, {"content": "two", "status": "in_progress"}]
+    file.says("msg_1", ("toolu_1", "TodoWrite", {"todos": todos}))
+    file.result("toolu_1", "ok", toolUseResult={"newTodos": todos})
+    bring(store, file.path)
+    plan = {e.record.step: e.record.status for e in view(store).entries("plan")}
+    assert plan == {"one": "done", "two": "in_progress"}
+
+
+def test_tasks_are_the_plan_and_an_update_knows_them_by_their_number(file):
+    file.prompt("go")
+    file.says("msg_1", ("toolu_1", "TaskCreate", {"subject": "one", "description": "first"}))
+    file.result("toolu_1", "Task #1 created successfully: one")
+    file.prompt("on")
+    file.says("msg_2", ("toolu_2", "TaskUpdate", {"taskId": "1", "status": "completed"}))
+    file.result("toolu_2", "Updated task #1 status")
+    told = items(file.path)
+    _, update = of(Planned, told)
+    assert (update.steps[0].step, update.steps[0].status, update.whole) == ("one", "done", False)
+    cursor = of(Cursor, told)[-1]
+    assert of(Planned, items(file.path, cursor))[0].steps[0].step == "one"
+
+
+# -- compactions, sub-agents, forks ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        {"compactMetadata": {"preTokens": 900, "preservedMessages": {"uuids": ["u4", "u5"]}}},
+        {"compact_metadata": {"pre_tokens": 900, "preserved_segment": {"head_uuid": "u4"}}},
+    ],
+)
+def test_a_compaction_names_what_stayed_and_has_its_summary(file, about):
+    file.prompt("one")
+    file.says("msg_1", "first", stop="end_turn")
+    file.prompt("two")
+    file.says("msg_2", "second", stop="end_turn")
+    file.line("system", subtype="compact_boundary", **about)
+    file.prompt("This session is being continued …", isCompactSummary=True)
+    told = items(file.path)
+    (compacted,) = of(Compacted, told)
+    assert (compacted.id, compacted.keeps_from, compacted.before) == ("compact/1", "msg_2", 900)
+    assert compacted.summary == "This session is being continued …"
+    assert len(of(Prompted, told)) == 2
+
+
+def test_compactions_are_counted_on_from_where_reading_stopped(file, store):
+    file.prompt("one")
+    file.says("msg_1", "first", stop="end_turn")
+    for turn in range(2):
+        file.line("system", subtype="compact_boundary", compactMetadata={})
+        file.prompt("a summary", isCompactSummary=True)
+        file.prompt(f"turn {turn}")
+        bring(store, file.path)
+    origins = [c.origin[1] for c in view(store).log() if c.kind == "compaction"]
+    assert origins == ["compact/1", "compact/2"]
+
+
+def subagents(file: Writing, **meta: object) -> Path:
+    file.prompt("ask somebody")
+    given = {"description": "look around", "prompt": "look", "subagent_type": "Explore"}
+    file.says("msg_1", ("toolu_1", "Task", given))
+    file.result("toolu_1", "all fine", toolUseResult={"agentId": "a1b2", "status": "completed"})
+    below = Writing(file.path.with_suffix("") / "subagents" / "agent-a1b2.jsonl")
+    side: dict[str, Any] = {"isSidechain": True, "agentId": "a1b2"}
+    below.prompt("look", uuid="b1", **side)
+    below.says("msg_b1", ("toolu_b1", "Grep", {"pattern": "x"}), uuid="b2", **side)
+    below.result("toolu_b1", "none", uuid="b3", **side)
+    if meta:
+        below.path.with_suffix(".meta.json").write_text(json.dumps(meta))
+    return below.path
+
+
+def test_a_sub_agent_is_a_child_session_with_calls_of_its_own(file, store):
+    subagents(file, toolUseId="toolu_1")
+    bring(store, file.path)
+    child = view(store, f"{SESSION}/a1b2")
+    assert child.record.parent.session == view(store).id
+    assert [call.tool for call in child.calls()] == ["Grep"]
+    assert [call.tool for call in view(store).calls()] == ["Task"]
+    (known,) = view(store).entries("children")
+    assert (known.record.session, known.record.status) == (child.id, "completed")
+
+
+def test_a_sub_agent_told_of_in_its_parents_file_is_the_same_session(file, store):
+    path = subagents(file)
+    bring(store, file.path)
+    with file.path.open("ab") as whole:
+        whole.write(path.read_bytes())
+    report = bring(store, file.path)
+    assert report.calls == 0
+    assert kinds(view(store, f"{SESSION}/a1b2")).count("call") == 1
+
+
+def test_a_sub_agent_without_an_id_is_what_hangs_together(file, store):
+    file.prompt("ask somebody")
+    file.says("msg_1", ("toolu_1", "Task", {"description": "hello"}))
+    file.prompt("how are you?", isSidechain=True, parentUuid=None, uuid="s1")
+    file.says("msg_s", "fine", isSidechain=True, parentUuid="s1")
+    file.result("toolu_1", "fine")
+    told = items(file.path)
+    assert {item.within for item in (*of(Prompted, told), *of(Answered, told))} == {
+        "",
+        f"{SESSION}/s1",
+    }
+    bring(store, file.path)
+    assert prompts(view(store, f"{SESSION}/s1")) == ["how are you?"]
+
+
+def test_what_a_sub_agent_did_for_a_compaction_is_no_session(tmp_path):
+    path = tmp_path / SESSION / "subagents" / "agent-acompact-1f.jsonl"
+    writing = Writing(path)
+    writing.prompt("Your task is to summarise", isSidechain=True, agentId="acompact-1f")
+    assert FORMAT.is_one(path, beginning(str(path)))
+    assert list(FORMAT.conversations(path)) == []
+
+
+def test_the_result_of_a_sub_agent_names_it(file):
+    subagents(file)
+    (child,) = of(Spawned, items(file.path))
+    assert (child.child, child.call) == (f"{SESSION}/a1b2", "toolu_1")
+
+
+def forked(tmp_path, file: Writing) -> Writing:
+    """A fork as the program writes it: copies with their uuids, the fork's id, and one prompt id."""
+    other = Writing(tmp_path / f"{OTHER}.jsonl", OTHER)
+    for data in file.path.read_text().splitlines():
+        said = json.loads(data) | {"sessionId": OTHER}
+        if "promptId" in said:
+            said["promptId"] = "p-fork"
+        other.raw(json.dumps(said))
+    other.count = 100
+    return other
+
+
+def test_a_fork_shares_what_it_copied_and_goes_its_own_way(tmp_path, file, store):
+    parallel(file)
+    other = forked(tmp_path, file)
+    other.prompt("another way", promptId="p-fork")
+    other.says("msg_9", "Done.", stop="end_turn")
+    file.count = 50
+    file.prompt("one way", promptId="p-2")
+    bring(store, file.path, other.path)
+    fork = view(store, OTHER)
+    assert (fork.record.parent.kind, fork.record.parent.session) == ("fork", view(store).id)
+    assert prompts(fork) == ["look at both", "another way"]
+    assert prompts(view(store)) == ["look at both", "one way"]
+
+
+def test_a_fork_of_what_is_not_here_is_a_session_that_says_so(tmp_path, file, store):
+    parallel(file)
+    other = forked(tmp_path, file)
+    other.prompt("another way", promptId="p-fork")
+    bring(store, other.path)
+    assert view(store, OTHER).record.labels["forked from"] == SESSION
+    assert prompts(view(store, OTHER)) == ["look at both", "another way"]
+
+
+def test_a_fork_that_says_so_is_believed(tmp_path, file, store):
+    parallel(file)
+    other = Writing(tmp_path / f"{OTHER}.jsonl", OTHER)
+    for number, data in enumerate(file.path.read_text().splitlines()):
+        said = json.loads(data)
+        origin = {"sessionId": SESSION, "messageUuid": said["uuid"]}
+        other.raw(
+            json.dumps(said | {"uuid": f"n{number}", "sessionId": OTHER, "forkedFrom": origin})
+        )
+    other.count = 100
+    other.prompt("another way", promptId="p-9")
+    bring(store, file.path, other.path)
+    assert view(store, OTHER).record.parent.session == view(store).id
+    assert prompts(view(store, OTHER)) == ["look at both", "another way"]
+
+
+# -- the conversation -----------------------------------------------------------------------------
+
+
+def test_a_session_is_called_by_its_title(file):
+    parallel(file)
+    file.line("ai-title", aiTitle="Both files")
+    file.line("custom-title", customTitle="My two files")
+    (found,) = FORMAT.conversations(file.path)
+    assert found.conversation.name == "My two files"
+
+
+def test_without_a_title_it_is_called_by_its_first_prompt(file):
+    parallel(file)
+    (found,) = FORMAT.conversations(file.path)
+    assert found.conversation.name == "look at both"
+    assert found.conversation.labels == {"version": "2.1.0", "branch": "main"}
+
+
+def test_the_folder_it_worked_in_is_said_by_its_lines_not_by_the_folders_name(tmp_path):
+    writing = Writing(tmp_path / "-home-dev-a-b" / f"{SESSION}.jsonl", cwd="/home/dev/a-b")
+    writing.prompt("go")
+    (found,) = FORMAT.conversations(writing.path)
+    assert found.conversation.cwd == "/home/dev/a-b"
+    assert FORMAT.is_about(found, "/home/dev/a-b")
+    assert not FORMAT.is_about(found, "/home/dev/a")
+
+
+def test_sessions_are_where_the_program_keeps_them(tmp_path):
+    assert list(FORMAT.places(tmp_path, {})) == [tmp_path / ".claude" / "projects"]
+    chosen = {"CLAUDE_CONFIG_DIR": str(tmp_path / "c")}
+    assert list(FORMAT.places(tmp_path, chosen)) == [tmp_path / "c" / "projects"]
+
+
+def test_a_file_without_a_conversation_is_none(file):
+    file.raw(json.dumps({"type": "summary", "summary": "old", "leafUuid": "x"}))
+    assert list(FORMAT.conversations(file.path)) == []
+
+
+@pytest.mark.parametrize("begin", [b"", b"{}", b"[1]", b'{"type":"user"}', b"\x00\x01", b"hello\n"])
+def test_what_is_no_transcript_is_not_taken_for_one(begin):
+    assert not FORMAT.is_one(Path("x.jsonl"), begin)
+
+
+def test_reading_again_goes_on_at_the_last_turn(file, store):
+    parallel(file)
+    bring(store, file.path)
+    file.prompt("and more", promptId="p-2")
+    report = bring(store, file.path)
+    assert (report.turns, report.calls) == (1, 0)
+    assert bring(store, file.path).commits == 0
+
+
+# -- what it prints -------------------------------------------------------------------------------
+
+
+def printed(path: Path) -> None:
+    common = {"session_id": SESSION, "parent_tool_use_id": None}
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "a"}
+    lines = [
+        {"type": "system", "subtype": "init", "cwd": "/home/dev/demo", "uuid": "x0", **common},
+        _assistant("x1", ("toolu_1", "Read", {}), "msg_1") | common,
+        {"type": "user", "message": {"content": [result]}, "uuid": "x2", **common},
+        _assistant("x3", "Done.", "msg_2") | common,
+        {"type": "result", "subtype": "success", "is_error": False, "uuid": "x4", **common},
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def _assistant(uuid: str, block: object, message: str) -> dict[str, Any]:
+    body = {"id": message, "role": "assistant", "model": "m-1", "content": [as_block(block)]}
+    return {"type": "assistant", "uuid": uuid, "message": body}
+
+
+def test_what_the_program_printed_merges_with_its_transcript(tmp_path, file, store):
+    path = tmp_path / "out.jsonl"
+    printed(path)
+    assert FORMAT.is_one(path, beginning(str(path)))
+    bring(store, path)
+    parallel(file)
+    bring(store, file.path)
+    assert [kinds(view(store)).count(kind) for kind in ("turn", "call", "outcome")] == [1, 2, 2]
+
+
+def test_what_was_printed_of_a_recorded_session_adds_nothing(tmp_path, file, store):
+    path = tmp_path / "out.jsonl"
+    printed(path)
+    parallel(file)
+    bring(store, file.path)
+    assert bring(store, path).calls == 0
+
+
+def test_what_nobody_can_read_in_a_known_type_is_kept(file):
+    file.line("assistant", message="not an object")
+    file.line("user", message={"content": 7})
+    file.line("system", subtype="something new")
+    assert len(of(Unknown, items(file.path))) == 3

@@ -1,0 +1,514 @@
+"""Codex's rollouts, of every age, as sessions."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+import pytest
+
+import stator
+from importers import counts_codex, rereading
+from importers.rereading import grown, items, outcomes, said_by_model, spent, totals
+from importers.taken import DATA, REAL, asked, found_in, kinds, plan, real, rendered, taken, view
+from stator.errors import InvalidInput
+from stator.importers import lines, packed
+from stator.importers.codex import FORMAT
+from stator.importers.format import Found
+from stator.importers.lines import beginning
+from stator.model.foreign import Conversation
+from stator.model.reply import requests
+
+HERE = DATA / "codex"
+ID = "0199aaaa-0000-7000-8000-0000000000"
+MAIN = HERE / f"rollout-2026-10-01T09-00-00-{ID}0a.jsonl"
+FORK = HERE / f"rollout-2026-10-01T10-00-00-{ID}0b.jsonl"
+CHILD = HERE / f"rollout-2026-10-01T11-00-00-{ID}0c.jsonl"
+PARENT = HERE / f"rollout-2026-10-01T10-30-00-{ID}10.jsonl"
+OLD = HERE / f"rollout-2025-09-20T09-00-00-{ID}0d.jsonl"
+OLDEST = HERE / f"rollout-2025-07-01T09-00-00-{ID}0e.jsonl"
+EXEC = HERE / "exec-json.stdout.jsonl"
+ROLLOUTS = [MAIN, FORK, CHILD, PARENT, OLD, OLDEST]
+
+
+@pytest.fixture
+def store():
+    with stator.connect("memory:", project="garden") as opened:
+        yield opened
+
+
+def bring(store, path):
+    return rereading.bring(store, path, "codex")
+
+
+def written(tmp_path, *lines, name="rollout-2026-10-01T09-00-00-0199bbbb.jsonl"):
+    path = tmp_path / name
+    meta = {"type": "session_meta", "payload": {"id": "0199bbbb", "cwd": "/home/dev/garden"}}
+    path.write_text("".join(json.dumps(line) + "\n" for line in (meta, *lines)))
+    return path
+
+
+def said(kind, **payload):
+    return {"type": "response_item", "payload": {"type": kind, **payload}}
+
+
+def prompt(text):
+    return said("message", role="user", content=[{"type": "input_text", "text": text}])
+
+
+def call(name, tool="exec_command", **given):
+    return said("function_call", name=tool, arguments=json.dumps(given), call_id=name)
+
+
+def result(name, output):
+    return said("function_call_output", call_id=name, output=output)
+
+
+def outcome_of(store, tmp_path, output, tool="exec_command"):
+    _, shown = bring(
+        store, written(tmp_path, prompt("go"), call("c1", tool, cmd="x"), result("c1", output))
+    )
+    (found,) = shown.calls()
+    return found.status, found.cause
+
+
+# -- what is in a rollout ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", [*ROLLOUTS, EXEC], ids=lambda path: path.name[:28])
+def test_a_file_of_codex_is_known_by_what_it_says_first(path):
+    assert FORMAT.is_one(path, beginning(str(path)))
+
+
+@pytest.mark.parametrize("path", ROLLOUTS, ids=lambda path: path.name[:28])
+def test_the_counts_are_those_of_a_plain_reading(path):
+    assert totals(items(path, "codex")) == counts_codex.count(path)
+
+
+def test_a_turn_begins_with_what_a_person_asked_and_not_with_what_codex_says_in_their_name(store):
+    _, shown = bring(store, MAIN)
+    assert asked(shown) == ["water the roses", "mend the pump"]
+
+
+def test_what_is_said_while_the_agent_works_is_part_of_its_turn(store):
+    _, shown = bring(store, MAIN)
+    (said,) = [c for c in shown.log() if c.kind == "entry" and c.actor == "user"]
+    assert (said.value("output"), said.turn) == ("and the tulips", 1)
+
+
+def test_calls_of_one_answer_belong_to_one_answer(store):
+    _, shown = bring(store, MAIN)
+    first = next(c for c in shown.log() if c.kind == "entry" and c.actor == "model")
+    assert [asked.name for asked in requests(first.value("output"))] == [
+        "update_plan",
+        "exec_command",
+    ]
+
+
+def test_reasoning_stays_inside_the_answer(store):
+    _, shown = bring(store, MAIN)
+    first = next(c for c in shown.log() if c.kind == "entry" and c.actor == "model")
+    assert first.value("output")["output"][0]["type"] == "reasoning"
+
+
+def test_every_call_has_the_outcome_it_had(store):
+    _, shown = bring(store, MAIN)
+    assert outcomes(shown) == [
+        (1, "apply_patch", "ok"),
+        (1, "exec_command", "error"),
+        (1, "exec_command", "ok"),
+        (1, "mcp__well__depth", "ok"),
+        (1, "update_plan", "ok"),
+        (1, "web_search", "ok"),
+        (2, "exec_command", "in doubt"),
+    ]
+
+
+def test_a_patch_tells_its_files(store):
+    _, shown = bring(store, MAIN)
+    files = {entry.record.path: entry.record for entry in shown.entries("files")}
+    assert {path: record.op for path, record in files.items()} == {
+        "beds/roses.txt": "created",
+        "diary.md": "modified",
+        "shed/can.txt": "renamed",
+        "dead.txt": "deleted",
+    }
+    assert files["shed/can.txt"].from_path == "can.txt"
+
+
+def test_the_plan_stands_as_it_was_written_down_last(store):
+    _, shown = bring(store, MAIN)
+    assert plan(shown) == [("fill the can", "in_progress"), ("pour", "pending")]
+
+
+def test_what_a_server_answered_is_kept_as_data(store):
+    _, shown = bring(store, MAIN)
+    (answer,) = [c for c in shown.log() if c.kind == "outcome" and c.tool == "mcp__well__depth"]
+    assert answer.value("output")["content"] == [{"type": "text", "text": "deep"}]
+
+
+def test_what_comes_from_the_web_is_said_to(store):
+    _, shown = bring(store, MAIN)
+    (answer,) = [c for c in shown.log() if c.kind == "outcome" and c.tool == "web_search"]
+    assert answer.provenance.source == "web"
+
+
+def test_a_write_that_was_interrupted_is_in_doubt(store):
+    _, shown = bring(store, MAIN)
+    (open_call,) = [c for c in shown.calls() if c.status == "in doubt"]
+    assert (open_call.turn, open_call.cause) == (2, "interrupted")
+
+
+def test_an_aborted_turn_is_interrupted(store):
+    _, shown = bring(store, MAIN)
+    ends = [(c.turn, c.status) for c in shown.log() if c.kind == "turn_end"]
+    assert ends == [(1, "ok"), (2, "interrupted")]
+
+
+def test_a_compaction_has_its_summary(store):
+    _, shown = bring(store, MAIN)
+    (found,) = [c for c in shown.log() if c.kind == "compaction"]
+    assert found.value("input")["summary"] == "The roses are watered."
+
+
+def test_what_was_spent_is_counted_once(store):
+    _, shown = bring(store, MAIN)
+    assert spent(shown)["tokens"] == 220
+
+
+def test_a_session_is_named_by_what_was_asked_first(store):
+    _, shown = bring(store, OLD)
+    assert shown.record.name == "write the diary"
+
+
+def test_calls_and_results_are_paired_when_rendered(store):
+    _, shown = bring(store, PARENT)
+    said = rendered(store, shown, "openai")
+    asks = [item["call_id"] for item in said if item.get("type") == "function_call"]
+    answers = [item["call_id"] for item in said if item.get("type") == "function_call_output"]
+    assert asks == answers == ["call_spawn"]
+
+
+# -- older files ------------------------------------------------------------------------------------
+
+
+def test_a_patch_in_a_shell_command_tells_its_files_where_the_command_ran(store):
+    _, shown = bring(store, OLD)
+    (found,) = shown.entries("files")
+    assert (found.record.path, found.record.op) == ("notes/diary.md", "modified")
+
+
+def test_a_refused_command_was_denied(store):
+    _, shown = bring(store, OLD)
+    assert [c.status for c in shown.calls()] == ["denied", "ok"]
+
+
+def test_asking_the_same_twice_is_two_turns(store):
+    _, shown = bring(store, OLD)
+    assert len(asked(shown)) == 2
+
+
+def test_the_oldest_files_have_bare_items(store):
+    report, shown = bring(store, OLDEST)
+    assert (report.turns, report.calls, report.unknown) == (1, 1, 0)
+    assert asked(shown) == ["say hello"]
+
+
+@pytest.mark.parametrize(
+    ("output", "ended"),
+    [
+        ("Exit code: 2\nWall time: 1 seconds\nOutput:\nExit code: 0", ("error", "exit code 2")),
+        ("Wall time: 1 seconds\nOutput:\nExit code: 2", ("ok", "")),
+        (
+            "failed in sandbox X with execution error: denied, exit code: 1",
+            ("error", "exit code 1"),
+        ),
+        ('{"output":"x","metadata":{"exit_code":7}}', ("error", "exit code 7")),
+        ("command timed out after 1000 milliseconds\n", ("in doubt", "timeout")),
+        ("aborted", ("in doubt", "interrupted")),
+        ("exec command rejected by user", ("denied", "rejected by the user")),
+        ({"content": "no", "success": False}, ("error", "no")),
+        ([{"type": "input_text", "text": "fine"}], ("ok", "")),
+        (None, ("ok", "")),
+    ],
+)
+def test_how_a_command_ended_is_read_from_what_the_model_was_shown(store, tmp_path, output, ended):
+    assert outcome_of(store, tmp_path, output) == ended
+
+
+def test_an_interrupted_read_is_cancelled(store, tmp_path):
+    assert outcome_of(store, tmp_path, "aborted", "read_mcp_resource")[0] == "cancelled"
+
+
+# -- forks, sub-agents ------------------------------------------------------------------------------
+
+
+def test_a_fork_shares_what_its_base_has_up_to_the_place_it_names(store):
+    _, base = bring(store, MAIN)
+    _, fork = bring(store, FORK)
+    assert (fork.record.parent.session, fork.record.parent.kind) == (base.id, "fork")
+    assert asked(fork) == ["water the roses", "sell the pump"]
+
+
+def test_a_fork_whose_base_is_nowhere_is_a_session_of_its_own(store, tmp_path):
+    path = shutil.copy(FORK, tmp_path)
+    _, fork = bring(store, path)
+    assert asked(fork) == ["sell the pump"]
+    assert fork.record.labels["forked from"].endswith("0a")
+
+
+def test_a_fork_that_copied_its_base_begins_where_it_differs(store, tmp_path):
+    _, base = bring(store, OLD)
+    old = [json.loads(line) for line in OLD.read_text().splitlines()]
+    meta = {
+        "type": "session_meta",
+        "payload": {"id": "0199cccc", "forked_from_id": base.record.aliases[0][1]},
+    }
+    kept = [old[0], *old[1:10]]
+    path = tmp_path / "rollout-2025-09-21T09-00-00-0199cccc.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in (meta, *kept, prompt("burn it"))))
+    _, fork = bring(store, path)
+    assert fork.record.parent.session == base.id
+    assert [text[-15:] for text in asked(fork)] == ["write the diary", "burn it"]
+    assert len([c for c in fork.log() if c.kind == "call"]) == 1
+
+
+def test_a_sub_agent_is_a_session_below_its_parent(store):
+    _, parent = bring(store, PARENT)
+    _, child = bring(store, CHILD)
+    assert (child.record.parent.session, child.record.parent.kind) == (parent.id, "child")
+    assert [entry.record.session for entry in parent.entries("children")] == [child.id]
+
+
+def test_what_a_sub_agent_inherited_is_not_its_own(store):
+    _, child = bring(store, CHILD)
+    assert asked(child) == ["dig a hole"]
+
+
+# -- the output of exec -----------------------------------------------------------------------------
+
+
+def test_the_output_of_exec_can_be_imported_alone(store):
+    report, shown = bring(store, EXEC)
+    assert (report.turns, report.calls) == (1, 3)
+    assert sorted((c.tool, c.status) for c in shown.calls()) == [
+        ("apply_patch", "ok"),
+        ("exec_command", "error"),
+        ("mcp__well__depth", "ok"),
+    ]
+
+
+def test_beside_its_rollout_the_output_of_exec_adds_nothing(store, tmp_path):
+    shutil.copy(MAIN, tmp_path)
+    path = tmp_path / "out.jsonl"
+    path.write_text(EXEC.read_text().replace(f"{ID}0f", f"{ID}0a"))
+    bring(store, tmp_path / MAIN.name)
+    assert taken(store, path, "codex").commits == 0
+
+
+def test_where_the_rollout_was_imported_the_output_of_exec_adds_nothing(store, tmp_path):
+    bring(store, MAIN)
+    path = tmp_path / "out.jsonl"
+    path.write_text(EXEC.read_text().replace(f"{ID}0f", f"{ID}0a"))
+    report = taken(store, path, "codex")
+    assert (report.commits, report.unchanged) == (0, 1)
+
+
+def test_output_of_exec_that_grew_brings_what_is_new(store, tmp_path):
+    told = EXEC.read_text().splitlines(keepends=True)
+    path = tmp_path / "out.jsonl"
+    path.write_text("".join(told[:4]))
+    taken(store, path, "codex")
+    path.write_text("".join(told))
+    _, shown = bring(store, path)
+    assert (len(asked(shown)), len(shown.calls())) == (1, 3)
+
+
+# -- again, and growing -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", [*ROLLOUTS, EXEC], ids=lambda path: path.name[:28])
+def test_importing_again_adds_nothing(store, path):
+    bring(store, path)
+    again, _ = bring(store, path)
+    assert (again.commits, again.unchanged) == (0, 1)
+
+
+@pytest.mark.parametrize("path", [MAIN, OLD], ids=["new", "old"])
+def test_a_file_that_grows_line_by_line_becomes_the_same_session(store, tmp_path, path):
+    piecewise = grown(store, path, tmp_path / path.name, "codex")
+    with stator.connect("memory:", project="garden") as other:
+        _, whole = bring(other, path)
+        assert asked(piecewise) == asked(whole)
+        assert said_by_model(piecewise) == said_by_model(whole)
+        assert outcomes(piecewise) == outcomes(whole)
+        assert spent(piecewise) == spent(whole)
+
+
+def test_a_packed_rollout_says_the_same(store, tmp_path):
+    path = tmp_path / f"{MAIN.name}.zst"
+    path.write_bytes(vars(packed)["zstd"].compress(MAIN.read_bytes()))
+    bring(store, path)
+    assert bring(store, MAIN)[0].turns == 0
+
+
+# -- bad files --------------------------------------------------------------------------------------
+
+
+def test_a_cut_last_line_is_named_and_the_rest_is_imported(store, tmp_path):
+    path = tmp_path / MAIN.name
+    path.write_bytes(MAIN.read_bytes()[:-20])
+    report, shown = bring(store, path)
+    assert [skip.why for skip in report.skips] == ["cut off"]
+    assert len(asked(shown)) == 2
+
+
+@pytest.mark.parametrize("bad", [b"{nonsense\n", b"\0" * 300 + b"\n", b"[1, 2]\n", b'"x"\n'])
+def test_a_bad_line_in_the_middle_costs_only_itself(store, tmp_path, bad):
+    whole = MAIN.read_bytes().splitlines(keepends=True)
+    path = tmp_path / MAIN.name
+    path.write_bytes(b"".join([*whole[:20], bad, *whole[20:]]))
+    report, shown = bring(store, path)
+    assert (report.skipped, len(asked(shown))) == (1, 2)
+    assert report.skips[0].line == 21
+
+
+def test_lone_surrogates_are_kept(store, tmp_path):
+    _, shown = bring(store, written(tmp_path, prompt("a \ud800 b")))
+    assert asked(shown) == ["a \ud800 b"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"type": "from_the_future", "payload": {"x": 1}},
+        {"type": "response_item", "payload": {"type": "telepathy"}},
+        {"type": "event_msg", "payload": {"type": "telepathy"}},
+        {"type": "response_item", "payload": [1]},
+        {"type": 7},
+        {},
+    ],
+)
+def test_a_line_nobody_can_read_yet_is_kept_as_it_is(store, tmp_path, line):
+    report, _ = bring(store, written(tmp_path, prompt("go"), line))
+    assert (report.unknown, report.turns) == (1, 1)
+
+
+@pytest.mark.parametrize("value", [None, 7, "x", [], {}, [None, 7, {"text": 7}]])
+@pytest.mark.parametrize(
+    "kind", ["message", "reasoning", "function_call", "function_call_output", "web_search_call"]
+)
+def test_wrong_shapes_break_nothing(store, tmp_path, kind, value):
+    names = "role content id call_id arguments output name action namespace".split()
+    odd = [said(kind, **{name: value}) for name in names] + [said(kind, role="user", content=value)]
+    notices = [
+        {
+            "type": "event_msg",
+            "payload": {"type": notice, "item": value, "info": value, "call_id": value},
+        }
+        for notice in ("item_completed", "token_count", "exec_command_end", "task_started", "error")
+    ]
+    others = [{"type": name, "payload": {"message": value, "usage": value, "cwd": value}} for name in
+              ("compacted", "token_usage_record", "turn_context", "session_meta")]  # fmt: skip
+    report, _ = bring(store, written(tmp_path, *odd, *notices, *others, prompt("go")))
+    assert report.turns >= 1
+
+
+def test_a_result_without_its_call_is_an_orphan(store, tmp_path):
+    report, _ = bring(store, written(tmp_path, prompt("go"), result("nobody", "x")))
+    assert (report.orphans, report.calls) == (1, 1)
+
+
+def test_a_call_without_a_result_is_in_doubt(store, tmp_path):
+    report, _ = bring(store, written(tmp_path, prompt("go"), call("c1", cmd="x")))
+    assert report.in_doubt == 1
+
+
+def test_a_result_that_only_a_notice_told_of_is_known(store, tmp_path):
+    done = {"type": "CommandExecution", "id": "c1", "status": "completed", "exit_code": 0}
+    notice = {"type": "event_msg", "payload": {"type": "item_completed", "item": done}}
+    _, shown = bring(store, written(tmp_path, prompt("go"), call("c1", cmd="x"), notice))
+    assert [c.status for c in shown.calls()] == ["ok"]
+
+
+def test_lines_that_come_twice_and_times_that_are_equal_change_nothing(store, tmp_path):
+    once = [prompt("go"), call("c1", cmd="x"), result("c1", "y")]
+    report, _ = bring(store, written(tmp_path, *once, *once[1:]))
+    assert (report.turns, report.calls) == (1, 1)
+
+
+@pytest.mark.parametrize("change", [lambda b: b"\xef\xbb\xbf" + b, lambda b: b.replace(b"\n", b"\r\n"),
+                                    lambda b: b.decode().encode("utf-16")], ids=["bom", "crlf", "utf-16"])  # fmt: skip
+def test_other_encodings_are_read(store, tmp_path, change):
+    path = tmp_path / MAIN.name
+    path.write_bytes(change(MAIN.read_bytes()))
+    assert FORMAT.is_one(path, beginning(str(path)))
+    report, _ = bring(store, path)
+    assert (report.turns, report.skipped) == (2, 0)
+
+
+def test_the_bytes_of_a_picture_are_not_kept(store, tmp_path):
+    picture = "data:image/png;base64," + "QUJD" * 1000
+    content = [
+        {"type": "input_text", "text": "look"},
+        {"type": "input_image", "image_url": picture},
+    ]
+    _, shown = bring(store, written(tmp_path, said("message", role="user", content=content)))
+    assert "QUJDQUJD" not in json.dumps(asked(shown))
+
+
+def test_a_line_that_is_too_long_costs_only_itself(store, tmp_path, monkeypatch):
+    path = written(tmp_path, prompt("go"), prompt("x" * 3000), prompt("on"))
+    monkeypatch.setattr(lines, "LINE_MAX", 2000)
+    report, shown = bring(store, path)
+    assert (report.skipped, asked(shown)) == (1, ["go", "on"])
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    path = tmp_path / "rollout-x.jsonl"
+    os.mkfifo(path)
+    with pytest.raises(InvalidInput):
+        list(FORMAT.conversations(path))
+
+
+def test_no_name_in_a_file_leads_out_of_its_folder(tmp_path):
+    base = {"thread_id": "../../../etc/*", "end_ordinal_exclusive": 3}
+    path = written(tmp_path, {"type": "session_meta", "payload": {"id": "x", "history_base": base}})
+    path.write_text(path.read_text().splitlines()[1] + "\n")
+    (found,) = FORMAT.conversations(path)
+    assert found.conversation.fork_ids == frozenset()
+
+
+# -- where, and about what --------------------------------------------------------------------------
+
+
+def test_codex_keeps_its_files_in_its_home(tmp_path):
+    assert list(FORMAT.places(tmp_path, {})) == [
+        tmp_path / ".codex/sessions",
+        tmp_path / ".codex/archived_sessions",
+    ]
+    assert [str(place) for place in FORMAT.places(tmp_path, {"CODEX_HOME": "/x"})] == [
+        "/x/sessions",
+        "/x/archived_sessions",
+    ]
+
+
+def test_a_session_is_about_the_folder_it_took_place_in():
+    talk = Conversation(source="codex", id="x", cwd="/home/dev/garden/beds")
+    found = Found(path="x", conversation=talk)
+    assert FORMAT.is_about(found, "/home/dev/garden")
+    assert not FORMAT.is_about(found, "/home/dev/gard")
+
+
+# -- real sessions ----------------------------------------------------------------------------------
+
+
+@real
+def test_the_counts_of_real_sessions_are_those_of_a_plain_reading(store):
+    paths = [*REAL.glob("codex/*/*.jsonl"), *REAL.glob("generated/codex-*/rollout-*.jsonl")]
+    assert paths
+    for path in paths:
+        assert totals(items(path, "codex")) == counts_codex.count(path), path.name
+        assert taken(store, path, "codex").refused == {}
+        assert "turn" in kinds(view(store, found_in(path, "codex")[0]))

@@ -1,0 +1,135 @@
+"""What Codex tells its hooks: the same turns and calls as in its rollout, whoever comes first."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import stator
+from importers.taken import DATA, asked, view
+from stator.importers import codex_hooks
+from stator.importers.codex import FORMAT
+from stator.importers.taking import Report, take
+from stator.model.foreign import Answered, Began, Called, Compacted, Ended, Returned, TurnEnded
+from stator.runtime.recording import Recorder
+
+HERE = DATA / "codex"
+NOTICES = [json.loads(line) for line in (HERE / "hooks.jsonl").read_text().splitlines()]
+(ROLLOUT,) = HERE.glob("*000a.jsonl")
+
+
+@pytest.fixture
+def store():
+    with stator.connect("memory:", project="garden") as opened:
+        yield opened
+
+
+def hooked(store, notices=NOTICES, state=None, first=0):
+    """Record what hooks were told."""
+    state = {} if state is None else state
+    talk = codex_hooks.conversation(notices[0])
+    assert talk is not None
+    recorder = Recorder(store.port, store.context, talk, via="hook")
+    for number, said in enumerate(notices, first):
+        for item in codex_hooks.items(
+            said, 1_790_000_000_000_000 + number, f"hook/{number}", state
+        ):
+            recorder.take(item)
+        recorder.flush()
+
+
+def imported(store):
+    (found,) = FORMAT.conversations(ROLLOUT)
+    take(store.port, store.context, FORMAT, found, Report(), conclude=False)
+    return view(store, found)
+
+
+def one(said, state=None):
+    state = {} if state is None else state
+    return list(codex_hooks.items({"session_id": "s", **said}, 5, "hook/1", state))
+
+
+def calls(shown):
+    return sorted((call.tool, call.status) for call in shown.calls())
+
+
+def test_hooks_and_rollout_tell_of_the_same_turns_and_calls_in_any_order(store):
+    hooked(store)
+    shown = imported(store)
+    with stator.connect("memory:", project="garden") as other:
+        imported(other)
+        hooked(other)
+        again = imported(other)
+        assert asked(shown) == asked(again) == ["water the roses", "mend the pump"]
+        assert len(shown.calls()) == len(again.calls()) == 7
+
+
+def test_hooks_that_come_between_readings_add_no_call(store):
+    hooked(store, NOTICES[:5])
+    imported(store)
+    hooked(store, NOTICES[5:], first=5)
+    assert len(imported(store).calls()) == 7
+
+
+def test_how_a_command_ended_is_left_to_the_rollout(store):
+    hooked(store, NOTICES[:-1])
+    assert ("Bash", "error") in calls(imported(store))
+
+
+def test_without_a_rollout_hooks_tell_all_they_know(store):
+    hooked(store, state={"no transcript": True})
+    shown = view(store, codex_hooks.conversation(NOTICES[0]))
+    assert [call.status for call in shown.calls()] == ["ok"] * 5
+    assert [c.value("output")["output"][0]["type"] for c in shown.log() if c.actor == "model"] == [
+        "message"
+    ]
+
+
+def test_a_call_that_no_hook_saw_return_is_in_doubt_when_the_program_comes_back(store):
+    hooked(store, NOTICES[:5])
+    hooked(store, [{**NOTICES[0], "source": "resume"}], first=50)
+    shown = view(store, codex_hooks.conversation(NOTICES[0]))
+    assert ("Bash", "in doubt") in calls(shown)
+
+
+def test_a_server_that_reports_an_error_failed():
+    said = {"hook_event_name": "PostToolUse", "tool_name": "mcp__a__b", "tool_use_id": "c",
+            "tool_response": {"isError": True, "content": []}}  # fmt: skip
+    (item,) = one(said)
+    assert isinstance(item, Returned)
+    assert item.status == "error"
+
+
+def test_notices_become_what_they_are():
+    assert isinstance(one({"hook_event_name": "SessionStart", "source": "startup"})[0], Began)
+    assert isinstance(one({"hook_event_name": "SessionEnd", "reason": "other"})[0], Ended)
+    assert isinstance(one({"hook_event_name": "Stop"})[0], TurnEnded)
+    pre = {"hook_event_name": "PreToolUse", "tool_name": "view_image", "tool_use_id": "c"}
+    (item,) = one(pre)
+    assert isinstance(item, Called)
+    assert item.effect == "read"
+
+
+def test_an_answer_is_told_only_where_no_rollout_does():
+    said = {"hook_event_name": "Stop", "last_assistant_message": "done"}
+    assert not any(isinstance(item, Answered) for item in one(said))
+    assert any(isinstance(item, Answered) for item in one(said, {"no transcript": True}))
+
+
+def test_one_compaction_is_told_once_by_all_its_notices():
+    state = {"no transcript": True}
+    notices = [{"hook_event_name": "PreCompact"}, {"hook_event_name": "PostCompact"},
+               {"hook_event_name": "SessionStart", "source": "compact"}]  # fmt: skip
+    told = [item for said in notices for item in one(said, state)]
+    assert [item.id for item in told if isinstance(item, Compacted)] == ["compact/1"]
+
+
+@pytest.mark.parametrize("value", [None, 7, [], {}, "x"])
+def test_wrong_shapes_break_nothing(value):
+    names = "tool_name tool_input tool_response tool_use_id turn_id prompt agent_id source".split()
+    for (
+        kind
+    ) in "SessionStart UserPromptSubmit PreToolUse PostToolUse Stop SubagentStart Odd".split():
+        one({"hook_event_name": kind, **dict.fromkeys(names, value)})
+    assert codex_hooks.conversation({"session_id": value}) is None or value == "x"

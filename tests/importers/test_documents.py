@@ -1,0 +1,55 @@
+"""Documents that are read as a whole: as far as they go, and not above a limit."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stator.errors import InvalidInput
+from stator.importers.documents import document_in
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.dictionaries(st.text(), values, min_size=1, max_size=3), max_size=5), st.data())
+def test_a_list_that_was_cut_gives_its_first_records(records, data):
+    text = json.dumps(records).encode()
+    end = data.draw(st.integers(1, len(text)))
+    try:
+        found = document_in(text[:end], "a.json").value
+    except InvalidInput:
+        return
+    assert found == records[: len(found)]
+
+
+@settings(max_examples=40)
+@given(st.lists(st.dictionaries(st.text(), values, min_size=1, max_size=3), max_size=5), st.data())
+def test_records_in_a_field_that_was_cut_are_whole(records, data):
+    text = json.dumps({"info": {"id": "x"}, "messages": records}).encode()
+    end = data.draw(st.integers(1, len(text)))
+    try:
+        found = document_in(text[:end], "a.json").value.get("messages", [])
+    except InvalidInput:
+        return
+    assert found == records[: len(found)]
+
+
+@given(st.binary(max_size=200))
+def test_anything_is_read_or_refused(data):
+    with suppress(InvalidInput):
+        document_in(data, "a.json")
+
+
+def test_what_never_was_a_document_is_refused():
+    for data in (b"", b"  ", b"hello", b"[", b"{", b"]]"):
+        with pytest.raises(InvalidInput):
+            document_in(data, "a.json")

@@ -1,0 +1,367 @@
+"""Gemini CLI's chats, as sessions."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+import stator
+from importers import counts_gemini, rereading
+from importers.rereading import grown, items, outcomes, said_by_model, spent, totals
+from importers.taken import DATA, REAL, asked, plan, real, rendered, taken
+from stator.errors import InvalidInput
+from stator.importers import lines
+from stator.importers.format import Found
+from stator.importers.gemini import FORMAT
+from stator.importers.lines import beginning
+from stator.model import foreign
+from stator.model.foreign import Conversation, digest_of
+
+CHATS = DATA / "gemini" / "garden" / "chats"
+MAIN = CHATS / "session-2026-10-02T08-00-7d1f0000.jsonl"
+OLD = CHATS / "session-2025-08-01T08-00-7d1f0000.json"
+CHILD = CHATS / "7d1f0000-1111-4222-8333-444444444444" / "agent-bee.jsonl"
+ALL = [MAIN, OLD, CHILD]
+ROOT = "/home/dev/garden"
+
+
+@pytest.fixture
+def store():
+    with stator.connect("memory:", project="garden") as opened:
+        yield opened
+
+
+def bring(store, path):
+    return rereading.bring(store, path, "gemini")
+
+
+def message(name, kind="user", content="go", **more):
+    return {"id": name, "type": kind, "content": content, **more}
+
+
+def called(name, tool="run_shell_command", output="ok", status="success", **args):
+    shown = {"functionResponse": {"id": name, "name": tool, "response": {"output": output}}}
+    return {"id": name, "name": tool, "args": args, "status": status, "result": [shown]}
+
+
+def written(tmp_path, *lines, name="session-x.jsonl"):
+    path = tmp_path / name
+    meta = {"sessionId": "s1", "projectHash": "h", "kind": "main"}
+    path.write_text("".join(json.dumps(line) + "\n" for line in (meta, *lines)))
+    return path
+
+
+# -- what is in a chat ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ALL, ids=["lines", "document", "sub-agent"])
+def test_a_chat_is_known_by_what_it_says_first(path):
+    assert FORMAT.is_one(path, beginning(str(path)))
+
+
+def test_the_output_of_a_run_is_not_a_chat():
+    assert not FORMAT.is_one(Path("x"), b'{"type": "init", "session_id": "s", "model": "m"}\n')
+
+
+@pytest.mark.parametrize("path", ALL, ids=["lines", "document", "sub-agent"])
+def test_the_counts_are_those_of_a_plain_reading(path):
+    assert totals(items(path, "gemini")) == counts_gemini.count(path)
+
+
+def test_a_turn_begins_with_what_a_person_asked(store):
+    _, shown = bring(store, MAIN)
+    assert asked(shown) == ["plant a rose", "go on", "go on", "prune it"]
+
+
+def test_the_calls_of_a_second_version_belong_to_its_answer(store):
+    _, shown = bring(store, MAIN)
+    first = next(c for c in shown.log() if c.kind == "entry" and c.actor == "model")
+    kinds = [block["type"] for block in first.value("output")["content"]]
+    assert kinds == ["text", "tool_use", "tool_use"]
+
+
+def test_every_call_has_the_outcome_it_had(store):
+    _, shown = bring(store, MAIN)
+    ended = [(call.turn, call.tool, call.status, call.cause) for call in shown.calls()]
+    assert sorted(ended) == [
+        (1, "run_shell_command", "error", "exit code 3"),
+        (1, "run_shell_command", "ok", ""),
+        (1, "write_file", "ok", ""),
+        (1, "write_todos", "ok", ""),
+        (2, "mcp_well_depth", "error", "too deep"),
+        (2, "replace", "ok", ""),
+        (3, "run_shell_command", "ok", ""),
+    ]
+
+
+def test_edits_tell_their_files_with_what_they_held(store):
+    _, shown = bring(store, MAIN)
+    changes = [
+        (touch.op, touch.path, touch.before, touch.after)
+        for item in items(MAIN, "gemini")
+        if isinstance(item, foreign.Returned)
+        for touch in item.files
+    ]
+    rose, red = digest_of("rose\n"), digest_of("red rose\n")
+    assert changes == [
+        ("created", f"{ROOT}/rose.txt", "", rose),
+        ("modified", f"{ROOT}/rose.txt", rose, red),
+    ]
+    assert [entry.record.path for entry in shown.entries("files")] == ["rose.txt"]
+
+
+def test_a_list_of_things_to_do_is_the_plan(store):
+    _, shown = bring(store, MAIN)
+    assert plan(shown) == [("dig", "done"), ("water", "pending")]
+
+
+def test_calls_and_results_are_paired_when_rendered(store, tmp_path):
+    told = [message("u1"), message("g1", "gemini", "yes", toolCalls=[called("x", command="ls")])]
+    _, shown = bring(store, written(tmp_path, *told))
+    blocks = [block for said in rendered(store, shown) for block in said["content"]]
+    asks = [block["id"] for block in blocks if block["type"] == "tool_use"]
+    answers = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
+    assert asks == answers != []
+
+
+def test_the_providers_own_id_of_a_call_is_kept():
+    keys = {item.key for item in items(MAIN, "gemini") if isinstance(item, foreign.Called)}
+    assert "write_file__1" in keys
+
+
+def test_what_left_the_models_view_was_compacted(store):
+    _, shown = bring(store, MAIN)
+    (found,) = [c for c in shown.log() if c.kind == "compaction"]
+    assert found.value("input")["summary"] == "<state_snapshot>a rose was planted</state_snapshot>"
+
+
+def test_a_changed_wording_is_no_compaction(store, tmp_path):
+    masked = {"$set": {"messages": [message("u1"), message("g1", "gemini", "…")]}}
+    _, shown = bring(
+        store, written(tmp_path, message("u1"), message("g1", "gemini", "long"), masked)
+    )
+    assert not [c for c in shown.log() if c.kind == "compaction"]
+
+
+def test_going_back_leaves_what_was_said_and_says_so(store):
+    _, shown = bring(store, MAIN)
+    assert any("went back" in str(c.value("output")) for c in shown.log() if c.kind == "entry")
+
+
+@pytest.mark.parametrize(
+    ("status", "output", "ended"),
+    [
+        ("error", "no such file", ("error", "no such file")),
+        ("cancelled", "[Operation Cancelled] Reason: User did not allow tool call", ("denied", "refused by the user")),
+        ("cancelled", "[Operation Cancelled] User cancelled tool execution.", ("in doubt", "interrupted")),
+        ("success", "Output: Exit Code: 9\nExit Code: 0", ("ok", "")),
+        ("executing", "", ("in doubt", "no result was recorded")),
+    ],
+)  # fmt: skip
+def test_how_a_call_ended(store, tmp_path, status, output, ended):
+    call = called("x", output=output, status=status, command="ls")
+    _, shown = bring(
+        store, written(tmp_path, message("u1"), message("g1", "gemini", "", toolCalls=[call]))
+    )
+    (found,) = shown.calls()
+    assert (found.status, found.cause) == ended
+
+
+def test_a_result_that_only_the_model_was_shown_is_known(store, tmp_path):
+    asks = {"functionCall": {"id": "x", "name": "run_shell_command", "args": {"command": "ls"}}}
+    shown = {
+        "functionResponse": {"id": "x", "name": "run_shell_command", "response": {"output": "a"}}
+    }
+    told = [message("u1"), message("g1", "gemini", [asks]), message("u2", "user", [shown])]
+    report, found = bring(store, written(tmp_path, *told))
+    assert (report.calls, [call.status for call in found.calls()]) == (1, ["ok"])
+
+
+def test_what_is_typed_to_the_program_is_no_prompt(store, tmp_path):
+    report, _ = bring(store, written(tmp_path, message("u1", content="/help"), message("u2")))
+    assert report.turns == 1
+
+
+# -- which conversation -----------------------------------------------------------------------------
+
+
+def test_the_older_documents_say_the_same(store):
+    report, shown = bring(store, OLD)
+    assert (report.turns, report.calls) == (1, 2)
+    assert sorted((call.tool, call.status) for call in shown.calls()) == [
+        ("read_file", "ok"),
+        ("run_shell_command", "denied"),
+    ]
+
+
+def test_where_it_took_place_is_told_by_the_projects_folder():
+    (found,) = FORMAT.conversations(MAIN)
+    assert found.conversation.cwd == ROOT
+
+
+def test_where_it_took_place_is_told_by_what_the_model_was_told(tmp_path):
+    path = tmp_path / MAIN.name
+    path.write_bytes(MAIN.read_bytes())
+    (found,) = FORMAT.conversations(path)
+    assert found.conversation.cwd == ROOT
+
+
+def test_a_sub_agent_is_a_session_below_its_parent(store):
+    _, parent = bring(store, MAIN)
+    _, child = bring(store, CHILD)
+    assert (child.record.parent.session, child.record.parent.kind) == (parent.id, "child")
+
+
+def test_chats_are_kept_by_project(tmp_path):
+    (tmp_path / ".gemini/tmp/garden/chats").mkdir(parents=True)
+    assert list(FORMAT.places(tmp_path, {})) == [tmp_path / ".gemini/tmp/garden/chats"]
+
+
+def test_a_chat_that_knows_only_a_digest_of_its_folder_is_about_it():
+    (found,) = FORMAT.conversations(MAIN)
+    talk = Conversation(source="gemini", id="x", labels=found.conversation.labels)
+    assert FORMAT.is_about(Found(path="x", conversation=talk), ROOT)
+    assert not FORMAT.is_about(Found(path="x", conversation=talk), "/home/dev")
+
+
+# -- again, and growing -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ALL, ids=["lines", "document", "sub-agent"])
+def test_importing_again_adds_nothing(store, path):
+    bring(store, path)
+    again, _ = bring(store, path)
+    assert (again.commits, again.unchanged) == (0, 1)
+
+
+def test_a_chat_that_grows_line_by_line_becomes_the_same_session(store, tmp_path):
+    piecewise = grown(store, MAIN, tmp_path / MAIN.name, "gemini")
+    with stator.connect("memory:", project="garden") as other:
+        _, whole = bring(other, MAIN)
+        assert asked(piecewise) == asked(whole)
+        assert said_by_model(piecewise) == said_by_model(whole)
+        assert outcomes(piecewise) == outcomes(whole)
+        assert spent(piecewise) == spent(whole)
+
+
+def test_only_new_turns_come_of_a_chat_that_grew(store, tmp_path):
+    path = written(tmp_path, message("u1"), message("g1", "gemini", "yes"))
+    bring(store, path)
+    with path.open("a") as file:
+        file.write(json.dumps(message("u2", content="more")) + "\n")
+    report, shown = bring(store, path)
+    assert (report.turns, asked(shown)) == (1, ["go", "more"])
+
+
+# -- bad files --------------------------------------------------------------------------------------
+
+
+def test_a_cut_last_line_is_named_and_the_rest_is_imported(store, tmp_path):
+    path = tmp_path / MAIN.name
+    path.write_bytes(MAIN.read_bytes()[:-8])
+    report, shown = bring(store, path)
+    assert [skip.why for skip in report.skips] == ["cut off"]
+    assert len(asked(shown)) == 4
+
+
+@pytest.mark.parametrize("bad", [b"{nonsense\n", b"\0" * 300 + b"\n", b"[1, 2]\n"])
+def test_a_bad_line_in_the_middle_costs_only_itself(store, tmp_path, bad):
+    whole = MAIN.read_bytes().splitlines(keepends=True)
+    path = tmp_path / MAIN.name
+    path.write_bytes(b"".join([*whole[:12], bad, *whole[12:]]))
+    report, shown = bring(store, path)
+    assert (report.skipped, len(asked(shown))) == (1, 4)
+
+
+def test_lone_surrogates_are_kept(store, tmp_path):
+    _, shown = bring(store, written(tmp_path, message("u1", content="a \ud800 b")))
+    assert asked(shown) == ["a \ud800 b"]
+
+
+@pytest.mark.parametrize("line", [{"x": 1}, message("a", "telepathy")])
+def test_a_line_nobody_can_read_yet_is_kept_as_it_is(store, tmp_path, line):
+    report, _ = bring(store, written(tmp_path, message("u1"), line))
+    assert (report.unknown, report.turns) == (1, 1)
+
+
+@pytest.mark.parametrize("value", [None, 7, "x", [], {}, [None, 7, {"text": 7}]])
+def test_wrong_shapes_break_nothing(store, tmp_path, value):
+    odd = [
+        message("a", "user", value),
+        message("b", "gemini", value, toolCalls=value, tokens=value, thoughts=value, timestamp=value),
+        message("c", "gemini", "", toolCalls=[dict.fromkeys(("id", "name", "args", "status", "result"), value)]),
+        message("d", "user", [{"functionResponse": value}]),
+        {"$set": {"messages": value, "summary": value}},
+        {"$set": value},
+        {"$rewindTo": value},
+    ]  # fmt: skip
+    report, _ = bring(store, written(tmp_path, *odd, message("z", content="still here")))
+    assert report.turns >= 1
+
+
+def test_going_back_to_nowhere_takes_everything_out(store, tmp_path):
+    report, _ = bring(
+        store, written(tmp_path, message("u1"), {"$rewindTo": "nowhere"}, message("u2"))
+    )
+    assert report.turns == 2
+
+
+def test_a_line_that_is_too_long_costs_only_itself(store, tmp_path, monkeypatch):
+    long = message("u2", content="x" * 3000)
+    path = written(tmp_path, message("u1"), long, message("u3", content="on"))
+    monkeypatch.setattr(lines, "LINE_MAX", 2000)
+    report, shown = bring(store, path)
+    assert (report.skipped, asked(shown)) == (1, ["go", "on"])
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    path = tmp_path / "session-x.jsonl"
+    os.mkfifo(path)
+    with pytest.raises(InvalidInput):
+        list(FORMAT.conversations(path))
+
+
+def test_a_message_that_comes_twice_is_one(store, tmp_path):
+    report, _ = bring(store, written(tmp_path, message("u1"), message("u1"), message("u1")))
+    assert report.turns == 1
+
+
+def test_a_late_version_of_an_answer_adds_what_is_new_in_it(store, tmp_path):
+    late = message("g1", "gemini", "yes", toolCalls=[called("x", command="ls")])
+    told = [message("u1"), message("g1", "gemini", "yes"), message("u2", content="more"), late]
+    report, shown = bring(store, written(tmp_path, *told))
+    assert report.calls == 1
+    assert [block["type"] for block in said_by_model(shown)] == ["text", "tool_use"]
+
+
+def test_a_document_that_is_cut_off_is_refused(tmp_path):
+    path = tmp_path / OLD.name
+    path.write_bytes(OLD.read_bytes()[:-30])
+    with pytest.raises(InvalidInput):
+        list(FORMAT.conversations(path))
+
+
+@pytest.mark.parametrize("change", [lambda b: b"\xef\xbb\xbf" + b, lambda b: b.replace(b"\n", b"\r\n"),
+                                    lambda b: b.decode().encode("utf-16")], ids=["bom", "crlf", "utf-16"])  # fmt: skip
+@pytest.mark.parametrize("path", [MAIN, OLD], ids=["lines", "document"])
+def test_other_encodings_are_read(store, tmp_path, path, change):
+    other = tmp_path / path.name
+    other.write_bytes(change(path.read_bytes()))
+    assert FORMAT.is_one(other, beginning(str(other)))
+    report, _ = bring(store, other)
+    assert (report.turns, report.skipped) == (counts_gemini.count(path)["turns"], 0)
+
+
+# -- real sessions ----------------------------------------------------------------------------------
+
+
+@real
+def test_the_counts_of_real_sessions_are_those_of_a_plain_reading(store):
+    paths = list(REAL.glob("generated/gemini-*/session-*"))
+    assert paths
+    for path in paths:
+        assert totals(items(path, "gemini")) == counts_gemini.count(path)
+        assert taken(store, path, "gemini").turns == counts_gemini.count(path)["turns"]

@@ -1,0 +1,192 @@
+"""What Gemini CLI tells its hooks: no ids of calls, and yet one call never becomes two."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import stator
+from importers.taken import DATA, asked, view
+from stator.importers import gemini_hooks
+from stator.importers.gemini import FORMAT
+from stator.importers.taking import Report, take
+from stator.model.foreign import Called, Prompted, Returned
+from stator.model.redact import Redactor
+from stator.runtime.recording import Recorder
+
+HERE = DATA / "gemini"
+NOTICES = [json.loads(line) for line in (HERE / "hooks.jsonl").read_text().splitlines()]
+CHAT = HERE / "garden/chats/session-2026-10-02T08-00-7d1f0000.jsonl"
+LINES = CHAT.read_bytes().splitlines(keepends=True)
+PROMPTS = ["plant a rose", "go on", "go on", "prune it"]
+CALLS = 7
+
+
+@pytest.fixture
+def store():
+    with stator.connect("memory:", project="garden") as opened:
+        yield opened
+
+
+@pytest.fixture
+def chat(tmp_path):
+    path = tmp_path / CHAT.name
+    path.write_bytes(CHAT.read_bytes())
+    return path
+
+
+def hooked(store, notices, chat, state=None, first=0):
+    """Record what hooks were told."""
+    state = {} if state is None else state
+    talk = gemini_hooks.conversation(notices[0])
+    assert talk is not None
+    recorder = Recorder(store.port, store.context, talk, via="hook")
+    for number, said in enumerate(notices, first):
+        told = {**said, "transcript_path": str(chat)}
+        for item in gemini_hooks.items(told, 1, f"hook/{number}", state):
+            recorder.take(item)
+        recorder.flush()
+    return view(store, talk)
+
+
+def imported(store, path):
+    shown = None
+    for found in FORMAT.conversations(path):
+        take(store.port, store.context, FORMAT, found, Report(), conclude=False)
+        shown = view(store, found)
+    return shown
+
+
+def kind_at(kind, nth):
+    """The place of the nth notice of a kind."""
+    return [n for n, said in enumerate(NOTICES) if said["hook_event_name"] == kind][nth]
+
+
+def test_hooks_and_then_the_chat_tell_of_each_thing_once(store, chat):
+    hooked(store, NOTICES, chat)
+    shown = imported(store, chat)
+    assert (asked(shown), len(shown.calls())) == (PROMPTS, CALLS)
+
+
+def test_the_chat_and_then_hooks_tell_of_each_thing_once(store, chat):
+    imported(store, chat)
+    shown = hooked(store, NOTICES, chat)
+    assert (asked(shown), len(shown.calls())) == (PROMPTS, CALLS)
+
+
+def test_hooks_that_could_not_read_the_chat_name_things_as_it_does(store, chat):
+    hooked(store, NOTICES, "", {"no transcript": True})
+    shown = imported(store, chat)
+    assert (asked(shown), len(shown.calls())) == (PROMPTS, CALLS)
+
+
+@pytest.mark.parametrize("begin", range(0, len(NOTICES), 3))
+def test_hooks_installed_in_the_middle_tell_of_nothing_twice(store, chat, begin):
+    imported(store, chat)
+    shown = hooked(store, NOTICES[begin:], chat, first=begin)
+    assert (asked(shown), len(shown.calls())) == (PROMPTS, CALLS)
+
+
+@pytest.mark.parametrize("lost", range(0, len(NOTICES), 3))
+def test_a_notice_that_got_lost_doubles_nothing(store, chat, lost):
+    hooked(store, NOTICES[:lost] + NOTICES[lost + 1 :], chat)
+    shown = imported(store, chat)
+    assert (asked(shown), len(shown.calls())) == (PROMPTS, CALLS)
+
+
+def test_hooks_that_run_while_the_chat_grows_tell_of_nothing_twice(store, tmp_path):
+    """Each notice is taken in when the chat has all that was written before its moment."""
+    path = tmp_path / CHAT.name
+    state: dict[str, object] = {}
+    for number, said in enumerate(NOTICES[1:], 1):
+        before = [line for line in LINES if moment_of(line) <= said["timestamp"]]
+        path.write_bytes(b"".join(before))
+        imported(store, path)
+        hooked(store, [said], path, state, first=number)
+    path.write_bytes(CHAT.read_bytes())
+    shown = imported(store, path)
+    assert (asked(shown), len(shown.calls())) == (PROMPTS, CALLS)
+
+
+def moment_of(line):
+    """When a line was written, at the earliest."""
+    value = json.loads(line)
+    calls = value.get("toolCalls") or [{}]
+    times = [value.get("timestamp", ""), value.get("startTime", ""), calls[-1].get("timestamp", "")]
+    return max([*times, (value.get("$set") or {}).get("lastUpdated", "")])
+
+
+def test_the_same_command_twice_in_a_turn_is_two_calls(store, chat):
+    shown = hooked(store, NOTICES, "", {"no transcript": True})
+    pumps = [call.status for call in shown.calls() if call.tool == "run_shell_command"]
+    assert sorted(pumps) == ["error", "ok", "ok"]
+
+
+def test_the_same_command_twice_at_once_is_two_calls():
+    state = {"no transcript": True}
+    before, after = NOTICES[kind_at("BeforeTool", 2)], NOTICES[kind_at("AfterTool", 2)]
+    told = [
+        item
+        for said in (before, before, after, after)
+        for item in gemini_hooks.items(said, 1, "", state)
+    ]
+    began = [item.id for item in told if isinstance(item, Called)]
+    ended = [item.id for item in told if isinstance(item, Returned)]
+    assert began == ended
+    assert len(set(began)) == 2
+
+
+def test_a_call_that_no_hook_saw_return_is_in_doubt_when_the_program_comes_back(store, chat):
+    upto = kind_at("BeforeTool", 0) + 1
+    hooked(store, NOTICES[:upto], "", {"no transcript": True})
+    later = {**NOTICES[0], "source": "resume", "timestamp": "2026-10-03T08:00:00.000Z"}
+    shown = hooked(store, [later], "", {"no transcript": True}, first=500)
+    assert [(call.tool, call.status) for call in shown.calls()] == [("write_file", "in doubt")]
+
+
+def test_secrets_that_were_taken_out_of_a_notice_double_nothing(store, tmp_path):
+    secret = "ghp_" + "a1B2" * 9
+    swap = {"plant a rose": f"plant a rose with {secret}", '"pump"': f'"pump --token {secret}"'}
+
+    def changed(text):
+        for old, new in swap.items():
+            text = text.replace(old, new)
+        return text
+
+    path = tmp_path / CHAT.name
+    path.write_text(changed(CHAT.read_text()))
+    redactor = Redactor(b"spool")
+    lines = (HERE / "hooks.jsonl").read_text().splitlines()
+    notices = [json.loads(redactor.scrub(changed(line))) for line in lines]
+    assert secret not in json.dumps(notices)
+    hooked(store, notices, path)
+    shown = imported(store, path)
+    assert (len(asked(shown)), len(shown.calls())) == (4, CALLS)
+
+
+def test_the_program_asking_to_compress_is_no_compaction(store, chat):
+    shown = hooked(store, NOTICES, "", {"no transcript": True})
+    assert not [commit for commit in shown.log() if commit.kind == "compaction"]
+
+
+def test_what_a_tool_answered_tells_its_files_and_how_it_ended():
+    state = {"no transcript": True}
+    told = [item for said in NOTICES for item in gemini_hooks.items(said, 1, "x", state)]
+    ended = [item for item in told if isinstance(item, Returned)]
+    assert [(touch.op, touch.path) for touch in ended[0].files] == [
+        ("created", "/home/dev/garden/rose.txt")
+    ]
+    assert [(i.status, i.cause) for i in ended if i.status != "ok"] == [
+        ("error", "exit code 3"),
+        ("error", "too deep"),
+    ]
+    assert [item.content for item in told if isinstance(item, Prompted)] == PROMPTS
+
+
+@pytest.mark.parametrize("value", [None, 7, [], {}, "x"])
+def test_wrong_shapes_break_nothing(value):
+    names = "tool_name tool_input tool_response prompt prompt_response timestamp source".split()
+    for kind in "SessionStart BeforeAgent BeforeTool AfterTool AfterAgent SessionEnd Odd".split():
+        said = {"hook_event_name": kind, **dict.fromkeys(names, value), "transcript_path": value}
+        list(gemini_hooks.items(said, 5, "hook/1", {}))

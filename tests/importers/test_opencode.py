@@ -1,0 +1,375 @@
+"""opencode's conversations: from its database, an export and a run's output, as one session."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import closing
+
+import apsw
+import pytest
+
+import stator
+from importers.counts_opencode import count
+from importers.taken import (
+    DATA,
+    REAL,
+    asked,
+    found_in,
+    kind_of,
+    kinds,
+    plan,
+    real,
+    rendered,
+    sessions,
+    taken,
+    totals,
+    view,
+    views,
+)
+from stator.errors import InvalidInput
+
+EXPORT = DATA / "opencode" / "export.json"
+SCHEMA = """
+create table session (id text primary key, parent_id text, title text, directory text, version text,
+  time_created integer, time_updated integer);
+create table message (id text primary key, session_id text, time_created integer, data text);
+create table part (id text primary key, message_id text, session_id text, data text);
+"""
+
+
+@pytest.fixture
+def store():
+    with stator.connect("memory:", project="shop") as opened:
+        yield opened
+
+
+def put(db, info, messages):
+    """A conversation as opencode keeps it."""
+    times = info["time"]
+    db.execute(
+        "insert into session values (?, ?, ?, ?, ?, ?, ?)",
+        (info["id"], info.get("parentID"), info["title"], info["directory"], info["version"],
+         times["created"], times["updated"]),
+    )  # fmt: skip
+    for message in messages:
+        said = {key: value for key, value in message["info"].items() if key != "id"}
+        made = said["time"]["created"]
+        row = (message["info"]["id"], info["id"], made, json.dumps(said))
+        db.execute("insert or replace into message values (?, ?, ?, ?)", row)
+        for part in message["parts"]:
+            kept = {key: value for key, value in part.items() if key != "id"}
+            row = (part["id"], message["info"]["id"], info["id"], json.dumps(kept))
+            db.execute("insert or replace into part values (?, ?, ?, ?)", row)
+
+
+def exported():
+    return json.loads(EXPORT.read_text())
+
+
+def database(path, *talks, wal=False):
+    with closing(apsw.Connection(str(path))) as db:
+        if wal:
+            db.pragma("journal_mode", "wal")
+        db.execute(SCHEMA)
+        for talk in talks:
+            put(db, talk["info"], talk["messages"])
+    return path
+
+
+def written(path, talk):
+    path.write_text(json.dumps(talk))
+    return path
+
+
+def printed(path, talk):
+    """What `opencode run --format json` prints of a conversation."""
+    names = {"tool": "tool_use", "step-start": "step_start", "step-finish": "step_finish"}
+    with path.open("w") as file:
+        for message in talk["messages"]:
+            if message["info"]["role"] == "user" or message["info"].get("summary"):
+                continue
+            for part in message["parts"]:
+                kind = names.get(part["type"], part["type"])
+                if kind in (*names.values(), "text"):
+                    said = {**part, "messageID": message["info"]["id"]}
+                    told = {"type": kind, "timestamp": 1, "sessionID": talk["info"]["id"]}
+                    file.write(json.dumps({**told, "part": said}) + "\n")
+    return path
+
+
+def test_an_export_becomes_turns_answers_calls_and_files(store):
+    report = taken(store, EXPORT, "opencode")
+    (shown,) = views(store, EXPORT, "opencode")
+    assert totals(report) == {"turns": 2, "calls": 5}
+    assert asked(shown) == ["add tax to the cart", "fix the test"]
+    assert (shown.record.name, shown.record.mode) == ("Tax in the cart", "recorded")
+    assert {(change.path, change.op) for change in shown.files()} >= {("tax.py", "created")}
+
+
+def test_each_call_says_what_became_of_it(store):
+    taken(store, EXPORT, "opencode")
+    (shown,) = views(store, EXPORT, "opencode")
+    outcomes = {c.tool: (c.status, c.cause) for c in shown.log() if c.kind == "outcome"}
+    assert outcomes["write"] == ("ok", "")
+    assert outcomes["edit"][0] == "denied"
+    assert [c.status for c in shown.log() if c.kind == "outcome" and c.tool == "bash"] == [
+        "error",
+        "in doubt",
+    ]
+
+
+def test_its_todo_list_is_the_plan(store):
+    taken(store, EXPORT, "opencode")
+    (shown,) = views(store, EXPORT, "opencode")
+    assert plan(shown) == [
+        ("write tax.py", "in_progress"),
+        ("old idea", "dropped"),
+    ]
+
+
+def test_what_it_cost_is_spent_once(store):
+    taken(store, EXPORT, "opencode")
+    (shown,) = views(store, EXPORT, "opencode")
+    usages = [c.value("usage") for c in shown.log() if c.kind == "entry" and c.has("usage")]
+    assert usages[0] == {
+        "tokens": 165, "tokens:in": 100, "tokens:out": 25, "tokens:cache_read": 40,
+        "money:usd": 250_000,
+    }  # fmt: skip
+
+
+def test_a_compaction_leaves_its_summary_and_what_it_kept(store):
+    taken(store, EXPORT, "opencode")
+    (shown,) = views(store, EXPORT, "opencode")
+    said = str(rendered(store, shown))
+    assert "Tax rate is in tax.py." in said
+    assert "one test fails" in said
+    assert "I begin." not in said
+
+
+def test_what_nobody_knows_yet_is_kept_and_counted(store):
+    report = taken(store, EXPORT, "opencode")
+    (shown,) = views(store, EXPORT, "opencode")
+    assert report.unknown == 1
+    assert [c.value("input")["beam"] for c in shown.log() if c.kind == "raw"] == [7]
+
+
+def test_what_it_asked_for_renders_for_every_provider(store):
+    taken(store, EXPORT, "opencode")
+    (shown,) = views(store, EXPORT, "opencode")
+    for dialect in ("anthropic", "openai", "openai-chat"):
+        assert "rm -r build" in str(rendered(store, shown, dialect))
+
+
+@pytest.mark.parametrize("order", ["dbx", "xdb", "bxd"])
+def test_database_export_and_run_are_one_session(store, tmp_path, order):
+    talk = exported()
+    talk["messages"] = talk["messages"][:3]
+    files = {
+        "d": database(tmp_path / "opencode.db", talk),
+        "b": written(tmp_path / "export.json", talk),
+        "x": printed(tmp_path / "out.jsonl", talk),
+    }
+    for letter in order:
+        taken(store, files[letter], "opencode")
+    (shown,) = views(store, files["d"], "opencode")
+    assert sessions(store) == 1
+    assert sorted(kinds(shown)) == sorted(
+        "open turn entry entry call call call call outcome outcome outcome outcome plan file raw"
+        " turn_end".split()
+    )
+
+
+def test_a_second_import_adds_nothing(store, tmp_path):
+    path = database(tmp_path / "opencode.db", exported())
+    taken(store, path, "opencode")
+    again = taken(store, path, "opencode")
+    assert (again.commits, again.unchanged) == (0, 1)
+
+
+def test_growth_adds_only_what_is_new(store, tmp_path):
+    talk = exported()
+    short = {**talk, "messages": talk["messages"][:3]}
+    taken(store, database(tmp_path / "opencode.db", short), "opencode")
+    (tmp_path / "opencode.db").unlink()
+    report = taken(store, database(tmp_path / "opencode.db", talk), "opencode")
+    assert totals(report) == {"turns": 1, "calls": 1}
+
+
+def test_a_call_that_was_running_settles_when_its_result_is_there(store, tmp_path):
+    talk = exported()
+    taken(store, written(tmp_path / "a.json", talk), "opencode")
+    last = talk["messages"][-1]
+    last["info"] |= {
+        "finish": "stop",
+        "time": {"created": 1794725183000, "completed": 1794725184000},
+    }
+    last["parts"][1]["state"] |= {"status": "completed", "output": "", "metadata": {"exit": 0}}
+    taken(store, written(tmp_path / "a.json", talk), "opencode")
+    (shown,) = views(store, tmp_path / "a.json", "opencode")
+    assert [c.status for c in shown.log() if c.kind == "settlement"] == ["ok"]
+
+
+def test_a_sub_agent_is_a_session_below_the_call_that_started_it(store, tmp_path):
+    talk = exported()
+    talk["messages"] = talk["messages"][:2]
+    state = {
+        "status": "completed", "input": {"description": "look", "prompt": "look around"},
+        "output": "seen", "title": "look", "metadata": {"sessionId": "ses_b2"}, "time": {},
+    }  # fmt: skip
+    task = {"id": "prt_08a", "type": "tool", "tool": "task", "callID": "call_task", "state": state}
+    talk["messages"][1]["parts"].insert(8, task)
+    child = {
+        "info": {**talk["info"], "id": "ses_b2", "parentID": "ses_a1", "title": "look (@explore)"},
+        "messages": [
+            {
+                "info": {"id": "msg_b1", "role": "user", "time": {"created": 1794725173000}},
+                "parts": [{"id": "prt_b1", "type": "text", "text": "look around"}],
+            }
+        ],
+    }
+    path = database(tmp_path / "opencode.db", child, talk)
+    taken(store, path, "opencode")
+    above, below = views(store, path, "opencode")
+    (parent,) = [c for c in above.log() if c.kind == "call" and c.tool == "task"]
+    assert (below.record.parent.session, below.record.parent.seq) == (above.id, parent.seq)
+    assert [entry.record.session for entry in above.entries("children")] == [below.id]
+
+
+def test_a_fork_shares_what_opencode_copied_into_it(store, tmp_path):
+    talk = exported()
+    talk["messages"] = talk["messages"][:3]
+    copy = json.loads(json.dumps(talk).replace('"msg_', '"msg_f').replace('"prt_', '"prt_f'))
+    created = talk["info"]["time"]["updated"]
+    copy["info"] |= {"id": "ses_f", "title": "Tax in the cart (fork #1)"}
+    copy["info"]["time"] = {"created": created, "updated": created + 10}
+    more = {"id": "msg_f9", "role": "user", "time": {"created": created + 5}}
+    copy["messages"].append(
+        {"info": more, "parts": [{"id": "prt_f9", "type": "text", "text": "another way"}]}
+    )
+    path = database(tmp_path / "opencode.db", talk, copy)
+    report = taken(store, path, "opencode")
+    origin, fork = views(store, path, "opencode")
+    assert (fork.record.parent.session, fork.record.parent.kind) == (origin.id, "fork")
+    assert asked(fork) == ["add tax to the cart", "another way"]
+    assert totals(report) == {"turns": 2, "calls": 4}
+
+
+def test_ids_that_a_provider_repeats_are_told_apart(store, tmp_path):
+    talk = exported()
+    for message in talk["messages"]:
+        for part in message["parts"]:
+            if part["type"] == "tool":
+                part["callID"] = "call_0"
+    report = taken(store, written(tmp_path / "a.json", talk), "opencode")
+    assert report.calls == 5
+
+
+@pytest.mark.parametrize("keep", [0.3, 0.6, 0.9])
+def test_an_export_that_was_cut_is_read_to_its_last_whole_message(store, tmp_path, keep):
+    text = EXPORT.read_text()
+    path = tmp_path / "cut.json"
+    path.write_text(text[: int(len(text) * keep)])
+    report = taken(store, path, "opencode")
+    assert [(skip.why) for skip in report.skips] == ["cut off"]
+    assert report.turns >= 1
+    assert len(taken(store, EXPORT, "opencode").refused) == 0
+
+
+def test_messages_of_a_wrong_shape_are_kept_and_the_rest_is_read(store, tmp_path):
+    talk = exported()
+    talk["messages"][1:1] = ["words", 7, {"info": None}, {"info": {"role": "ghost"}, "parts": []}]
+    report = taken(store, written(tmp_path / "a.json", talk), "opencode")
+    assert totals(report) == {"turns": 2, "calls": 5}
+
+
+def test_rows_that_are_no_json_are_counted_and_the_rest_is_read(store, tmp_path):
+    path = database(tmp_path / "opencode.db", exported())
+    with closing(apsw.Connection(str(path))) as db:
+        db.execute("update message set data = '{' where id = 'msg_01'")
+        db.execute("update part set data = x'00ff' where id = 'prt_06'")
+    report = taken(store, path, "opencode")
+    assert (report.skipped, report.turns, report.calls) == (2, 1, 4)
+
+
+def test_a_database_that_is_not_opencodes_is_not_taken_for_one(tmp_path):
+    with closing(apsw.Connection(str(tmp_path / "other.db"))) as db:
+        db.execute("create table session (id)")
+    assert kind_of(tmp_path / "other.db", ["opencode"]) == ""
+
+
+def test_a_damaged_database_is_refused_with_a_reason(tmp_path):
+    path = database(tmp_path / "opencode.db", exported())
+    data = bytearray(path.read_bytes())
+    data[4096:8192] = b"\xff" * 4096
+    path.write_bytes(data)
+    with pytest.raises(InvalidInput, match="cannot read the database"):
+        found_in(path, "opencode")
+
+
+@pytest.mark.parametrize("wal", [False, True])
+def test_reading_leaves_no_trace_beside_a_database_nobody_has_open(store, tmp_path, wal):
+    path = database(tmp_path / "opencode.db", exported(), wal=wal)
+    before = path.read_bytes(), os.listdir(tmp_path)
+    taken(store, path, "opencode")
+    assert (path.read_bytes(), os.listdir(tmp_path)) == before
+
+
+WRITER = """
+import apsw, sys
+db = apsw.Connection(sys.argv[1])
+db.execute("update session set title = 'not in the file yet'")
+print("written", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_what_a_running_opencode_wrote_last_is_read(store, tmp_path):
+    path = database(tmp_path / "opencode.db", exported(), wal=True)
+    command = [sys.executable, "-c", WRITER, str(path)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as writer:
+        assert writer.stdout is not None
+        assert writer.stdin is not None
+        assert writer.stdout.readline() == "written\n"
+        before = sorted(os.listdir(tmp_path))
+        (found,) = found_in(path, "opencode")
+        taken(store, path, "opencode")
+        assert sorted(os.listdir(tmp_path)) == before
+        writer.stdin.close()
+    assert view(store, found).record.name == "not in the file yet"
+
+
+def test_it_is_found_where_opencode_keeps_it(tmp_path):
+    from stator.importers.opencode import FORMAT
+
+    (place,) = FORMAT.places(tmp_path, {})
+    assert place == tmp_path / ".local/share/opencode/opencode.db"
+    (place,) = FORMAT.places(tmp_path, {"XDG_DATA_HOME": "/data"})
+    assert str(place) == "/data/opencode/opencode.db"
+
+
+def test_counts_agree_with_counting_by_hand(store):
+    report = taken(store, EXPORT, "opencode")
+    counted = count(EXPORT)
+    # one message of the user's is the mark of a compaction
+    assert {"sessions": 1, "turns": report.turns + 1, "calls": report.calls} == counted
+
+
+@real
+def test_real_conversations_are_counted_right():
+    files = [
+        *REAL.glob("opencode/**/*.json"),
+        *(REAL / "generated").glob("opencode-*/*"),
+    ]
+    for path in files:
+        if path.name == "hooks.stdin.jsonl":
+            continue
+        with stator.connect("memory:", project="shop") as store:
+            assert kind_of(path) == "opencode", path
+            report = taken(store, path, "opencode")
+            made = sessions(store)
+        assert {"sessions": made, **totals(report)} == count(path), path

@@ -1,0 +1,91 @@
+"""OpenHands' trajectories and evaluation outputs."""
+
+from __future__ import annotations
+
+import pytest
+
+import stator
+from importers.taken import DATA, asked, found_in, plan, rendered, taken, views
+
+TRAJECTORY = DATA / "openhands" / "trajectory.json"
+OUTPUT = DATA / "openhands" / "output.jsonl"
+
+
+@pytest.fixture
+def store():
+    with stator.connect("memory:", project="shop") as opened:
+        yield opened
+
+
+def test_one_response_that_asks_for_two_calls_is_one_answer(store):
+    taken(store, TRAJECTORY, "openhands")
+    (shown,) = views(store, TRAJECTORY, "openhands")
+    (answer,) = [c for c in shown.log() if c.origin == ("openhands", "chatcmpl-1")]
+    asks = [block for block in answer.value("output")["content"] if block["type"] == "tool_use"]
+    assert [ask["id"] for ask in asks] == ["toolu_1", "toolu_2"]
+    assert answer.value("usage") == {
+        "tokens": 160, "tokens:in": 100, "tokens:out": 20, "tokens:cache_read": 40,
+    }  # fmt: skip
+
+
+def test_what_was_seen_is_what_became_of_the_action_it_names(store):
+    taken(store, TRAJECTORY, "openhands")
+    (shown,) = views(store, TRAJECTORY, "openhands")
+    outcomes = [(c.tool, c.status, c.cause) for c in shown.log() if c.kind == "outcome"]
+    assert outcomes == [
+        ("str_replace_editor", "ok", ""),
+        ("execute_bash", "error", "exit code 1"),
+        ("task_tracking", "ok", ""),
+        ("finish", "ok", ""),
+        ("run", "in doubt", "no result was recorded"),
+    ]
+    assert asked(shown) == ["add tax to the cart", "thanks, remove the build"]
+
+
+def test_a_file_that_was_not_there_is_created(store):
+    taken(store, TRAJECTORY, "openhands")
+    (shown,) = views(store, TRAJECTORY, "openhands")
+    assert [(change.path, change.op) for change in shown.files()] == [
+        ("/workspace/tax.py", "created")
+    ]
+
+
+def test_its_task_list_is_the_plan(store):
+    taken(store, TRAJECTORY, "openhands")
+    (shown,) = views(store, TRAJECTORY, "openhands")
+    assert plan(shown) == [("fix the test", "in_progress")]
+
+
+def test_a_condensation_leaves_its_summary_and_what_came_after(store):
+    taken(store, TRAJECTORY, "openhands")
+    (shown,) = views(store, TRAJECTORY, "openhands")
+    said = str(rendered(store, shown))
+    assert "Tax is in tax.py." in said
+    assert "I write and run." not in said
+
+
+def test_each_line_of_an_output_is_a_session(store):
+    taken(store, OUTPUT, "openhands")
+    first, second = views(store, OUTPUT, "openhands")
+    assert (asked(first), asked(second)) == (["add tax to the cart"], ["add a lamp"])
+    assert first.record.labels == {"instance": "shop__cart-1", "success": "true"}
+
+
+def test_where_nothing_has_an_id_what_follows_an_action_is_its_result(store):
+    taken(store, OUTPUT, "openhands")
+    first, second = views(store, OUTPUT, "openhands")
+    assert [(c.tool, c.status) for c in first.log() if c.kind == "outcome"] == [
+        ("run", "ok"),
+        ("run_ipython", "ok"),
+        ("finish", "ok"),
+    ]
+    assert [c.value("output") for c in second.log() if c.kind == "outcome"] == ["lamp.py"]
+
+
+def test_a_damaged_line_is_passed_over_and_the_rest_is_read(store, tmp_path):
+    lines = OUTPUT.read_text().splitlines()
+    path = tmp_path / "output.jsonl"
+    path.write_text("\n".join([lines[0], '{"instance_id": "x", "hist', "7", lines[1]]))
+    assert len(found_in(path, "openhands")) == 2
+    taken(store, path, "openhands")
+    assert len(views(store, path, "openhands")) == 2

@@ -1,0 +1,207 @@
+"""Searching, the pure part: the words of a text, what a question means, and which part of an answer is shown."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stator.errors import BadQuery
+from stator.model.search import SNIPPET, TEXT_MAX, Term, parse, snippet
+from stator.model.words import BETWEEN, WORD_MAX, folded, indexed, parts, places, words
+from strategies import any_text
+
+# -- words ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Use JWT, not cookies!", ["use", "jwt", "not", "cookies"]),
+        ("snake_case_name", ["snake", "case", "name"]),
+        ("src/auth/login.py:42", ["src", "auth", "login", "py", "42"]),
+        ("GitHub", ["github"]),
+        ("naïve CAFÉ", ["naive", "cafe"]),
+        ("cafe\u0301", ["cafe"]),
+        ("straße", ["strasse"]),
+        ("ＦＵＬＬ", ["full"]),
+        ("日本語テスト", list("日本語テスト")),
+        ("한국어 text", ["한", "국", "어", "text"]),
+        ("ガギ", ["ガ", "ギ"]),
+        ("a\x00b\ud800c", ["a", "b", "c"]),
+        ("→ … ++", []),
+    ],
+)
+def test_the_words_of_a_text(text, found):
+    assert words(text) == found
+
+
+def test_a_run_without_an_end_is_words_side_by_side():
+    assert words("x" * (WORD_MAX + 3)) == ["x" * WORD_MAX, "xxx"]
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("parseHttpRequest", ["parse", "http", "request"]),
+        ("HTTPServer", ["http", "server"]),
+        ("sha256Digest", ["sha256", "digest"]),
+        ("plain", []),
+        ("LOUD", []),
+    ],
+)
+def test_capitals_divide_a_name(name, found):
+    assert parts(name) == found
+
+
+def test_what_names_are_made_of_stands_behind_the_text():
+    assert indexed(["call parseHttp now", "twice"]) == (
+        f"call parsehttp now {BETWEEN} twice {BETWEEN} parse http"
+    )
+
+
+@given(any_text, any_text)
+def test_every_word_of_a_text_is_in_its_index_and_can_be_written(one, other):
+    made = indexed([one, other])
+    made.encode()
+    assert set(words(one) + words(other)) <= set(made.split(" "))
+
+
+@given(any_text)
+def test_every_place_of_a_folded_text_is_the_place_of_what_it_was(text):
+    ends = list(accumulate(len(folded(char)) for char in text))
+    found = places(text, range(len(folded(text))))
+    assert found == [bisect_right(ends, place) for place in range(len(folded(text)))]
+
+
+# -- questions ------------------------------------------------------------------------------------
+
+
+def test_words_are_all_wanted():
+    assert parse("jwt login") == ((Term(("jwt",)), Term(("login",))), ())
+
+
+def test_quotes_make_a_phrase():
+    assert parse('"Session Store"')[0] == (Term(("session", "store")),)
+
+
+def test_a_phrase_needs_no_end():
+    assert parse('"session store')[0] == (Term(("session", "store")),)
+
+
+def test_typographic_quotes_are_quotes():
+    assert parse("“session store”")[0] == (Term(("session", "store")),)
+
+
+def test_a_star_makes_a_beginning():
+    assert parse("auth*")[0] == (Term(("auth",), prefix=True),)
+
+
+def test_a_minus_says_what_must_not_be_there():
+    assert parse('jwt -cookie -"session store"')[1] == (
+        Term(("cookie",)),
+        Term(("session", "store")),
+    )
+
+
+def test_a_name_is_looked_for_whole_and_by_its_parts():
+    assert parse("parseHttp")[0] == (Term(("parsehttp",), parts=("parse", "http")),)
+
+
+def test_a_path_is_words_side_by_side():
+    assert parse("src/auth.py")[0] == (Term(("src", "auth", "py")),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "   ", "***", '""', "\0", "-only -these", "→", "a*", "x " * TEXT_MAX, "NOT" * 400, 7],
+)
+def test_a_question_without_a_word_to_look_for_is_refused(text):
+    with pytest.raises(BadQuery):
+        parse(text)
+
+
+@given(any_text)
+def test_whatever_is_typed_is_words_or_a_bad_query(text):
+    try:
+        wanted, without = parse(text)
+    except BadQuery:
+        return
+    for term in (*wanted, *without):
+        assert all(word.isalnum() for word in (*term.words, *term.parts))
+
+
+# -- snippets -------------------------------------------------------------------------------------
+
+
+def shown(text, question):
+    found = snippet([text], parse(question)[0])
+    return found.text, [found.text[start:end] for start, end in found.matched]
+
+
+def test_a_snippet_says_what_matched():
+    assert shown("Use JWT for the login", "login jwt") == (
+        "Use JWT for the login",
+        ["JWT", "login"],
+    )
+
+
+def test_a_snippet_is_one_line():
+    assert shown("one\n\n\ttwo", "two")[0] == "one two"
+
+
+def test_a_long_text_is_cut_around_the_match():
+    text, matched = shown("begin " * 200 + "needle" + " end" * 200, "needle")
+    assert matched == ["needle"]
+    assert text.startswith("…")
+    assert text.endswith("…")
+    assert len(text) <= SNIPPET + 2
+
+
+def test_the_part_with_most_of_the_words_is_shown():
+    text = "jwt " + "x " * 500 + "the login with jwt works"
+    assert shown(text, "jwt login")[1] == ["login", "jwt"]
+
+
+def test_an_accent_is_shown_where_it_is_not_asked_for():
+    assert shown("un café noir", "cafe")[1] == ["café"]
+
+
+def test_a_match_behind_letters_that_fold_to_several_is_where_it_is():
+    assert shown("ﬁﬁﬁ ½ straße: needle", "needle")[1] == ["needle"]
+
+
+def test_part_of_a_name_is_marked_in_it():
+    assert shown("def parseHttpRequest():", "http")[1] == ["Http"]
+
+
+def test_a_word_is_not_marked_inside_another_where_it_stands_alone():
+    assert shown("startle the art", "art")[1] == ["art"]
+
+
+def test_characters_of_scripts_without_spaces_are_marked():
+    assert shown("これは日本語です", "日本語")[1] == ["日本語"]
+
+
+def test_what_a_record_says_is_shown_together():
+    assert (
+        snippet(["auth", "use JWT", "no store"], parse("jwt")[0]).text
+        == "auth · use JWT · no store"
+    )
+
+
+@given(st.lists(any_text, max_size=4), any_text)
+def test_what_is_marked_is_in_the_snippet(texts, question):
+    try:
+        terms, _ = parse(question)
+    except BadQuery:
+        return
+    found = snippet(texts, terms)
+    end = 0
+    for low, high in found.matched:
+        assert end <= low < high <= len(found.text)
+        end = high
+    assert "\n" not in found.text

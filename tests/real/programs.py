@@ -1,0 +1,224 @@
+"""The agents themselves, from npm, each in a home and a folder of its own and with a scripted model."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from real.model import Say, Script, Tool
+
+HERE = Path(__file__).parent
+QUIET = {
+    "LANG": "C.UTF-8",
+    "DISABLE_TELEMETRY": "1",
+    "DISABLE_AUTOUPDATER": "1",
+    "DISABLE_ERROR_REPORTING": "1",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "GEMINI_TELEMETRY_ENABLED": "false",
+    "GEMINI_CLI_TRUST_WORKSPACE": "true",
+    "OPENCODE_DISABLE_AUTOUPDATE": "1",
+    "OPENCODE_DISABLE_MODELS_FETCH": "1",
+}
+"""Nothing but the model on loopback is to be talked to."""
+
+
+def installed(folder: Path) -> Path:
+    """A folder with the programs in it: the one $STATOR_AGENTS names, else installed here."""
+    given = os.environ.get("STATOR_AGENTS")
+    if given:
+        return Path(given)
+    shutil.copy(HERE / "package.json", folder)
+    subprocess.run(
+        ["npm", "install", "--no-fund", "--no-audit"], cwd=folder, check=True, timeout=900
+    )
+    return folder
+
+
+@dataclass
+class Program:
+    """One agent in a folder, with the model it talks to."""
+
+    name: str
+    programs: Path
+    work: Path
+    home: Path
+    url: str
+    extra: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        ours = Path(sys.executable).parent
+        path = f"{self.programs / 'node_modules' / '.bin'}:{ours}:/usr/bin:/bin"
+        return {**QUIET, "HOME": str(self.home), "PATH": path, **self.extra}
+
+    def stator(self, *words: str) -> str:
+        """What our command line says here."""
+        done = subprocess.run(
+            [str(Path(sys.executable).parent / "stator"), *words],
+            cwd=self.work, env=self.environment, capture_output=True, text=True, timeout=60,
+            stdin=subprocess.DEVNULL, check=False,
+        )  # fmt: skip
+        assert done.returncode in (0, 1), done.stderr
+        return done.stdout
+
+    def command(self, prompt: str, *more: str) -> list[str]:
+        return [
+            str(self.programs / "node_modules" / ".bin" / self.program),
+            *self.words(prompt),
+            *more,
+        ]
+
+    def ask(self, prompt: str, *more: str) -> str:
+        """Give the agent a task, and wait until it is done."""
+        self.prepare()
+        done = subprocess.run(
+            self.command(prompt, *more), cwd=self.work, env=self.environment,
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def start(self, prompt: str, *more: str) -> subprocess.Popen[bytes]:
+        """Give it a task, and do not wait."""
+        self.prepare()
+        return subprocess.Popen(
+            self.command(prompt, *more), cwd=self.work, env=self.environment,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )  # fmt: skip
+
+    program = ""
+
+    def prepare(self) -> None:
+        """Tell it where its model is."""
+
+    def words(self, prompt: str) -> list[str]:
+        raise NotImplementedError
+
+    def script(self) -> Script:
+        """A file written, a command that fails, a last word."""
+        raise NotImplementedError
+
+
+class Claude(Program):
+    program = "claude"
+
+    def prepare(self) -> None:
+        self.extra |= {"ANTHROPIC_BASE_URL": self.url, "ANTHROPIC_API_KEY": "sk-fake"}
+
+    def words(self, prompt: str) -> list[str]:
+        return ["-p", prompt, "--model", "claude-fake-1", "--allowedTools", "Write,Bash"]
+
+    def script(self) -> Script:
+        path = str(self.work / "hello.txt")
+        return Script(
+            [
+                Tool("Write", {"file_path": path, "content": "hello\n"}),
+                Tool("Bash", {"command": "exit 3", "description": "fail"}),
+                Say("Written; the command failed with 3."),
+            ]
+        )
+
+
+class Codex(Program):
+    program = "codex"
+
+    def prepare(self) -> None:
+        self.extra |= {"FAKE_KEY": "sk-fake"}
+        folder = self.home / ".codex"
+        folder.mkdir(exist_ok=True)
+        provider = (
+            f'name="fake"\nbase_url="{self.url}/v1"\nwire_api="responses"\nenv_key="FAKE_KEY"\n'
+        )
+        (folder / "config.toml").write_text(
+            'model="fake-1"\nmodel_provider="fake"\n[analytics]\nenabled=false\n'
+            f"[model_providers.fake]\n{provider}"
+        )
+
+    def words(self, prompt: str) -> list[str]:
+        flags = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
+        return ["exec", *flags, "--dangerously-bypass-hook-trust", prompt]
+
+    def script(self) -> Script:
+        return Script(
+            [
+                Tool("exec_command", {"cmd": "echo hello > hello.txt"}),
+                Tool("exec_command", {"cmd": "exit 3"}),
+                Say("Written; the command failed with 3."),
+            ]
+        )
+
+
+class Gemini(Program):
+    program = "gemini"
+
+    def prepare(self) -> None:
+        self.extra |= {"GOOGLE_GEMINI_BASE_URL": self.url, "GEMINI_API_KEY": "fake"}
+        folder = self.home / ".gemini"
+        folder.mkdir(exist_ok=True)
+        settings = {
+            "general": {"enableAutoUpdate": False},
+            "privacy": {"usageStatisticsEnabled": False},
+            "security": {"auth": {"selectedType": "gemini-api-key"}},
+        }
+        (folder / "settings.json").write_text(json.dumps(settings))
+
+    def words(self, prompt: str) -> list[str]:
+        return ["-p", prompt, "--yolo", "-m", "gemini-2.5-pro"]
+
+    def script(self) -> Script:
+        path = str(self.work / "hello.txt")
+        return Script(
+            [
+                Tool("write_file", {"file_path": path, "content": "hello\n"}),
+                Tool("run_shell_command", {"command": "exit 3", "description": "fail"}),
+                Say("Written; the command failed with 3."),
+            ]
+        )
+
+
+class OpenCode(Program):
+    program = "opencode"
+
+    def prepare(self) -> None:
+        provider = {
+            "npm": "@ai-sdk/openai-compatible",
+            "name": "fake",
+            "options": {"baseURL": f"{self.url}/v1", "apiKey": "fake"},
+            "models": {"fake-1": {"name": "fake"}},
+        }
+        settings = {
+            "autoupdate": False,
+            "share": "disabled",
+            "provider": {"fake": provider},
+            "model": "fake/fake-1",
+            "small_model": "fake/fake-1",
+            "permission": {"bash": "allow", "edit": "allow"},
+        }
+        (self.work / "opencode.json").write_text(json.dumps(settings))
+
+    def words(self, prompt: str) -> list[str]:
+        return ["run", prompt]
+
+    def script(self) -> Script:
+        path = str(self.work / "hello.txt")
+        return Script(
+            [
+                Tool("write", {"filePath": path, "content": "hello\n"}),
+                Tool("bash", {"command": "exit 3", "description": "fail"}),
+                Say("Written; the command failed with 3."),
+            ]
+        )
+
+
+PROGRAMS: dict[str, type[Program]] = {
+    "claude-code": Claude,
+    "codex": Codex,
+    "gemini": Gemini,
+    "opencode": OpenCode,
+}

@@ -1,0 +1,348 @@
+"""The search index as a file: whatever happens to it, answers are those of the log, and what is gone is gone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import apsw
+import pytest
+
+from reliability.removals import REMOVALS
+from reliability.support import bare, copy_store
+from stator.connect import connect, keeps_index
+from stator.model.commit import Draft, Erase
+
+RARE, TRACE = "zzyxwvutquirk", b"yxwvutquirk"
+"""A word, and what of it stands in an index that keeps only where it differs from the word before."""
+
+
+def fill(store, words=RARE, sessions=3):
+    for n in range(sessions):
+        with store.open(f"s{n}") as s, s.turn(f"common {words if n == 0 else 'other'}") as t:
+            t.call(lambda text: f"said {text}", text=words if n == 0 else "else")
+            t.say(f"answer {words if n == 0 else ''}")
+
+
+def index_of(path: Path) -> Path:
+    return Path(f"{path}-search")
+
+
+def raw(path: Path) -> bytes:
+    """Every byte of the index."""
+    return b"".join(file.read_bytes() for file in path.parent.glob(f"{path.name}-search*"))
+
+
+def found(store, words="common"):
+    return sorted((hit.name, hit.seq) for hit in store.search(words))
+
+
+@pytest.fixture
+def searched(store, path):
+    """A store that was searched, and what was found."""
+    fill(store)
+    return found(store)
+
+
+# -- what is gone is gone -------------------------------------------------------------------------
+
+
+def test_a_word_is_in_the_index_before_it_is_erased(store, path):
+    """The control: what is looked for can be found."""
+    fill(store)
+    store.search(RARE)
+    assert TRACE in raw(path)
+
+
+@pytest.mark.parametrize("what", REMOVALS)
+def test_what_is_removed_is_in_no_byte_of_the_index(store, path, what):
+    fill(store)
+    assert store.search(RARE)
+    REMOVALS[what](store)
+    assert TRACE not in raw(path)
+    assert store.search(RARE) == []
+    assert store.search("common")
+
+
+def test_what_a_driver_erases_is_in_no_byte_of_the_index(store, path):
+    with store.open("main") as s:
+        s.fact("part", RARE)
+        assert store.search(RARE)
+        s.erase("head")
+        assert TRACE not in raw(path)
+
+
+def test_what_was_erased_where_a_bundle_comes_from_is_in_no_byte_of_the_index(
+    store, path, tmp_path
+):
+    with connect(tmp_path / "there.db", project="test") as there:
+        with there.open("main") as s:
+            s.fact("part", RARE)
+        there.export("main", tmp_path / "one.stator")
+        store.import_bundle(tmp_path / "one.stator")
+        assert store.search(RARE)
+        there.contribute("main").erase("@3")
+        there.export("main", tmp_path / "two.stator")
+    store.import_bundle(tmp_path / "two.stator")
+    assert TRACE not in raw(path)
+
+
+def test_the_next_search_finishes_what_an_erasure_that_was_killed_left(store, path):
+    """As if the process had died between the erasure and the index."""
+    with store.open("main") as s:
+        s.fact("part", RARE)
+    (hit,) = store.search(RARE)
+    change = Erase(seq=hit.seq)
+    draft = Draft(
+        id=store.context.mint("commit"), session=hit.session, kind="erasure", changes=(change,)
+    )
+    store.port.append(hit.session, [draft])
+    assert TRACE in raw(path)
+    assert store.search("part") == []
+    assert TRACE not in raw(path)
+
+
+def test_an_erasure_says_when_a_reader_of_the_index_holds_it_back(store, path):
+    fill(store)
+    store.search(RARE)
+    reader = bare(index_of(path))
+    reader.execute("BEGIN; SELECT count(*) FROM doc").fetchall()
+    result = store.erase(store.erasing("s0"))
+    assert result.pending
+    reader.close()
+    store.search("common")
+    assert TRACE not in raw(path)
+
+
+def test_erasing_makes_no_index_where_nobody_searched(store, path):
+    fill(store)
+    store.erase(store.erasing("s0"))
+    assert not index_of(path).exists()
+
+
+# -- a file that is not what it should be ---------------------------------------------------------
+
+
+def nothing_there(index):
+    index.unlink()
+
+
+def an_empty_file(index):
+    index.write_bytes(b"")
+
+
+def text(index):
+    index.write_bytes(b"dear diary\n" * 5000)
+
+
+def half_of_it(index):
+    index.write_bytes(index.read_bytes()[: index.stat().st_size // 2])
+
+
+def zeros_in_the_middle(index):
+    data = bytearray(index.read_bytes())
+    data[8192 : len(data) - 4096] = bytes(len(data) - 12288)
+    index.write_bytes(data)
+
+
+def another_database(index):
+    index.unlink()
+    with bare(index) as db:
+        db.execute("CREATE TABLE diary (text)")
+
+
+def a_table_is_missing(index):
+    with bare(index) as db:
+        db.execute("DROP TABLE word")
+
+
+def another_release(index):
+    with bare(index) as db:
+        db.pragma("user_version", 99)
+
+
+def another_store(index):
+    with bare(index) as db:
+        db.execute("UPDATE meta SET value = 'another' WHERE key = 'store'")
+
+
+def a_folder(index):
+    index.unlink()
+    index.mkdir()
+
+
+def a_link(index):
+    index.unlink()
+    index.symlink_to(index.with_name("precious"))
+    index.with_name("precious").write_text("do not touch")
+
+
+def a_pipe(index):
+    index.unlink()
+    os.mkfifo(index)
+
+
+HARMS = [
+    nothing_there, an_empty_file, text, half_of_it, zeros_in_the_middle, another_database,
+    a_table_is_missing, another_release, another_store, a_folder, a_link, a_pipe,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_an_index_that_is_not_one_changes_no_answer(path, harm):
+    with connect(path, project="test") as store:
+        fill(store)
+        before = found(store)
+    harm(index_of(path))
+    with connect(path, project="test") as store:
+        assert (found(store), found(store)) == (before, before)
+
+
+def test_a_link_in_place_of_the_index_is_not_followed(path):
+    with connect(path, project="test") as store:
+        fill(store)
+        store.search("common")
+        a_link(index_of(path))
+        store.search("common")
+        assert not keeps_index(store.port)
+    assert index_of(path).with_name("precious").read_text() == "do not touch"
+
+
+def test_an_index_emptied_under_an_open_store_is_filled_again(store, path, searched):
+    db = bare(index_of(path))
+    db.config(apsw.SQLITE_DBCONFIG_RESET_DATABASE, 1)
+    db.execute("VACUUM")
+    db.config(apsw.SQLITE_DBCONFIG_RESET_DATABASE, 0)
+    db.close()
+    assert found(store) == searched
+
+
+def test_only_its_owner_may_read_the_index(store, path, searched):
+    assert index_of(path).stat().st_mode & 0o077 == 0
+
+
+def test_no_half_made_file_is_left_beside_the_store(store, path, searched):
+    assert [name for name in os.listdir(path.parent) if ".new-" in name] == []
+
+
+# -- another store in its place -------------------------------------------------------------------
+
+
+def test_a_store_that_replaced_another_is_searched_and_not_the_other(path, tmp_path):
+    with connect(path, project="test") as store:
+        fill(store)
+        store.search("common")
+    with connect(tmp_path / "new.db", project="test") as new, new.open("new") as s:
+        s.fact("common", "ground")
+    copy_store(tmp_path / "new.db", path)
+    with connect(path, project="test") as store:
+        assert [hit.name for hit in store.search("common")] == ["new"]
+        assert store.search(RARE) == []
+
+
+def test_a_copy_that_was_brought_back_is_searched_as_it_is(path, tmp_path):
+    """A session went on, was set back to an older copy of the store, and went on otherwise."""
+    with connect(path, project="test") as store, store.open("main") as s:
+        s.fact("common", "ground")
+    copy_store(path, tmp_path / "older.db")
+    with connect(path, project="test") as store:
+        with store.open("main") as s:
+            s.fact("first", "lost words")
+        assert store.search("lost")
+    copy_store(tmp_path / "older.db", path)
+    with connect(path, project="test") as store:
+        with store.open("main") as s:
+            s.fact("second", "other words")
+        assert store.search("lost") == []
+        assert store.search("other")
+
+
+# -- several at once ------------------------------------------------------------------------------
+
+
+def test_processes_that_search_at_once_give_the_same_answer(zygote, store, path):
+    fill(store, sessions=60)
+    workers = [zygote.start("search", path, "common") for _ in range(6)]
+    for worker in workers:
+        assert worker.hear() == "ready"
+    for worker in workers:
+        worker.say("go")
+    answers = [sorted(map(tuple, worker.result())) for worker in workers]
+    zygote.end(*workers)
+    assert answers == [sorted((f"s{n}", 3) for n in range(60))] * 6
+
+
+def test_a_search_while_others_write_finds_what_was_there(zygote, store, path):
+    fill(store, sessions=5)
+    writer = zygote.start("write_until_killed", path, "busy", "relaxed")
+    writer.hear()
+    for _ in range(5):
+        assert len(found(store)) == 5
+    zygote.end(writer)
+
+
+def test_a_searcher_that_is_killed_leaves_an_index_that_the_next_one_finishes(zygote, store, path):
+    fill(store, sessions=40)
+    for _ in range(5):
+        worker = zygote.start("search", path, "common")
+        worker.hear()
+        worker.say("go")
+        zygote.end(worker)
+    assert len(store.search("common", limit=100)) == 40
+    assert len({(hit.session, hit.seq) for hit in store.search("common", limit=100)}) == 40
+
+
+# -- where none can be kept -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def shared(path):
+    """A closed store in a folder that other users can reach: pytest's own cannot be entered by them."""
+    with connect(path, project="test") as store:
+        fill(store)
+    folder = Path(tempfile.mkdtemp(prefix="stator-rights-"))
+    yield copy_store(path, folder / "store.db")
+    folder.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def unwritable(shared):
+    """It may be read and not written."""
+    for name in os.listdir(shared.parent):
+        (shared.parent / name).chmod(0o444)
+    shared.parent.chmod(0o555)
+    return shared
+
+
+def test_a_store_in_a_folder_that_cannot_be_written_is_searched_all_the_same(zygote, unwritable):
+    assert sorted(zygote.run("search_without_rights", unwritable, "common")) == ["s0", "s1", "s2"]
+
+
+def test_nothing_is_written_beside_a_store_that_cannot_be(zygote, unwritable):
+    before = sorted(os.listdir(unwritable.parent))
+    zygote.run("search_without_rights", unwritable, "common")
+    assert sorted(os.listdir(unwritable.parent)) == before
+
+
+def test_an_erasure_says_when_the_index_is_somebody_elses_to_write(zygote, shared):
+    with connect(shared, project="test") as store:
+        assert store.search(RARE)
+    shared.parent.chmod(0o777)
+    for file in shared.parent.iterdir():
+        file.chmod(0o600 if file == index_of(shared) else 0o666)
+    assert zygote.run("erase_without_rights", shared, "s0") is (os.getuid() == 0)
+    with connect(shared, project="test") as store:
+        assert store.search(RARE) == []
+    assert TRACE not in raw(shared)
+
+
+def test_a_store_opened_to_be_read_is_not_changed_by_searching(path):
+    with connect(path, project="test") as store:
+        fill(store)
+    before = path.read_bytes()
+    with connect(path, project="test", read_only=True) as store:
+        assert len(found(store)) == 3
+    assert path.read_bytes() == before

@@ -1,0 +1,375 @@
+"""Searching a store: what is found, where, in which order, and what filters leave."""
+
+from __future__ import annotations
+
+import contextlib
+from hashlib import sha256
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import stator
+from stator import testing
+from stator.errors import BadQuery, NotFound, StoreError
+from stator.model.searchable import document
+from stator.model.words import words
+from stator.runtime import searching
+from stator.runtime.context import Context
+from stator.runtime.stores import Store
+from stator.store.sqlite.search import VERSION
+from strategies import any_text
+
+
+@stator.tool(effect="read")
+def grep_files(pattern, path):
+    return f"auth.py:3: {pattern} stands here"
+
+
+@pytest.fixture
+def filled(either):
+    """One session of everything that can be said."""
+    with either.open("fix-login", agent="ann") as s, s.turn("repair the gearbox") as t:
+        t.call(grep_files, pattern="flywheel", path="src/engine/piston.py")
+        t.decide("use sprockets", topic="drive", why="belts slip", over=["pulleys"])
+        t.fact("torque", {"axle": "forty newton"})
+        t.prefer("style", "terse")
+        t.dead_end("welding", why="it melts")
+        t.plan("grease bearings", "in_progress", detail="with lithium")
+        t.pend("order gaskets", why="none left")
+        t.artifact("manual", "lubricate weekly")
+        t.file("docs/crankshaft.md", "created", why="nobody wrote it down")
+        t.use("app", "caliper")
+        s.flag("odd-noise", why="rattles")
+        t.say("the transmission hums")
+    return either
+
+
+def kinds(hits):
+    return [hit.kind for hit in hits]
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind"),
+    [
+        ("gearbox", "turn"),
+        ("transmission", "entry"),
+        ("flywheel", "call"),
+        ('"stands here"', "outcome"),
+        ("sprockets", "decision"),
+        ("belts", "decision"),
+        ("pulleys", "decision"),
+        ("torque", "fact"),
+        ("newton axle", "fact"),
+        ("terse", "preference"),
+        ("melts", "dead_end"),
+        ("lithium", "plan"),
+        ("gaskets", "pending"),
+        ("lubricate", "artifact"),
+        ("crankshaft", "file"),
+        ("wrote", "file"),
+        ("caliper", "use"),
+        ("rattles", "flag"),
+        ("fix-login", "open"),
+    ],
+)
+def test_everything_an_agent_says_does_or_learns_is_found(filled, asked, kind):
+    assert kind in kinds(filled.search(asked))
+
+
+def test_an_index_of_this_version_is_told_these_words(filled):
+    """Whoever makes other words of a commit raises the index's version, so that old indexes are made anew."""
+    told = [
+        (found.kind, found.body, found.paths)
+        for commit in filled.read("fix-login").log()
+        if (found := document(commit)) is not None
+    ]
+    digest = sha256(repr((words("ÅÄ straße 日本 parseHttp_x"), told)).encode()).hexdigest()[:16]
+    assert (VERSION, digest) == (1, "42b62e27854e7bda")
+
+
+def test_a_hit_says_where_it_is(filled):
+    (hit,) = filled.search("sprockets")
+    commit = filled.read("fix-login").commit(f"@{hit.seq}")
+    assert (hit.name, hit.agent, hit.project, hit.turn) == ("fix-login", "ann", "shop", 1)
+    assert (commit.session, commit.kind, commit.when) == (hit.session, "decision", hit.at)
+
+
+def test_a_hit_shows_what_matched(filled):
+    (hit,) = filled.search("sprockets")
+    assert hit.snippet == "drive · use sprockets · belts slip · pulleys"
+    assert [hit.snippet[start:end] for start, end in hit.matched] == ["sprockets"]
+
+
+def test_what_is_not_there_is_not_found(filled):
+    assert filled.search("carburettor") == []
+
+
+def test_all_words_must_be_there(filled):
+    assert filled.search("sprockets gearbox") == []
+
+
+def test_a_phrase_must_stand_as_it_is(filled):
+    assert filled.search('"slip belts"') == []
+
+
+def test_a_phrase_does_not_reach_from_one_text_into_the_next(filled):
+    assert filled.search('"sprockets belts"') == []
+
+
+def test_a_word_that_must_not_be_there_leaves_out_what_has_it(filled):
+    assert filled.search("sprockets -belts") == []
+
+
+def test_a_call_is_found_by_the_path_it_was_given(filled):
+    assert kinds(filled.search("flywheel", path="src/engine")) == ["call"]
+
+
+def test_a_path_leaves_out_what_is_about_another(filled):
+    assert filled.search("flywheel", path="src/gearing") == []
+
+
+def test_a_tool_leaves_out_what_others_did(filled):
+    assert kinds(filled.search("stands", tool="grep_files")) == ["outcome"]
+    assert filled.search("stands", tool="bash") == []
+
+
+def test_kinds_leave_out_all_others(filled):
+    assert kinds(filled.search("melts", kinds=["dead_end"])) == ["dead_end"]
+    assert filled.search("melts", kinds=["turn", "entry"]) == []
+
+
+def test_an_unknown_kind_is_refused(filled):
+    with pytest.raises(BadQuery, match="no kind"):
+        filled.search("melts", kinds=["event"])
+
+
+def test_an_agent_leaves_out_others(filled):
+    assert filled.search("sprockets", agent="ann")
+    assert filled.search("sprockets", agent="bob") == []
+
+
+def test_a_project_leaves_out_others(filled):
+    with filled.open("elsewhere", project="mill") as s:
+        s.fact("part", "sprockets")
+    assert [hit.name for hit in filled.search("sprockets", project="mill")] == ["elsewhere"]
+    assert len(filled.search("sprockets")) == 2
+
+
+def test_a_time_leaves_out_what_was_before_or_after(filled):
+    (hit,) = filled.search("sprockets")
+    assert filled.search("sprockets", since=hit.at, until=hit.at) == [hit]
+    assert filled.search("sprockets", since=hit.at + 1) == []
+    assert filled.search("sprockets", until=hit.at - 1) == []
+
+
+def test_a_session_that_is_not_there_is_said_to_be_missing(filled):
+    with pytest.raises(NotFound):
+        filled.search("sprockets", session="nobody")
+
+
+def test_of_equals_the_newest_comes_first(either):
+    for name in ("one", "two", "three"):
+        with either.open(name) as s:
+            s.fact("part", "sprocket")
+    assert [hit.name for hit in either.search("sprocket")] == ["three", "two", "one"]
+
+
+def test_what_says_little_else_comes_before_what_says_much(either):
+    with either.open("short") as s:
+        s.fact("part", "sprocket")
+    with either.open("long") as s:
+        s.fact("parts", "sprocket " + "nuts bolts washers screws " * 50)
+    assert either.search("sprocket")[0].name == "short"
+
+
+def test_no_more_than_the_limit_is_given(either):
+    with either.open("main") as s:
+        for n in range(5):
+            s.fact(f"part {n}", "sprocket")
+    assert len(either.search("sprocket", limit=3)) == 3
+
+
+def test_what_is_appended_is_found_by_the_next_search(filled):
+    assert filled.search("camshaft") == []
+    with filled.open("fix-login") as s:
+        s.fact("part", "camshaft")
+    assert kinds(filled.search("camshaft")) == ["fact"]
+
+
+def test_an_index_asked_as_it_is_knows_nothing_newer(filled):
+    filled.search("sprockets")
+    with filled.open("fix-login") as s:
+        s.fact("part", "camshaft")
+    assert filled.search("camshaft", fresh=False) == []
+
+
+def test_looking_twice_tells_the_index_nothing_twice(filled):
+    filled.search("sprockets")
+    with filled.context.index(filled.port, True) as index:
+        assert index.behind() == ([], [])
+
+
+def test_what_a_fork_shares_is_found_once_under_the_session_that_wrote_it(filled):
+    filled.fork("fix-login", as_name="other")
+    assert [hit.name for hit in filled.search("sprockets")] == ["fix-login"]
+
+
+def test_a_fork_is_searched_with_what_it_shares_and_without_what_came_after(filled):
+    filled.fork("fix-login", as_name="other")
+    with filled.open("fix-login") as s:
+        s.fact("later", "sprockets")
+    assert [(hit.name, hit.kind) for hit in filled.search("sprockets", session="other")] == [
+        ("fix-login", "decision")
+    ]
+
+
+def test_what_was_rewound_is_found_and_marked(either):
+    with either.open("main") as s:
+        s.fact("first", "sprocket")
+        with s.turn("one") as t:
+            t.fact("second", "sprocket")
+        s.rewind("t0")
+        s.fact("third", "sprocket")
+    found = {hit.snippet: hit.rewound for hit in either.search("sprocket")}
+    assert found == {"first · sprocket": True, "second · sprocket": True, "third · sprocket": False}
+
+
+def test_a_summary_is_found_in_the_compaction_that_made_it(either):
+    with either.open("main") as s:
+        for n in range(8):
+            with s.turn(f"turn {n}") as t:
+                t.say("word " * 400)
+        s.compact(max_tokens=200, keep=1, summary="grease was applied")
+    assert "compaction" in kinds(either.search("grease"))
+
+
+def test_a_secret_is_nowhere_in_the_index(either):
+    secret = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+    with either.open("main") as s, s.turn(f"use the token {secret} please"):
+        pass
+    assert kinds(either.search("token please")) == ["turn"]
+    assert either.search(secret) == []
+
+
+def test_what_is_in_the_trash_is_not_found(either):
+    from stator.runtime import projectmarks
+
+    with either.open("main") as s:
+        s.fact("part", "sprocket")
+    row = either.port.session(s.id)
+    projectmarks.put(either.port, either.context, row, projectmarks.TRASH, by="ann", why="")
+    assert either.search("sprocket") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NEAR(a b)", "body:sprockets", '{paths}: "x"', "a AND OR NOT b", "^start", "((( x", "a + b",
+        "'; DROP TABLE doc", '"" "" x', "a\x00b", "x" * 900, "NOT x", "- x", "* x", "word MATCH 'x'", "é" * 500,
+        "rank:1", "ab" + "*" * 50,
+    ],
+)  # fmt: skip
+def test_whatever_is_typed_gives_an_answer(shared_store, text):
+    assert isinstance(shared_store.search(text), list)
+    assert shared_store.search("sprocket")
+
+
+@given(text=any_text)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_text_gives_an_answer_or_a_bad_query(shared_store, text):
+    with contextlib.suppress(BadQuery):
+        assert isinstance(shared_store.search(text), list)
+
+
+@pytest.fixture(scope="module")
+def shared_store():
+    store = testing.memory_store()
+    with store.open("main") as s:
+        s.fact("part", "sprocket naïve 日本")
+    return store
+
+
+@given(text=any_text)
+@settings(max_examples=40)
+def test_every_word_of_a_text_finds_it(text):
+    store = testing.memory_store()
+    with store.open("main") as s, s.turn(text) as t:
+        t.say("done")
+    for word in words(text)[:5]:
+        assert "turn" in kinds(store.search(word)), word
+
+
+def test_a_store_that_was_given_no_index_says_so():
+    from stator.connect import mint
+    from stator.store.memory import MemoryStore
+
+    bare = Store(
+        MemoryStore(), Context(clock=lambda: 0, mint=mint, secret=lambda size: b"x" * size)
+    )
+    with pytest.raises(StoreError, match="no search index"):
+        bare.search("sprocket")
+
+
+# -- Law 1: the index is a cache ------------------------------------------------------------------
+
+ACTS = st.lists(
+    st.tuples(
+        st.sampled_from(["fact", "say", "fork", "rewind", "erase", "search"]),
+        st.integers(0, 3),
+        st.sampled_from(["alpha beta", "beta gamma", "gamma_alpha", "Delta"]),
+    ),
+    max_size=12,
+)
+
+
+@given(acts=ACTS)
+@settings(max_examples=30)
+def test_an_index_that_grew_with_the_log_answers_as_one_made_anew(acts):
+    store = testing.memory_store()
+    store.open("s0").close()
+    names = ["s0"]
+    for act, which, text in acts:
+        _perform(store, names, act, names[which % len(names)], text)
+    asked = ("alpha", "beta", "gam*", '"alpha beta"', "delta -beta")
+    grown = [store.search(text, limit=100) for text in asked]
+    anew = _made_anew(store)
+    assert [anew.search(text, limit=100) for text in asked] == grown
+
+
+def _perform(store, names, act, name, text):
+    if act == "search":
+        store.search("alpha")
+    elif act == "fork":
+        names.append(f"s{len(names)}")
+        store.fork(name, as_name=names[-1])
+    elif act == "erase":
+        view = store.read(name)
+        own = (commit for commit in view.log(newest_first=True) if commit.session == view.id)
+        said = next((commit for commit in own if commit.kind in ("fact", "turn", "entry")), None)
+        if said is not None:
+            store.contribute(name).erase(f"@{said.seq}")
+    else:
+        with store.open(name) as s:
+            if act == "fact":
+                s.fact(text.split()[0], text)
+            elif act == "rewind" and s.turns():
+                s.rewind("t0")
+            else:
+                with s.turn(text) as t:
+                    t.say(text)
+
+
+def _made_anew(store):
+    from stator.connect import _passing
+
+    del _passing[store.port]
+    return store
+
+
+def test_the_index_is_told_a_long_session_piece_by_piece(memory):
+    many = "lorem ipsum " * (searching.BATCH_CHARACTERS // 50)
+    with memory.open("main") as s:
+        for n in range(6):
+            s.fact(f"part {n}", f"sprocket {many}")
+    assert len(memory.search("sprocket", limit=50)) == 6

@@ -1,0 +1,287 @@
+"""`stator import` of transcripts: as a person types it, interrupted, killed, twice at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import stator
+from importers import notebook
+from importers.notebook import talk, turn
+
+PROGRAM = [sys.executable, notebook.__file__]
+
+
+@pytest.fixture(autouse=True)
+def only_format(monkeypatch):
+    """The format of the tests is the only one there is, until the test is over."""
+    from stator.importers import table
+
+    before = dict(table.MODULES)
+    notebook.install()
+    yield
+    table.MODULES.clear()
+    table.MODULES.update(before)
+
+
+@pytest.fixture
+def kept():
+    """Where the agent keeps its transcripts."""
+    return Path(os.environ["HOME"], ".notebook")
+
+
+def here(path, *rows, **about):
+    return talk(path, *rows, cwd=os.getcwd(), **about)
+
+
+def document(answer):
+    return json.loads(answer.out)
+
+
+def test_an_agent_s_sessions_of_this_project_are_found_where_it_keeps_them(ask, kept):
+    here(kept / "a.jsonl", *turn(1), name="fix it")
+    talk(kept / "b.jsonl", *turn(1), id="n2", cwd="/elsewhere")
+    answer = ask("import", "notebook")
+    assert answer.code == 0
+    assert "1 session · 1 turn · 1 call · 1 file" in answer.out
+    assert "1 session of other projects" in answer.out
+    listed = ask("ls").out
+    assert "fix it" in listed
+    assert "notebook" in listed
+
+
+def test_without_a_word_every_agent_is_looked_for(ask, kept):
+    here(kept / "a.jsonl", *turn(1))
+    answer = ask("import", "--json")
+    assert document(answer)["agents"] == {"notebook": 1}
+    assert "1 session" in ask("import").out
+
+
+def test_without_any_agent_it_says_which_were_looked_for(ask):
+    answer = ask("import")
+    assert (answer.code, answer.out) == (0, "✓ nothing to import\n")
+    assert "notebook" in answer.err
+
+
+def test_all_takes_every_project_each_into_its_own(ask, kept, tmp_path):
+    other = tmp_path / "other"
+    (other / ".git").mkdir(parents=True)
+    (other / "src").mkdir()
+    talk(kept / "a.jsonl", *turn(1), id="a", cwd=str(other / "src"))
+    talk(kept / "b.jsonl", *turn(1), id="b", cwd="/not/here")
+    talk(kept / "c.jsonl", *turn(1), id="c", cwd=os.getcwd())
+    found = document(ask("import", "notebook", "--all", "--json"))["sessions"]
+    assert {one["project"] for one in found} == {str(other), "/not/here", "shop"}
+
+
+def test_an_agent_wins_over_a_folder_of_its_name_and_a_path_means_the_folder(ask, kept):
+    here(kept / "a.jsonl", *turn(1), id="kept")
+    talk(Path("notebook", "b.jsonl"), *turn(1), id="folder")
+    assert [one["path"] for one in document(ask("import", "notebook", "--json"))["sessions"]] == [
+        str(kept / "a.jsonl")
+    ]
+    found = document(ask("import", "./notebook", "--json"))["sessions"]
+    assert [one["path"] for one in found] == ["notebook/b.jsonl"]
+
+
+def test_what_changed_too_long_ago_is_left(ask, kept):
+    path = here(kept / "a.jsonl", *turn(1))
+    os.utime(path, (1, 1))
+    answer = ask("import", "notebook", "--since", "30d")
+    assert "1 session from before --since" in answer.out
+
+
+def test_a_second_import_says_that_nothing_is_new(ask, kept):
+    here(kept / "a.jsonl", *turn(1))
+    ask("import", "notebook")
+    answer = ask("import", "notebook")
+    assert answer.code == 0
+    assert "nothing new · 1 session as they were" in answer.out
+    assert document(ask("import", "notebook", "--json"))["commits"] == 0
+
+
+def test_a_dry_run_needs_no_store_and_makes_none(ask, kept, tmp_path, monkeypatch):
+    monkeypatch.setenv("STATOR_STORE", str(tmp_path / "none.db"))
+    here(kept / "a.jsonl", *turn(1))
+    answer = ask("import", "notebook", "--dry-run")
+    assert "would come in" in answer.out
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_the_report_names_what_is_worth_a_look(ask, tmp_path):
+    path = talk(tmp_path / "in" / "a.jsonl", *turn(1, done=False), {"noise": "tick"}, {"odd": 1})
+    with path.open("a") as file:
+        file.write("oh no\n")
+    (tmp_path / "in" / "notes.md").write_text("text")
+    answer = ask("import", str(tmp_path / "in"))
+    assert answer.code == 0
+    for said in (
+        "in doubt      1 call",
+        "unknown       1 record",
+        "left out      2 records without content (talk 1, tick 1)",
+        "not read      1 file, no transcripts (.md 1)",
+        "skipped       1 line",
+        f"{path}:7: not JSON",
+    ):
+        assert said in answer.out
+
+
+def test_a_conversation_that_is_refused_is_a_finding(ask, tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"talk": oh no\n')
+    answer = ask("import", str(tmp_path / "a.jsonl"))
+    assert answer.code == 1
+    assert f"{tmp_path}/a.jsonl: cannot be read" in answer.out
+
+
+def test_a_path_that_is_not_there_is_said_to_be_missing(ask):
+    answer = ask("import", "nothing.jsonl")
+    assert answer.code == 3
+    assert "no file, folder or agent 'nothing.jsonl'" in answer.err
+
+
+def test_an_option_that_is_none_is_not_taken_for_a_source(ask):
+    answer = ask("import", "--everything")
+    assert answer.code == 2
+    assert "unknown option '--everything'" in answer.err
+
+
+def test_hostile_names_are_escaped(ask, tmp_path):
+    talk(tmp_path / "a.jsonl", *turn(1), name="\x1b[31mred\x1b[0m")
+    assert "\x1b" not in ask("import", str(tmp_path)).out
+
+
+def test_bundles_and_transcripts_may_come_together(ask, store, tmp_path, monkeypatch):
+    ask("export", "-o", str(tmp_path / "in" / "x.stator"))
+    (tmp_path / "in").mkdir()
+    assert ask("export", "-o", str(tmp_path / "in" / "x.stator")).code == 0
+    talk(tmp_path / "in" / "a.jsonl", *turn(1))
+    monkeypatch.setenv("STATOR_STORE", str(tmp_path / "other.db"))
+    answer = ask("import", str(tmp_path / "in"))
+    assert answer.code == 0
+    assert "every hash checked" in answer.out
+    assert len(ask("ls").out.splitlines()) == 2
+
+
+def test_questions_read_well_on_what_was_imported(ask, kept):
+    here(kept / "a.jsonl", *turn(1), *turn(2), name="fix it")
+    ask("import", "notebook")
+    assert "paused      2 turns    2023-11-14    notebook" in ask("ls").out
+    assert "fix it" in ask("ls", "--status", "paused").out
+    assert ask("ls", "--status", "open").out == ""
+    assert "recorded    import:notebook" in ask("show").out
+    assert "reading" not in ask("diff").out
+    assert "modified f2.py" in ask("files", "--last", "5").out
+    why = ask("why", "f2.py").out
+    assert "asked: do 2" in why
+    assert "said      I will." in why
+    assert "22:13:28 t2" in ask("calls").out
+
+
+# -- in a process of its own ----------------------------------------------------------------------
+
+
+def start(*words, **options):
+    return subprocess.Popen(
+        [*PROGRAM, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "STATOR_STORE": "a.db"},
+        **options,
+    )
+
+
+def run(*words, **options):
+    done = subprocess.run(
+        [*PROGRAM, *words],
+        capture_output=True,
+        env={**os.environ, "STATOR_STORE": "a.db"},
+        **options,
+    )
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def long_talk(path, turns):
+    return talk(path, *(row for n in range(turns) for row in turn(n, size=2_000)))
+
+
+def until_something_is_in(process):
+    """Wait for the first part of an import to be on disk."""
+    while process.poll() is None:
+        if os.path.exists("a.db"):
+            with stator.connect("a.db", read_only=True, create=False, project="shop") as opened:
+                if opened.sessions().rows:
+                    return
+    raise AssertionError(process.stderr.read())
+
+
+def turns_in():
+    """How many turns and calls are on record, and how many calls without an outcome."""
+    with stator.connect("a.db", read_only=True, create=False, project="shop") as opened:
+        (row,) = opened.sessions().rows
+        counts = opened.port.counts(row.id)
+        return counts.turns, counts.calls, counts.open
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
+def test_an_import_that_is_ended_leaves_whole_turns_and_goes_on_when_run_again(end):
+    long_talk(Path("in", "a.jsonl"), 900)
+    process = start("import", "in")
+    until_something_is_in(process)
+    process.send_signal(end)
+    out, err = process.communicate()
+    turns, calls, unanswered = turns_in()
+    assert 0 < turns < 900
+    assert (calls, unanswered) == (turns, 0)
+    if end == signal.SIGINT:
+        assert process.returncode == 130, err
+        assert b"stopped: run it again to go on" in out
+        assert f"{turns:,} turns".encode() in out
+    assert run("import", "in")[0] == 0
+    assert turns_in() == (900, 900, 0)
+    assert run("verify")[0] == 0
+
+
+def test_two_imports_at_once_lose_nothing_and_double_nothing():
+    for n in range(8):
+        talk(Path("in", f"{n}.jsonl"), *turn(1), *turn(2), id=str(n))
+    both = [start("import", "in", "--json") for _ in range(2)]
+    said = [json.loads(process.communicate()[0]) for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert sum(one["turns"] for one in said) == 16
+    with stator.connect("a.db", project="shop") as opened:
+        rows = opened.sessions().rows
+        assert [row.turns for row in rows] == [2] * 8
+    assert run("verify")[0] == 0
+
+
+def test_a_transcript_may_come_on_stdin():
+    path = talk(Path("a.jsonl"), *turn(1))
+    code, out, err = run("import", "-", input=path.read_bytes())
+    assert (code, err) == (0, "")
+    assert "1 turn" in out
+    assert "nothing new" in run("import", "-", input=path.read_bytes())[1]
+
+
+def test_stdin_that_holds_anything_else_is_refused():
+    code, _, err = run("import", "-", input=os.urandom(100_000))
+    assert code == 2
+    assert "not a transcript" in err
+
+
+def test_stdin_without_end_is_refused_after_its_beginning():
+    with open("/dev/zero", "rb") as zeros:
+        assert run("import", "-", stdin=zeros, timeout=60)[0] == 2
+
+
+def test_stdin_that_is_closed_is_refused():
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$0" "$@" <&-', *PROGRAM, "import", "-"], capture_output=True
+    )
+    assert done.returncode == 2
+    assert b"stdin is closed" in done.stderr

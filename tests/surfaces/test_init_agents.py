@@ -1,0 +1,218 @@
+"""`stator init AGENT`: recording switched on in somebody's settings, without harm to the rest of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stator.surfaces.installing.agents import AGENTS, CLAUDE, SERVER, Programs, hooks_of, wanted
+from stator.surfaces.installing.merging import added, is_ours, removed
+
+PROGRAMS = Programs("/opt/bin/stator-hook", "/opt/bin/stator")
+OTHERS: dict[str, Any] = {
+    "permissions": {"allow": ["Bash(ls)"], "new": [1, {"x": None}]},
+    "hooks": {
+        "Stop": [{"hooks": [{"type": "command", "command": "say done"}]}],
+        "SomethingNew": [{"hooks": []}],
+    },
+    "mcpServers": {"other": {"command": "y"}},
+}
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A folder with nothing in it, and a home of the same kind."""
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    return tmp_path / "home"
+
+
+def files(agent, scope="project", root=Path("/p"), home=Path("/h"), **options):
+    return wanted(AGENTS[agent], PROGRAMS, scope, root=root, home=home, environ={}, **options)
+
+
+@pytest.mark.parametrize("scope", ["project", "user"])
+@pytest.mark.parametrize("agent", AGENTS)
+def test_what_others_put_there_stays(agent, scope):
+    for file in files(agent, scope):
+        if file.kind == "json":
+            after = json.loads(added(json.dumps(OTHERS), file))
+            assert after["permissions"] == OTHERS["permissions"]
+            assert after["hooks"]["Stop"][0] == OTHERS["hooks"]["Stop"][0]
+            assert after["mcpServers"]["other"] == {"command": "y"}
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_adding_twice_is_adding_once(agent):
+    for file in files(agent):
+        once = added("", file)
+        assert added(once, file) == once
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_removing_gives_back_what_was_there(agent):
+    for file in files(agent):
+        before = (
+            "# mine\nmodel = 1\n" if file.kind == "toml" else json.dumps(OTHERS, indent=2) + "\n"
+        )
+        assert removed(added(before, file), file) == before
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_removing_from_a_file_of_ours_alone_leaves_nothing(agent):
+    for file in files(agent):
+        assert removed(added("", file), file) == ""
+
+
+def test_another_path_of_our_program_replaces_the_old_one():
+    file = files("claude-code")[0]
+    old = json.loads(added("", file))
+    old["hooks"]["Stop"][0]["hooks"][0]["command"] = "/old/stator-hook claude-code"
+    after = json.loads(added(json.dumps(old), file))
+    (entry,) = after["hooks"]["Stop"]
+    assert entry["hooks"][0]["command"] == "/opt/bin/stator-hook claude-code"
+
+
+def test_a_program_that_only_mentions_ours_is_not_ours():
+    assert not is_ours({"hooks": [{"command": "echo stator-hook"}]})
+
+
+def test_a_toml_file_keeps_every_byte_outside_our_table():
+    file = files("codex")[1]
+    before = '# mine\nmodel = "x"  # good\n\n[mcp_servers.other]\ncommand = "y"\n'
+    after = added(before, file)
+    assert after.startswith(before)
+    assert tomllib.loads(after)["mcp_servers"][SERVER]["args"] == ["mcp"]
+    assert removed(after, file) == before
+
+
+def test_a_table_of_ours_in_the_middle_of_a_file_is_taken_out():
+    file = files("codex")[1]
+    text = 'a = 1\n\n[mcp_servers.stator]\ncommand = "old"\n\n[other]\nb = 2\n'
+    assert tomllib.loads(removed(text, file)) == {"a": 1, "other": {"b": 2}}
+
+
+def test_servers_written_inline_are_refused_rather_than_broken(ask, home):
+    Path(".codex").mkdir()
+    text = 'mcp_servers = { other = { command = "y" } }\n'
+    Path(".codex/config.toml").write_text(text)
+    result = ask("init", "codex", "--yes")
+    assert result.code == 2
+    assert Path(".codex/config.toml").read_text() == text
+
+
+def test_paths_with_spaces_reach_the_shell_as_one_word():
+    entry = hooks_of(CLAUDE, Programs("/my tools/stator-hook", "stator", "/a b.db"))["Stop"]
+    command = entry["hooks"][0]["command"]
+    assert command == "'/my tools/stator-hook' claude-code --store '/a b.db'"
+
+
+def test_the_change_is_shown_and_nothing_written_without_a_yes(ask, home):
+    result = ask("init", "claude-code")
+    assert "stator-hook claude-code" in result.out
+    assert "nothing was changed" in result.out
+    assert result.code == 1
+    assert os.listdir(".") == []
+
+
+def test_a_dry_run_changes_nothing(ask, home):
+    result = ask("init", "claude-code", "codex", "gemini", "cursor", "--dry-run")
+    assert result.code == 0
+    assert os.listdir(".") == []
+
+
+def test_yes_writes_it_and_makes_the_store(ask, home):
+    assert ask("init", "claude-code", "--yes").code == 0
+    settings = json.loads(Path(".claude/settings.local.json").read_text())
+    assert set(settings["hooks"]) == set(CLAUDE.moments)
+    assert json.loads(Path(".mcp.json").read_text())["mcpServers"][SERVER]["args"] == ["mcp"]
+    assert Path(".stator/store.db").exists()
+
+
+def test_run_again_it_changes_nothing(ask, home):
+    ask("init", "claude-code", "--yes")
+    before = {path: path.read_bytes() for path in Path(".claude").iterdir()}
+    result = ask("init", "claude-code", "--yes")
+    assert "nothing to do" in result.out
+    assert {path: path.read_bytes() for path in Path(".claude").iterdir()} == before
+
+
+def test_a_copy_of_what_was_there_is_kept(ask, home):
+    Path(".claude").mkdir()
+    Path(".claude/settings.local.json").write_text('{"a": 1}')
+    ask("init", "claude-code", "--yes")
+    assert Path(".claude/settings.local.json.before-stator").read_text() == '{"a": 1}'
+
+
+def test_remove_takes_everything_of_ours_out(ask, home):
+    ask("init", "claude-code", "codex", "gemini", "cursor", "--yes")
+    ask("init", "claude-code", "codex", "gemini", "cursor", "--remove", "--yes")
+    left = [path for path in Path(".").rglob("*") if path.is_file() and ".stator" not in str(path)]
+    assert left == []
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"hooks": []}', '{"hooks": {"Stop": 1}}', "// no\n{}"]
+)
+def test_settings_that_cannot_be_read_are_left_alone(ask, home, text):
+    Path(".claude").mkdir()
+    Path(".claude/settings.local.json").write_text(text)
+    result = ask("init", "claude-code", "--yes")
+    assert result.code == 2
+    assert "settings.local.json" in result.err
+    assert Path(".claude/settings.local.json").read_text() == text
+
+
+def test_a_linked_settings_file_stays_a_link(ask, home, tmp_path):
+    real = tmp_path / "dotfiles.json"
+    real.write_text("{}")
+    (home / ".claude").mkdir()
+    (home / ".claude" / "settings.json").symlink_to(real)
+    ask("init", "claude-code", "--user", "--yes")
+    assert (home / ".claude" / "settings.json").is_symlink()
+    assert "stator-hook" in real.read_text()
+
+
+def test_the_mode_of_a_file_is_kept(ask, home):
+    (home / ".claude.json").write_text("{}")
+    (home / ".claude.json").chmod(0o640)
+    ask("init", "claude-code", "--user", "--yes")
+    assert (home / ".claude.json").stat().st_mode & 0o777 == 0o640
+
+
+def test_user_settings_are_where_the_environment_says(ask, home, tmp_path, monkeypatch):
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "cx"))
+    ask("init", "codex", "--user", "--yes")
+    assert (tmp_path / "cx" / "hooks.json").exists()
+
+
+def test_what_a_team_shares_names_no_folder_of_one_of_them(ask, home):
+    ask("init", "claude-code", "--shared", "--yes")
+    assert "/stator-hook" not in Path(".claude/settings.json").read_text()
+
+
+def test_a_folder_called_like_an_agent_can_be_named(ask, home):
+    assert ask("init", "./codex").code == 0
+    assert Path("codex/.stator/store.db").exists()
+
+
+def test_json_says_what_would_change(ask, home):
+    document = json.loads(ask("init", "gemini", "--dry-run", "--json").out)
+    (edit,) = document["agents"]["gemini"]
+    assert edit["action"] == "create"
+    assert document["written"] is False
+
+
+def test_the_plugin_says_what_init_would(ask):
+    folder = Path(ask("init", "--plugin").out.strip())
+    bare = Programs("stator-hook", "stator")
+    assert json.loads((folder / "hooks/hooks.json").read_text())["hooks"] == hooks_of(CLAUDE, bare)
+    assert json.loads((folder / ".mcp.json").read_text())["mcpServers"][SERVER] == bare.server
+    assert json.loads((folder / ".claude-plugin/plugin.json").read_text())["name"] == "stator"

@@ -1,0 +1,238 @@
+"""Resources, notices and prompts of the MCP server, in both revisions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from stator.runtime.stores import Store
+from surfaces.agents import ERAS, LEGACY, MODERN, next_uri, talking
+from surfaces.recorded import record
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning"),
+]
+
+
+@pytest.fixture
+def store(opened):
+    return opened
+
+
+@pytest.fixture
+def fixed(store):
+    return record(store)
+
+
+async def soon(_: float) -> None:
+    """A sleep of hardly any time."""
+    await anyio.sleep(0.005)
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_session_is_read_as_state_brief_log_and_head(store, fixed, era):
+    async with talking(store, era) as agent:
+        head = await agent.read(f"session://{fixed}/head")
+        state = await agent.read(f"session://{fixed}/state")
+        log = await agent.read(f"session://{fixed}/log")
+        brief = await agent.read(f"session://{fixed}/brief")
+        rest = await agent.read(f"session://{fixed}/log?after={head['seq'] - 2}")
+    assert (head["schema"], head["seq"]) == ("stator.session_head/1", store.read(fixed).head.seq)
+    assert state["head"]["hash"] == head["hash"]
+    assert [row["what"] for row in state["state"]["decisions"]] == [
+        "auth: use signed cookies — works without a store"
+    ]
+    assert [row["seq"] for row in log["commits"]] == list(range(1, head["seq"] + 1))
+    assert [row["seq"] for row in rest["commits"]] == [head["seq"] - 1, head["seq"]]
+    assert "Calls in doubt" in brief
+    assert "data" in state["note"]
+
+
+async def test_a_long_log_is_read_page_by_page_by_its_seq(store):
+    async with talking(store) as agent:
+        handle = await agent.begin()
+        for _ in range(3):
+            items = [{"kind": "dead_end", "what": str(n)} for n in range(50)]
+            await agent.call("record", session=handle, items=items)
+        seqs: list[int] = []
+        after: int | None = 0
+        while after is not None:
+            page = await agent.read(f"session://{handle}/log?after={after}")
+            seqs += [row["seq"] for row in page["commits"]]
+            after = page["after"]
+    assert seqs == list(range(1, 153))
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_templates_and_the_resources_of_sessions_are_listed(store, fixed, era):
+    async with talking(store, era) as agent:
+        templates = (await agent.client.list_resource_templates()).resource_templates
+        listed = (await agent.client.list_resources()).resources
+    assert [template.uri_template for template in templates] == [
+        "session://{id}/state",
+        "session://{id}/brief",
+        "session://{id}/log{?after}",
+        "session://{id}/head",
+    ]
+    assert [str(resource.uri) for resource in listed] == [
+        f"session://{fixed}/{kind}" for kind in ("state", "brief", "log", "head")
+    ]
+
+
+@pytest.mark.parametrize(("era", "code"), [(MODERN, types.INVALID_PARAMS), (LEGACY, -32002)])
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "session://s_" + "0" * 32 + "/head",
+        "session://last/secrets",
+        "session:///head",
+        "file:///etc/passwd",
+        "session://%2e%2e%2f/head",
+        "session://" + "x" * 10_000 + "/head",
+        "javascript:alert(1)",
+    ],
+)
+async def test_what_is_not_there_is_said_with_the_code_of_the_revision(store, uri, era, code):
+    async with talking(store, era) as agent:
+        with pytest.raises(MCPError) as caught:
+            await agent.client.read_resource(uri)
+    assert caught.value.error.code == code
+
+
+async def test_a_cursor_into_the_log_is_a_seq(store, fixed):
+    async with talking(store) as agent:
+        with pytest.raises(MCPError) as caught:
+            await agent.client.read_resource(f"session://{fixed}/log?after=-1")
+    assert caught.value.error.code == types.INVALID_PARAMS
+
+
+# -- notices --------------------------------------------------------------------------------------
+
+
+async def test_a_listener_hears_when_another_program_moves_the_head(store, fixed):
+    async with talking(store, sleep=soon) as agent:
+        uri = f"session://{fixed}/head"
+        async with agent.client.listen(resource_subscriptions=[uri]) as heard:
+            for note in ("one", "two"):
+                await anyio.to_thread.run_sync(store.contribute("fix-login").flag, note)
+                assert await next_uri(heard) == uri
+    assert store.read(fixed).state()["flags"]
+
+
+async def test_a_subscriber_of_the_revision_with_initialize_hears_it_too(store, fixed):
+    heard, send = [], anyio.Event()
+
+    async def hear(message):
+        if isinstance(message, types.ResourceUpdatedNotification):
+            heard.append(str(message.params.uri))
+            send.set()
+
+    async with talking(store, LEGACY, sleep=soon, message_handler=hear) as agent:
+        uri = f"session://{fixed}/brief"
+        await agent.client.subscribe_resource(uri)
+        await anyio.to_thread.run_sync(store.contribute("fix-login").flag, "look")
+        await send.wait()
+        await agent.client.unsubscribe_resource(uri)
+        await anyio.to_thread.run_sync(store.contribute("fix-login").flag, "again")
+        await agent.call("open", session=fixed)
+    assert heard == [uri]
+
+
+async def test_what_the_client_itself_recorded_is_noticed_at_once(store):
+    async def never(_: float) -> None:
+        await anyio.sleep_forever()
+
+    async with talking(store, sleep=never) as agent:
+        handle = await agent.begin()
+        uri = f"session://{handle}/state"
+        async with agent.client.listen(resource_subscriptions=[uri]) as heard:
+            items = [{"kind": "dead_end", "what": "x"}]
+            await agent.call("record", session=handle, items=items)
+            assert await next_uri(heard) == uri
+
+
+class Counted:
+    """A store that counts how often heads are looked at."""
+
+    def __init__(self, port: Any) -> None:
+        self._port = port
+        self.heads = 0
+
+    def __getattr__(self, name: str) -> Any:
+        self.heads += name == "head"
+        return getattr(self._port, name)
+
+
+async def test_nothing_is_looked_at_while_nobody_listens(store, fixed):
+    slept: list[float] = []
+
+    async def counting(seconds: float) -> None:
+        slept.append(seconds)
+        await anyio.sleep(0.001)
+
+    port: Any = Counted(store.port)
+    async with talking(Store(port, store.context), sleep=counting) as agent:
+        while len(slept) < 5:
+            await anyio.sleep(0.001)
+        assert port.heads == 0
+        async with agent.client.listen(resource_subscriptions=[f"session://{fixed}/head"]):
+            slept.clear()
+            while len(slept) < 5:
+                await anyio.sleep(0.001)
+        assert port.heads >= 5
+
+
+async def test_a_subscription_to_what_is_not_to_be_seen_is_refused_or_silent(store):
+    nobody = "session://s_" + "0" * 32 + "/head"
+    async with talking(store, LEGACY) as agent:
+        with pytest.raises(MCPError):
+            await agent.client.subscribe_resource(nobody)
+    async with talking(store) as agent, agent.client.listen(resource_subscriptions=[nobody]):
+        assert await agent.begin()
+
+
+# -- prompts --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_prompts_resume_a_session_and_hand_it_over(store, fixed, era):
+    async with talking(store, era) as agent:
+        listed = (await agent.client.list_prompts()).prompts
+        assert [prompt.name for prompt in listed] == ["resume", "handoff"]
+        resumed = await agent.client.get_prompt("resume")
+        given = {"session": "fix-login", "max_tokens": "900", "target": "codex"}
+        handed = await agent.client.get_prompt("handoff", given)
+    for found in (resumed, handed):
+        (said,) = found.messages
+        assert said.role == "user"
+        assert fixed in said.content.text
+        assert "never instructions" in said.content.text
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("approve", {}),
+        ("resume", {"session": "nobody"}),
+        ("resume", {"max_tokens": "7"}),
+        ("resume", {"max_tokens": "many"}),
+        ("resume", {"other": "x"}),
+        ("handoff", {"target": "everyone"}),
+    ],
+)
+async def test_a_prompt_that_cannot_be_given_is_refused(store, fixed, name, given):
+    async with talking(store) as agent:
+        with pytest.raises(MCPError) as caught:
+            await agent.client.get_prompt(name, given)
+    assert caught.value.error.code == types.INVALID_PARAMS
+
+
+async def test_there_is_nothing_to_resume_in_an_empty_project(store):
+    async with talking(store) as agent:
+        with pytest.raises(MCPError):
+            await agent.client.get_prompt("resume")

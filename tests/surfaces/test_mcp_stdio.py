@@ -1,0 +1,215 @@
+"""The MCP server over stdio: the real program, the SDK's client, raw lines, and SIGKILL."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import threading
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+
+import stator
+from stator.surfaces.mcp import stdio
+from surfaces.agents import ERAS, PROGRAM, Agent, message, next_uri, over_stdio, started
+
+pytestmark = pytest.mark.anyio
+OVER = stdio.LINE_MAX + 1
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "agent.db"
+
+
+@pytest.fixture
+def server(path):
+    """The program, with both ends of its wire in our hands."""
+    process = started(path)
+    yield process
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
+
+
+def ask(process, line: bytes):
+    """Send a line; the answer to it."""
+    process.stdin.write(line)
+    process.stdin.flush()
+    return json.loads(process.stdout.readline())
+
+
+def tool(name: str, number=1, **arguments):
+    return message("tools/call", number, name=name, arguments=arguments)
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_every_tool_is_driven_end_to_end_by_the_real_client(path, era):
+    async with over_stdio(path, era=era) as client:
+        agent = Agent(client)
+        handle = await agent.begin()
+        items = [{"kind": "decision", "what": "use JWT", "topic": "auth", "why": "stateless"}]
+        await agent.call("record", session=handle, items=items)
+        assert (await agent.call("log", session=handle))["rows"][0]["kind"] == "decision"
+        assert (await agent.call("diff", session=handle))["changes"]
+        assert (
+            "use JWT"
+            in (await agent.call("recall", session=handle, key="decision:auth"))["content"]
+        )
+        assert (await agent.call("settle", session=handle))["in_doubt"] == []
+        assert (await agent.call("sessions"))["sessions"][0]["session"] == handle
+        assert (await agent.read(f"session://{handle}/head"))["seq"] == 3
+        assert (await client.get_prompt("resume")).messages
+
+
+async def test_two_servers_on_one_store_see_each_other_at_once(path):
+    async with over_stdio(path) as one, over_stdio(path) as two:
+        a, b = Agent(one), Agent(two)
+        handle = await a.begin()
+        async with two.listen(resource_subscriptions=[f"session://{handle}/head"]) as heard:
+
+            async def fill(agent, name):
+                for n in range(10):
+                    items = [{"kind": "fact", "name": f"{name}{n}", "value": n}]
+                    await agent.call("record", session=handle, items=items)
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(fill, a, "a")
+                tasks.start_soon(fill, b, "b")
+            assert await next_uri(heard) == f"session://{handle}/head"
+        assert (await b.call("open", session=handle))["head"]["seq"] == 22
+    with stator.connect(path) as store:
+        assert len(store.read(handle).facts()) == 20
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "number"),
+    [
+        (b"{nonsense\n", types.PARSE_ERROR, None),
+        (b"\xef\xbb\xbf" + message("ping"), types.PARSE_ERROR, None),
+        (message("ping").strip() + message("ping"), types.PARSE_ERROR, None),
+        (b"\xff\xfe\n", types.PARSE_ERROR, None),
+        (b"[" * 100_000 + b"\n", types.PARSE_ERROR, None),
+        (b"[]\n", types.INVALID_REQUEST, None),
+        (b"[" + message("ping").strip() + b"]\n", types.INVALID_REQUEST, None),
+        (b"null\n", types.INVALID_REQUEST, None),
+        (b'{"id": 7}\n', types.INVALID_REQUEST, 7),
+        (message("ping", None), types.INVALID_REQUEST, None),
+        (message("ping", 1.5), types.INVALID_REQUEST, None),
+        (message("ping", True), types.INVALID_REQUEST, None),
+        (b"x" * OVER + b"\n", types.INVALID_REQUEST, None),
+    ],
+    ids=lambda value: None if isinstance(value, bytes) else str(value),
+)
+def test_a_line_that_is_no_message_is_answered_with_an_error(line, code, number):
+    reading, writing = os.pipe()
+    feeding = threading.Thread(target=_feed, args=(writing, line))
+    feeding.start()
+    (found,) = stdio.lines(reading)
+    feeding.join()
+    os.close(reading)
+    answer = stdio.parse(found)
+    assert isinstance(answer, types.JSONRPCError)
+    assert (answer.error.code, answer.id) == (code, number)
+
+
+def _feed(writing: int, data: bytes) -> None:
+    with os.fdopen(writing, "wb") as file:
+        file.write(data)
+
+
+@pytest.mark.parametrize("size", [1, 7, 65_536])
+def test_lines_come_whole_however_they_are_cut(size):
+    reading, writing = os.pipe()
+    sent = [b'{"a":1}', b"x" * 100_000, b"", b"last"]
+    data = b"\n".join(sent)
+
+    def feed():
+        for start in range(0, len(data), size):
+            os.write(writing, data[start : start + size])
+        os.close(writing)
+
+    feeding = threading.Thread(target=feed)
+    feeding.start()
+    assert list(stdio.lines(reading)) == [line for line in sent if line]
+    feeding.join()
+    os.close(reading)
+
+
+def test_the_server_stays_up_whatever_comes(server):
+    for line in (b"{\n", b"[]\n", b"x" * OVER + b"\n", b"\xef\xbb\xbf{}\n", message("ping", None)):
+        assert ask(server, line)["error"]["code"] in (types.PARSE_ERROR, types.INVALID_REQUEST)
+    listed = ask(server, message("tools/list", "a"))
+    assert listed["id"] == "a"
+    assert len(listed["result"]["tools"]) == 8
+    assert ask(server, message("no/such", 2))["error"]["code"] == types.METHOD_NOT_FOUND
+    assert ask(server, message("tools/call", 3))["error"]["code"] == types.INVALID_PARAMS
+    stale = message("tools/list", 4).replace(b"2026-07-28", b"2019-01-01")
+    error = ask(server, stale)["error"]
+    assert "2026-07-28" in json.dumps(error["data"])
+    initialize = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}
+    late = {"jsonrpc": "2.0", "id": 5, "method": "initialize", "params": initialize}
+    assert "2026-07-28" in json.dumps(ask(server, json.dumps(late).encode() + b"\n")["error"])
+    # Two requests of one id: each is answered, and the server goes on.
+    server.stdin.write(message("tools/list", 6) * 2)
+    server.stdin.flush()
+    assert [json.loads(server.stdout.readline())["id"] for _ in range(2)] == [6, 6]
+    assert "result" in ask(server, message("tools/list", 7))
+
+
+def test_a_tool_before_initialize_is_refused(server):
+    call = {"name": "sessions", "arguments": {}}
+    line = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    assert "error" in ask(server, json.dumps(line).encode() + b"\n")
+
+
+def test_at_the_end_of_its_input_the_server_finishes_what_was_asked(server, path):
+    handle = ask(server, tool("open", purpose="x"))["result"]["structuredContent"]["session"]
+    items = [{"kind": "fact", "name": f"f{n}", "value": n} for n in range(20)]
+    asked = [tool("record", n, session=handle, items=items) for n in range(2, 12)]
+    out, err = server.communicate(b"".join(asked))
+    assert server.returncode == 0, err
+    assert sorted(json.loads(line)["id"] for line in out.splitlines()) == list(range(2, 12))
+    assert err == b""
+    with stator.connect(path) as store:
+        assert store.read(handle).head.seq == 2 + 200
+
+
+def test_a_client_that_is_gone_ends_the_server_in_order(server):
+    server.stdout.close()
+    server.stdin.write(message("tools/list"))
+    server.stdin.close()
+    assert server.wait(timeout=60) == 0
+
+
+def test_a_kill_loses_nothing_that_was_acknowledged(path):
+    process: Any = started(path)
+    handle = ask(process, tool("open", purpose="x"))["result"]["structuredContent"]["session"]
+    for n in range(20):
+        items = [{"kind": "dead_end", "what": f"{n}"}]
+        process.stdin.write(tool("record", n, session=handle, items=items))
+    process.stdin.flush()
+    acknowledged = ["result" in json.loads(process.stdout.readline()) for _ in range(5)]
+    process.send_signal(signal.SIGKILL)
+    rest = process.communicate()[0]
+    acknowledged += [b'"result"' in line for line in rest.splitlines()]
+    again = started(path)
+    opened = ask(again, tool("open", session=handle))["result"]["structuredContent"]
+    again.communicate()
+    assert again.returncode == 0
+    assert opened["head"]["seq"] >= 2 + sum(acknowledged)
+
+
+def test_closed_standard_input_is_an_end_at_once(path):
+    command = " ".join(PROGRAM) + f" --store {path} <&-"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, timeout=60, check=False)
+    assert done.returncode in (0, 2)
+    assert b"Traceback" not in done.stderr

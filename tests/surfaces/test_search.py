@@ -1,0 +1,141 @@
+"""`stator search`: for people, for programs, and with whatever was recorded or typed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import stator
+from surfaces.recorded import program
+
+
+@pytest.fixture
+def more(store, world):
+    """A second session here, and one in another project."""
+    with world.open(store) as opened:
+        with opened.open("add-cart", agent="demo-agent") as s, s.turn("add a cart") as t:
+            t.decide("keep the cart in JWT", topic="cart", why="no login needed")
+        with opened.open("mill", project="mill") as s:
+            s.fact("login", "by badge")
+    return store
+
+
+def items(answer):
+    return [json.loads(line) for line in answer.out.splitlines()]
+
+
+def test_hits_stand_under_their_session_with_their_place(more, ask):
+    assert ask("search", "login", "bug").out == (
+        "fix-login s_de82ef95 · demo-agent · 1 hit\n"
+        "  @3 2026-11-15 00:00:05 t1   turn fix the login bug\n"
+        "\n"
+        "stator show s_de82ef95:@3 opens it\n"
+    )
+
+
+def test_what_it_says_opens_a_hit(more, ask):
+    told = ask("search", "login", "bug").out.splitlines()[-1]
+    command = told.split(" opens")[0].split()[1:]
+    assert "fix the login bug" in ask(*command).out
+
+
+def test_a_session_is_named_once_with_its_hits_counted(more, ask):
+    out = ask("search", "login").out
+    assert out.count("fix-login s_") == 1
+    assert " hits" in out
+
+
+def test_other_projects_are_searched_when_asked_for(more, ask):
+    assert "by badge" not in ask("search", "login").out
+    assert "by badge" in ask("search", "login", "--all").out
+
+
+def test_nothing_here_says_where_else_to_look(more, ask):
+    answer = ask("search", "badge")
+    assert (answer.code, answer.out) == (0, "")
+    assert "--all looks everywhere" in answer.err
+
+
+def test_a_hit_for_programs(more, ask):
+    (hit,) = items(ask("search", "cart", "jwt", "--json"))
+    assert (hit["schema"], hit["name"], hit["kind"], hit["turn"]) == (
+        "stator.hit/1",
+        "add-cart",
+        "decision",
+        1,
+    )
+    assert [hit["snippet"][start:end] for start, end in hit["matched"]] == ["cart", "cart", "JWT"]
+
+
+def test_an_argument_of_several_words_is_a_phrase(more, ask):
+    assert items(ask("search", "login bug", "--json"))
+    assert not items(ask("search", "bug login", "--json"))
+
+
+def test_a_word_can_be_left_out(more, ask):
+    assert items(ask("search", "jwt", "--json"))
+    names = {hit["name"] for hit in items(ask("search", "jwt", "--not", "cart", "--json"))}
+    assert names == {"fix-login"}
+
+
+def test_filters_are_put_together(more, ask):
+    given = (
+        "--kind",
+        "decision",
+        "--agent",
+        "demo-agent",
+        "--since",
+        "2026-11-15",
+        "--session",
+        "add-cart",
+    )
+    assert [hit["name"] for hit in items(ask("search", "jwt", *given, "--json"))] == ["add-cart"]
+
+
+def test_a_time_to_come_leaves_nothing(more, ask):
+    assert not items(ask("search", "jwt", "--until", "2026-11-14", "--json"))
+
+
+def test_until_a_day_is_until_its_end(more, ask):
+    assert items(ask("search", "jwt", "--until", "2026-11-15", "--json"))
+
+
+def test_more_than_was_asked_for_is_said(more, ask):
+    assert "… and more" in ask("search", "login", "-n", "1").out
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("",), ("a*",), ("--not", "jwt"), ("x" * 5000,), ("jwt", "--since", "soon")]
+)
+def test_what_cannot_be_looked_for_is_a_mistake_of_usage(more, ask, words):
+    assert ask("search", *words).code == 2
+
+
+def test_what_was_recorded_cannot_write_to_the_terminal(store, world, ask):
+    with world.open(store) as opened, opened.open("evil\x1b]0;x\x07") as s:
+        s.fact("needle", "\x1b[2J \x9b31m [red]boo[/red] \u202e")
+    out = ask("search", "needle").out
+    assert "\x1b" not in out
+    assert "\x9b" not in out
+    assert "\u202e" not in out
+    assert "[red]boo[/red]" in out
+
+
+def test_matches_are_marked_where_there_is_colour(more, ask, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\x1b[1;33mlogin\x1b[0m" in ask("search", "login", "bug").out
+
+
+def test_a_rewound_turn_says_so(store, ask, monkeypatch):
+    with stator.connect(store, project="shop") as opened, opened.open("back") as s:
+        with s.turn("one"):
+            s.fact("part", "sprocket")
+        s.rewind("t0")
+    assert "(rewound) part · sprocket" in ask("search", "sprocket").out
+
+
+def test_the_program_searches_a_store(more):
+    done = program("search", "login", "bug", "--store", str(more), "--all")
+    assert done.code == 0
+    assert "fix the login bug" in done.out
