@@ -3,6 +3,7 @@
 # make test    check, then the tests
 # make check   lint, format and types
 # make slow    the campaigns: crashes, races, long sessions (minutes)
+# make real    other agents' own programs, from npm, with a scripted model (minutes)
 # make bench   ours and the peers, side by side; ARGS="..." is passed on
 # make bench-calls   what a recorded call costs, and who pays twice when it is killed
 # make clean   remove what the others made
@@ -11,7 +12,7 @@ MAKEFLAGS += --no-print-directory
 PY := .venv/bin/python
 ARGS ?=
 
-.PHONY: setup demo test check slow bench bench-calls clean
+.PHONY: setup demo test check slow real bench bench-calls clean
 
 setup:
 	@sh scripts/setup
@@ -29,6 +30,9 @@ check: setup
 
 slow: setup
 	@$(PY) -m pytest -q -m slow --timeout 3600 $(ARGS)
+
+real: setup
+	@$(PY) -m pytest -q -m real tests/real $(ARGS)
 
 bench: bench-calls
 	@.venv-bench/bin/python -m bench.run $(ARGS)

@@ -75,7 +75,6 @@ class Program:
 
     def ask(self, prompt: str, *more: str) -> str:
         """Give the agent a task, and wait until it is done."""
-        self.prepare()
         done = subprocess.run(
             self.command(prompt, *more), cwd=self.work, env=self.environment,
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False,
@@ -85,7 +84,6 @@ class Program:
 
     def start(self, prompt: str, *more: str) -> subprocess.Popen[bytes]:
         """Give it a task, and do not wait."""
-        self.prepare()
         return subprocess.Popen(
             self.command(prompt, *more), cwd=self.work, env=self.environment,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

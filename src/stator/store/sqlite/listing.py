@@ -117,7 +117,7 @@ def row_of(path: str, place: Place) -> SessionRow:
 
 
 def heads(db: apsw.Connection) -> Iterator[tuple[str, int, int]]:
-    """Every session's id, the seq of its head, and when that was appended."""
+    """Every session's id, the seq of its head, and when it was last used."""
     for s, identifier, seq, updated, tail in many(
         db, "SELECT s, id, flushed, updated, dirty FROM session"
     ):
@@ -126,7 +126,7 @@ def heads(db: apsw.Connection) -> Iterator[tuple[str, int, int]]:
                 db, SQL["log_range_newest"], (reader.key(s, seq), reader.key(s, SEQ_MASK), 1)
             )
             if newest is not None:
-                seq, updated = newest[0] & SEQ_MASK, reader.at_of(newest)
+                seq, updated = newest[0] & SEQ_MASK, reader.used_at(newest)
         yield from_bytes(identifier, "session"), seq, updated
 
 
