@@ -147,6 +147,18 @@ def http(folder: Path, calls: int) -> list[list[float]]:
     return found
 
 
+def one_sync(folder: Path) -> float:
+    """Milliseconds that the disk takes for one fsync of a page, while the machine is as it is."""
+    times = []
+    with open(folder / "page", "wb", buffering=0) as file:
+        for _ in range(200):
+            file.write(b"x" * 4_096)
+            began = time.perf_counter()
+            os.fsync(file.fileno())
+            times.append((time.perf_counter() - began) * 1e3)
+    return statistics.median(times)
+
+
 def row(name: str, found: list[list[float]]) -> str:
     direct, through = (sorted(times) for times in found)
     added = statistics.median(through) - statistics.median(direct)
@@ -168,6 +180,7 @@ def main() -> None:
             row("stdio", stdio(folder, options.calls)),
             row("streamable HTTP", http(folder, options.calls)),
         ]
+        sync = one_sync(folder)
     lines = [
         "# What the recording proxy adds to a call",
         "",
@@ -178,6 +191,7 @@ def main() -> None:
         "|---|---|---|---|---|",
         *rows,
         "",
+        f"One fsync of a page took {sync:.2f} ms (median) on that disk just then: it is part of what is added.",
         f"{options.calls} calls each; Python {platform.python_version()}, {os.cpu_count()} cores, "
         f"load {os.getloadavg()[0]:.1f}.",
     ]
