@@ -22,8 +22,10 @@ from stator.model.foreign import (
     Began,
     Called,
     Ended,
+    Flagged,
     Item,
     Noted,
+    Offered,
     Planned,
     Prompted,
     Returned,
@@ -39,7 +41,9 @@ from stator.model.ids import derived, retype
 from stator.model.state import (
     ChildRecord,
     FileRecord,
+    FlagRecord,
     PlanRecord,
+    ToolRecord,
     WorkingRecord,
 )
 
@@ -60,6 +64,7 @@ class Open:
     effect: str = "write"
     doubtful: bool = False
     at: int = 0
+    attempt: int = 1
 
 
 @dataclass(slots=True)
@@ -81,6 +86,8 @@ class Standing:
     """The commit of the last answer."""
     known: Callable[[str], bool] = lambda prompt: False
     """Whether a turn of that prompt is in the log already."""
+    approvals: Callable[[str], list[str]] = lambda tool: []
+    """The keys of what was approved for a tool."""
     told: Callable[[str, str], bool] = lambda kind, foreign: False
     """Whether a commit of that kind records that item already."""
     begun: set[str] = field(default_factory=set)
@@ -171,14 +178,16 @@ class Drafter:
         if foreign in self.standing.calls:
             return
         origin = self._source, foreign
-        identifier = commit_id(self._session, "call", origin, 1)
-        call = retype(identifier, "call")
+        call = retype(commit_id(self._session, "call", origin, 1), "call")
         enclosing = self.standing.calls.get(legible(item.parent)) if item.parent else None
         tool = legible(item.tool) or "?"
-        self.standing.calls[foreign] = Open(call, tool, item.effect, at=item.at)
+        self.standing.calls[foreign] = Open(
+            call, tool, item.effect, at=item.at, attempt=item.attempt
+        )
         yield self._draft(
             "call", foreign, item.at,
-            actor="agent", source="model", attempt=1, call=call, tool=tool, effect=item.effect,
+            actor="agent", source="model", attempt=item.attempt, call=call, tool=tool,
+            effect=item.effect,
             status="started", input={} if item.input is None else item.input, key=item.key,
             parent=enclosing.call if enclosing else "",
             inputs=(self.standing.answer,) if self.standing.answer else (),
@@ -189,7 +198,8 @@ class Drafter:
         foreign = legible(item.id)
         known = self.standing.calls.get(foreign)
         if known is None:  # its intent was never seen, or it is settled and the store says so
-            yield from self._make(Called(id=item.id, at=item.at, tool=item.tool or "?"))
+            intent = Called(id=item.id, at=item.at, tool=item.tool or "?", attempt=item.attempt)
+            yield from self._make(intent)
             known = self.standing.calls[foreign]
         late = known.doubtful
         if item.status == "in doubt":
@@ -200,7 +210,7 @@ class Drafter:
             return
         draft = self._draft(
             "settlement" if late else "outcome", foreign, item.at,
-            actor="tool", source=item.source, attempt=1, call=known.call, tool=known.tool,
+            actor="tool", source=item.source, attempt=known.attempt, call=known.call, tool=known.tool,
             effect=known.effect, status=_settled(item.status) if late else item.status,
             cause="late result" if late else legible(item.cause),
             output=UNSET if item.output is None else item.output,
@@ -236,6 +246,29 @@ class Drafter:
         standing.plan = wanted if item.whole else standing.plan | wanted
         if changes:
             yield self._draft("plan", item.id, item.at, source="model", changes=tuple(changes))
+
+    @_make.register
+    def _(self, item: Offered) -> Iterator[Draft]:
+        changes: list[Change] = [
+            Upsert("tools", ToolRecord(name=legible(name), definition=legible(digest)))
+            for name, digest in item.tools.items()
+        ]
+        for name in item.changed:
+            changes += [Remove("approvals", key) for key in self.standing.approvals(legible(name))]
+        yield self._draft(
+            "tools", item.id, item.at,
+            actor="tool", source="tool", changes=tuple(changes),
+            input=UNSET if item.definitions is None else item.definitions,
+        )  # fmt: skip
+
+    @_make.register
+    def _(self, item: Flagged) -> Iterator[Draft]:
+        flag = FlagRecord(
+            name=legible(item.name), on=legible(item.on), why=legible(item.why), by=self._principal
+        )
+        yield self._draft(
+            "flag", item.id, item.at, actor="system", changes=(Upsert("flags", flag),)
+        )
 
     @_make.register
     def _(self, item: TurnEnded) -> Iterator[Draft]:
@@ -277,7 +310,8 @@ class Drafter:
 
     @_make.register
     def _(self, item: Unknown) -> Iterator[Draft]:
-        yield self._draft("raw", item.id, item.at, actor="system", input=item.raw)
+        # nobody could read it, so nobody vouches for it
+        yield self._draft("raw", item.id, item.at, actor="system", source="import", input=item.raw)
 
     # -- parts ------------------------------------------------------------------------------------
 
@@ -328,7 +362,7 @@ class Drafter:
             del self.standing.calls[foreign]
         return self._draft(
             "outcome", foreign, at or call.at,
-            actor="system", attempt=1, call=call.call, tool=call.tool, effect=call.effect,
+            actor="system", attempt=call.attempt, call=call.call, tool=call.tool, effect=call.effect,
             status="in doubt" if doubtful else "cancelled", cause=cause,
         )  # fmt: skip
 

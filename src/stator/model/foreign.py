@@ -12,6 +12,8 @@ in a transcript as in a hook.
     Returned     what became of it (its id is the call's)
     Touched      files, where no call says so
     Planned      the plan as it stands
+    Offered      the tools there are, as their server describes them
+    Flagged      something a person should look at
     Compacted    the agent shortened its own view
     TurnEnded    the agent stopped, and waits
     Spawned      a sub-agent: a session of its own
@@ -94,6 +96,8 @@ class Called(Item, frozen=True):
     """The enclosing call's id."""
     key: str = ""
     """The provider's own id, where `id` is another."""
+    attempt: int = 1
+    """Which try at the call; each has an intent and an outcome of its own."""
 
 
 class Returned(Item, frozen=True):
@@ -106,6 +110,7 @@ class Returned(Item, frozen=True):
     used: dict[str, int] = {}
     tool: str = ""
     """Needed only where the call itself was never seen."""
+    attempt: int = 1
 
 
 class Touched(Item, frozen=True):
@@ -116,6 +121,21 @@ class Planned(Item, frozen=True):
     steps: tuple[Step, ...]
     whole: bool = True
     """Whether steps that are not named are no longer part of it."""
+
+
+class Offered(Item, frozen=True):
+    tools: dict[str, str]
+    """Name → digest of its definition."""
+    definitions: Any = None
+    """The definitions themselves, as they were given."""
+    changed: tuple[str, ...] = ()
+    """Those whose definition was another before: approvals given for them are void."""
+
+
+class Flagged(Item, frozen=True):
+    name: str
+    on: str = ""
+    why: str = ""
 
 
 class Compacted(Item, frozen=True):

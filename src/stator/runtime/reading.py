@@ -526,10 +526,10 @@ class SessionView:
     ) -> list[CallRow]:
         """Calls, newest first; `status` may also be `failed` (did not end ok) or `open` (no outcome yet)."""
         statuses = statuses_of(status)
-        after = 0
+        after = -1
         if last is not None:
             rows = self._store.turns(self._id, newest_first=True, limit=last)
-            after = rows[-1].turn - 1 if rows else 0
+            after = rows[-1].turn - 1 if rows else -1
         query = CallQuery(session=self._id, tool=tool, statuses=statuses, after_turn=after)
         return list_calls(self._store, query, None, limit).rows
 

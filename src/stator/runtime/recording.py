@@ -23,7 +23,13 @@ from stator.model.foreign import Compacted, Conversation, Item, Prompted, Via, c
 from stator.model.ids import derived, short
 from stator.model.query import SessionQuery, SessionRow
 from stator.model.session import Parent
-from stator.model.state import CallRecord, PlanRecord, ScratchRecord, SessionRecord
+from stator.model.state import (
+    ApprovalRecord,
+    CallRecord,
+    PlanRecord,
+    ScratchRecord,
+    SessionRecord,
+)
 from stator.model.telling import prompt_text
 from stator.runtime import compaction, forks
 from stator.runtime.context import Context
@@ -49,13 +55,20 @@ class Recorder:
     """Takes the items of one conversation. Not safe for threads."""
 
     def __init__(
-        self, store: Store, context: Context, conversation: Conversation, *, via: Via = "import"
+        self,
+        store: Store,
+        context: Context,
+        conversation: Conversation,
+        *,
+        via: Via = "import",
+        row: SessionRow | None = None,
     ) -> None:
+        """`row`: the session it is recorded in, where that is known and need not be found."""
         self._store = store
         self._context = context
         self._via = via
         self.conversation = conversation
-        row = find(store, conversation)
+        row = row or find(store, conversation)
         self.is_new = row is None
         """Whether the session begins with this recorder: with what the first `flush` appends."""
         self._unbegun = self._blank = self.is_new
@@ -68,6 +81,7 @@ class Recorder:
         self._head = ""
         self._seq = 0
         self._past = False
+        self._barrier = True
         self._lookups = 0
         self._prompts: frozenset[str] | None = None
         self._places: OrderedDict[str, int] = OrderedDict()
@@ -88,13 +102,21 @@ class Recorder:
         """Items taken and not recorded."""
         return len(self._items)
 
-    def flush(self, *, conclude: str = "", cursor: tuple[str, Any] | None = None) -> list[Commit]:
+    def flush(
+        self,
+        *,
+        conclude: str = "",
+        cursor: tuple[str, Any] | None = None,
+        barrier: bool = True,
+    ) -> list[Commit]:
         """Append what was taken, all of it or nothing; the commits that are new. A new session begins
         in the same transaction.
 
         `conclude` says why calls without a result will not get one. `cursor` is a note under a name,
-        read back by `cursor`: where a reader goes on next time, in the same transaction.
+        read back by `cursor`: where a reader goes on next time, in the same transaction. Without
+        `barrier`, a store in `barrier` mode syncs for intents of writes only.
         """
+        self._barrier = barrier
         for _ in range(ATTEMPTS):
             standing = self._load()
             head = self._head
@@ -118,6 +140,14 @@ class Recorder:
             hint="try again when less is recorded into it",
             session=self.session,
         )
+
+    def forget(self) -> None:
+        """Let go of what was taken and could not be recorded."""
+        self._items = []
+
+    def open_calls(self) -> dict[str, Open]:
+        """Calls without an outcome, and those in doubt, by the id they have on the other side."""
+        return dict(self._load().calls)
 
     def cursor(self, name: str) -> Any:
         """What a reader left under a name, or None."""
@@ -148,10 +178,18 @@ class Recorder:
                 if isinstance(entry.record, PlanRecord)
             },
             known=self._is_known,
+            approvals=self._approvals,
             told=self._is_told,
             past=self._past,
         )
         return self._standing
+
+    def _approvals(self, tool: str) -> list[str]:
+        return [
+            entry.key
+            for entry in self._store.entries(self.session, "approvals")
+            if isinstance(entry.record, ApprovalRecord) and entry.record.tool == tool
+        ]
 
     def _is_known(self, prompt: str) -> bool:
         """Whether a turn began with that prompt; a few are looked up, of many all are read once."""
@@ -203,8 +241,9 @@ class Recorder:
             if commit.origin is None or not isinstance(record, CallRecord):
                 continue
             found[commit.origin[1]] = Open(
-                record.call, record.tool, record.effect, record.status == "in doubt", record.since
-            )
+                record.call, record.tool, record.effect, record.status == "in doubt", record.since,
+                record.attempt,
+            )  # fmt: skip
         return found
 
     # -- appending --------------------------------------------------------------------------------
@@ -225,7 +264,7 @@ class Recorder:
         if self._unbegun:
             answers = self._begin(drafts)
         elif drafts:
-            answers = self._store.append(self.session, drafts, if_head=head, barrier=True)
+            answers = self._store.append(self.session, drafts, if_head=head, barrier=self._barrier)
         else:
             answers = []
         self._items = []

@@ -247,6 +247,9 @@ SetOption = Annotated[
 PortOption = Annotated[
     int, Parameter(name="--port", converter=_whole, help="The port; 0: any that is free.")
 ]
+UpstreamOption = Annotated[
+    str | None, Parameter(name="--upstream", help="The address of the server, with --http.")
+]
 Command = Annotated[str, Parameter(help="The program and its arguments, after --.")]
 Text = str | None
 """An argument that may be left out."""

@@ -70,6 +70,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "init": "Make this folder a project; switch recording on in an agent.",
         "mcp": "Serve sessions to an agent over MCP.",
         "ingest": "Take in what hooks left, and read transcripts once more.",
+        "proxy": "Stand between an agent and an MCP server, and record its calls.",
         "workflow": "Make a workflow of recorded calls, show one, or run one.",
     },
 }

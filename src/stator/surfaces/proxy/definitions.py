@@ -1,0 +1,100 @@
+"""What a server says its tools are: digests to pin, effects to go by, texts that hide something. Pure."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from stator.errors import InvalidInput
+from stator.model import canon
+from stator.model.state import Effect
+from stator.model.visible import visible
+from stator.surfaces.proxy.classify import member
+
+TOOLS_MAX = 2_000
+DIGEST_DIGITS = 32
+"""Of the SHA-256 of a definition, as the runtime's own `tools` records have them."""
+DEPTH_MAX = 40
+
+_INSTRUCTIONS = re.compile(
+    r"<\s*/?\s*(?:important|system|instructions?|secret|hidden)\s*>|<!--"
+    r"|\b(?:ignore|disregard|forget)\b.{0,30}\b(?:previous|prior|above|earlier|other)\b.{0,30}"
+    r"\b(?:instruction|prompt|rule|message|tool)"
+    r"|\b(?:do not|don't|never|without)\b.{0,20}\b(?:tell|telling|mention|mentioning|inform|informing"
+    r"|notify|notifying|reveal|revealing)\b.{0,30}\buser",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Words that speak to the model behind the user's back. A mark for a person to look at, no proof."""
+_JOINED = re.compile("[\u200c\u200d]{2,}")
+"""One joiner is part of ordinary words and pictures; several in a row spell something out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One tool, as its server describes it."""
+
+    name: str
+    digest: str
+    effect: Effect
+    whole: Any
+    suspicion: str = ""
+    """What is strange about its texts; "" if nothing is."""
+
+
+def definitions(result: Any) -> dict[str, Definition]:
+    """The tools in an answer to tools/list, by name."""
+    listed = member(result, "tools")
+    found: dict[str, Definition] = {}
+    for tool in listed[:TOOLS_MAX] if isinstance(listed, list) else ():
+        name = member(tool, "name")
+        if not isinstance(name, str):
+            continue
+        try:
+            data = canon.dumps(tool)
+        except InvalidInput:
+            # what has no canonical form is still told apart by how it is spelled
+            data = repr(tool).encode("utf-8", "backslashreplace")
+            tool = {"name": name, "not kept": "its definition has no canonical form"}
+        digest = sha256(data).hexdigest()[:DIGEST_DIGITS]
+        found[name] = Definition(name, digest, effect_of(tool), tool, suspicion(tool))
+    return found
+
+
+def effect_of(tool: Any) -> Effect:
+    """What a tool may do to the world, by its annotations; what says nothing may do anything."""
+    if member(tool, "annotations", "readOnlyHint") is True:
+        return "read"
+    return "idempotent" if member(tool, "annotations", "idempotentHint") is True else "write"
+
+
+def suspicion(tool: Any) -> str:
+    """What a person should know of a definition's texts: what hides in them, or speaks past the user."""
+    for where, text in _texts(tool, "$", 0):
+        hidden = [char for char in text if _hides(char)] + _JOINED.findall(text)
+        if hidden:
+            return f"characters that do not show in {where}: {visible(''.join(hidden[:8]))}"
+        if found := _INSTRUCTIONS.search(text):
+            return f"instructions to the model in {where}: {visible(found[0][:120])}"
+    return ""
+
+
+def _hides(char: str) -> bool:
+    if char.isascii():
+        return not char.isprintable() and char not in "\n\r\t"
+    return char not in "\u200c\u200d" and unicodedata.category(char)[0] == "C"
+
+
+def _texts(value: Any, where: str, depth: int) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield where, value
+    elif isinstance(value, dict) and depth < DEPTH_MAX:
+        for name, inner in value.items():
+            yield from _texts(name, f"{where} (a name)", depth)
+            yield from _texts(inner, f"{where}.{visible(name[:40])}", depth + 1)
+    elif isinstance(value, list) and depth < DEPTH_MAX:
+        for index, inner in enumerate(value):
+            yield from _texts(inner, f"{where}[{index}]", depth + 1)

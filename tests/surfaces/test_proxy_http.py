@@ -1,0 +1,306 @@
+"""The proxy over streamable HTTP: bodies and streams pass as they are, calls are on record, pages stay out."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from http.client import HTTPConnection
+
+import pytest
+
+import stator
+from surfaces.proxying import call, request
+from surfaces.servers.streaming import Server
+
+JSON = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+
+
+class Front:
+    """A running `stator proxy --http`, and what it recorded."""
+
+    def __init__(self, folder, upstream, *words):
+        self.path = folder / "http.db"
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "stator.surfaces.cli.main", "proxy", "--store", str(self.path),
+             "--session", "talk", "--name", "test", "--json", "--http", "--port", "0",
+             "--upstream", upstream, *words],
+            stderr=subprocess.PIPE, cwd=folder,
+        )  # fmt: skip
+        assert self.process.stderr is not None
+        said = json.loads(self.process.stderr.readline())
+        assert said["schema"] == "stator.proxy/1"
+        self.port = int(said["address"].split(":")[2].split("/")[0])
+
+    def ask(self, message=None, *, method="POST", path="/mcp", body=None, headers=None):
+        """(status, headers, body) of what comes back."""
+        connection = self.open(message, method=method, path=path, body=body, headers=headers)
+        response = connection.getresponse()
+        found = response.status, dict(response.getheaders()), response.read()
+        connection.close()
+        return found
+
+    def open(self, message=None, *, method="POST", path="/mcp", body=None, headers=None):
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=30)
+        data = json.dumps(message).encode() if message is not None else body
+        connection.request(method, path, data, {**JSON, **(headers or {})})
+        return connection
+
+    def call(self, tool, **arguments):
+        status, _, body = self.ask(call(1, tool, **arguments))
+        return status, json.loads(body)
+
+    def last(self, wanted=None):
+        """(status, cause, attempt) of the newest call; of the newest that ended `wanted`."""
+        with stator.connect(self.path, read_only=True) as store:
+            while True:
+                row = store.read("talk").calls(limit=1)[0]
+                if row.status != "started" and wanted in (None, row.status):
+                    return row.status, row.cause, row.attempt
+
+    def end(self):
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait()
+        if self.process.stderr is not None:
+            self.process.stderr.close()
+        return code
+
+
+@pytest.fixture(scope="module")
+def upstream():
+    server = Server()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def front(upstream, tmp_path_factory):
+    made = Front(tmp_path_factory.mktemp("proxy"), upstream.url)
+    made.ask(request(1, "tools/list"))
+    yield made
+    assert made.end() == 0
+
+
+@pytest.fixture(autouse=True)
+def fresh(upstream):
+    upstream.seen.clear()
+    upstream.later, upstream.deaths = [], 0
+    upstream.go.clear()
+    yield
+    upstream.go.set()
+
+
+# -- bytes -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{ "jsonrpc":"2.0",  "id":7,"method":"ping", "x":{"b":1.50,"a":[]} }',
+        b'[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"x"}]',
+        b"{not json",
+        b"\xef\xbb\xbf{}",
+    ],
+)
+def test_a_body_reaches_the_server_as_the_same_bytes(front, upstream, body):
+    front.ask(body=body)
+    assert upstream.seen[-1][3] == body
+
+
+def test_an_answer_reaches_the_client_as_the_same_bytes(front):
+    status, headers, body = front.ask(request(3, "ping"))
+    assert status == 200
+    said = {"jsonrpc": "2.0", "id": 3, "result": {"content": [{"type": "text", "text": "{}"}]}}
+    assert body == json.dumps(said).encode() + b" \n"
+    assert headers["X-Custom"] == "kept"
+
+
+def test_headers_between_neighbours_stay_there_and_all_others_go_on(front, upstream):
+    _, answered, _ = front.ask(
+        request(3, "ping"),
+        headers={
+            "Authorization": "Bearer s3cret", "Mcp-Session-Id": "abc", "Mcp-Method": "ping",
+            "MCP-Protocol-Version": "2026-07-28", "Connection": "keep-alive, X-Mine", "X-Mine": "1",
+            "TE": "trailers", "Accept-Encoding": "gzip", "Origin": f"http://127.0.0.1:{front.port}",
+        },
+    )  # fmt: skip
+    got = {name.lower(): value for name, value in upstream.seen[-1][2]}
+    assert got["authorization"] == "Bearer s3cret"
+    assert (got["mcp-session-id"], got["mcp-method"]) == ("abc", "ping")
+    assert got["mcp-protocol-version"] == "2026-07-28"
+    assert got["host"] == upstream.url.split("/")[2]
+    assert got["origin"] == upstream.url.removesuffix("/mcp")
+    assert got["accept-encoding"] == "identity"
+    assert not {"x-mine", "te"} & got.keys()
+    assert "X-Drop" not in answered
+
+
+def test_what_authorizes_a_client_is_never_recorded(front):
+    secret = "a-token-of-no-known-shape-4711"
+    front.ask(call(1, "echo"), headers={"Authorization": f"Bearer {secret}", "Cookie": secret})
+    assert front.last()[0] == "ok"
+    for file in front.path.parent.glob("http.db*"):
+        assert secret.encode() not in file.read_bytes()
+
+
+def test_a_stream_passes_as_it_comes(front, upstream):
+    connection = front.open(call(1, "echo", how="stream"))
+    response = connection.getresponse()
+    assert response.readline() == b"event: message\n"
+    assert b"notifications/progress" in response.readline()
+    upstream.go.set()
+    assert b'"result"' in response.read()
+    connection.close()
+    assert front.last() == ("ok", "", 1)
+
+
+def test_the_rest_of_the_protocol_passes_and_nothing_else(front, upstream):
+    assert front.ask(method="DELETE", headers={"Mcp-Session-Id": "gone"})[0] == 200
+    assert front.ask(method="GET", path="/.well-known/oauth-protected-resource/mcp")[0] == 200
+    assert [seen[0] for seen in upstream.seen] == ["DELETE", "GET"]
+    for path in ("/", "/mcp/../admin", "/mcp2", "/%2e%2e/mcp", "/.well-known/../admin"):
+        assert front.ask(request(1, "ping"), path=path)[0] == 404
+    assert front.ask(request(1, "ping"), path="http://evil.example/mcp")[0] == 421
+    assert len(upstream.seen) == 2
+
+
+def test_a_body_too_long_to_be_read_is_passed_on_and_known_by_its_digest(front, upstream):
+    body = b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"' + b"y" * 17_000_000 + b'"}}'
+    assert front.ask(body=body)[0] == 200
+    assert upstream.seen[-1][3] == body
+    with stator.connect(front.path, read_only=True) as store:
+        raws = [c.known("input") for c in store.read("talk").log() if c.kind == "raw"]
+    assert [raw["size"] for raw in raws if "size" in raw] == [len(body)]
+
+
+# -- outcomes ----------------------------------------------------------------------------------------
+
+
+def test_a_call_is_on_record_with_its_outcome(front):
+    status, answer = front.call("echo", a=1)
+    assert (status, answer["id"]) == (200, 1)
+    assert front.last() == ("ok", "", 1)
+
+
+@pytest.mark.parametrize(
+    ("tool", "code", "status", "cause"),
+    [
+        ("echo", 404, "error", "HTTP 404"),
+        ("echo", 500, "in doubt", "HTTP 500"),
+        ("look", 500, "error", "HTTP 500"),
+    ],
+)
+def test_a_refusal_in_http_is_an_outcome_too(front, tool, code, status, cause):
+    assert front.ask(call(1, tool, how="status", status=code))[0] == code
+    assert front.last() == (status, cause, 1)
+
+
+def test_a_server_that_goes_away_before_it_answers_leaves_a_write_in_doubt(front):
+    status, answer = front.call("echo", how="die")
+    assert (status, answer["error"]["code"]) == (502, -32_000)
+    assert front.last()[0] == "in doubt"
+
+
+def test_a_call_that_only_reads_is_sent_again(front, upstream):
+    status, answer = front.call("look", how="die_once")
+    assert (status, answer["id"]) == (200, 1)
+    assert front.last() == ("ok", "", 2)
+    assert len(upstream.seen) == 2
+
+
+def test_a_stream_that_breaks_off_ends_with_an_error(front):
+    status, _, body = front.ask(call(1, "echo", how="broken"))
+    assert status == 200
+    assert json.loads(body.split(b"data: ")[-1])["error"]["code"] == -32_000
+    assert front.last() == ("in doubt", "the server broke off", 1)
+
+
+def test_an_answer_that_a_client_comes_back_for_is_the_answer(front):
+    session = {"Mcp-Session-Id": "s-1"}
+    front.ask(call(41, "echo", how="resumed"), headers=session)
+    _, _, body = front.ask(method="GET", headers={**session, "Last-Event-ID": "1"})
+    assert b'"id": 41' in body
+    assert front.last() == ("ok", "", 1)
+
+
+def test_a_client_that_goes_away_leaves_a_write_in_doubt(front, upstream):
+    connection = front.open(call(1, "echo", how="stream"))
+    connection.getresponse().readline()
+    connection.close()
+    assert front.last() == ("in doubt", "the client went away", 1)
+
+
+def test_a_cancelled_call_of_a_session_is_in_doubt(front, upstream):
+    session = {"Mcp-Session-Id": "s-2"}
+    connection = front.open(call(5, "echo", how="wait"), headers=session)
+    while not upstream.seen:
+        pass
+    cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}}
+    assert front.ask(cancelled, headers=session)[0] == 202
+    assert front.last() == ("in doubt", "cancelled by the client", 1)
+    upstream.go.set()
+    assert connection.getresponse().status == 200
+    connection.close()
+    assert front.last("ok")[0] == "ok"
+
+
+def test_a_server_that_is_not_there_did_nothing(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        front = Front(tmp_path, f"http://127.0.0.1:{taken.getsockname()[1]}/mcp")
+        status, answer = front.call("echo")
+        assert (status, answer["error"]["code"]) == (502, -32_000)
+        assert front.last()[0] == "error"
+        front.end()
+
+
+def test_a_call_that_takes_too_long_is_answered_where_that_was_asked_for(tmp_path, upstream):
+    front = Front(tmp_path, upstream.url, "--timeout", "0.2", "--timeout-answer")
+    status, answer = front.call("echo", how="wait")
+    assert (status, answer["error"]["code"]) == (504, -32_001)
+    assert front.last() == ("in doubt", "no answer within 0.2 s", 1)
+    front.end()
+
+
+# -- who may speak to it -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 421),
+        ({"Host": "127.0.0.1.evil.example:80"}, 421),
+        ({"Host": "127.0.0.1"}, 421),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://127.0.0.1:1"}, 403),
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+        ({"Content-Type": ""}, 415),
+    ],
+)
+def test_a_web_page_cannot_speak_to_the_proxy(front, upstream, headers, status):
+    assert front.ask(call(1, "echo"), headers=headers)[0] == status
+    assert upstream.seen == []
+
+
+def test_a_request_without_a_host_is_refused(front, upstream):
+    with socket.create_connection(("127.0.0.1", front.port), timeout=30) as plain:
+        plain.sendall(b"POST /mcp HTTP/1.0\r\nContent-Type: application/json\r\n\r\n")
+        assert plain.recv(200).split()[1] in (b"400", b"421")
+    assert upstream.seen == []
+
+
+def test_a_preflight_is_refused(front):
+    assert front.ask(method="OPTIONS", headers={"Access-Control-Request-Method": "POST"})[0] == 405
+
+
+def test_it_listens_on_loopback_only(front):
+    name = socket.gethostbyname(socket.gethostname())
+    if name.startswith("127."):
+        pytest.skip("this machine has no other address")
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((name, front.port), timeout=5)

@@ -1,0 +1,202 @@
+"""The parts of the proxy that need no server: cutting bytes into messages, and reading what they are."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stator.errors import InvalidInput
+from stator.surfaces.proxy.classify import (
+    Answer,
+    Notice,
+    Request,
+    Strange,
+    classify,
+    edge_id,
+    task_told,
+    told,
+)
+from stator.surfaces.proxy.definitions import definitions
+from stator.surfaces.proxy.framing import Line, Lines, ServerSent
+from stator.surfaces.proxy.gate import Upstream
+from stator.surfaces.proxy.session import server_name
+
+
+def cut(data: bytes, places: list[int]) -> list[bytes]:
+    marks = sorted({0, len(data), *(place % (len(data) + 1) for place in places)})
+    return [data[a:b] for a, b in pairwise(marks)]
+
+
+@given(
+    st.lists(st.binary(max_size=60)).map(b"\n".join),
+    st.lists(st.integers(0, 10_000)),
+    st.integers(1, 40),
+)
+def test_however_bytes_arrive_the_same_bytes_leave(data, places, limit):
+    lines = Lines(limit)
+    pieces = [piece for chunk in cut(data, places) for piece in lines.feed(chunk)]
+    pieces += lines.close()
+    assert b"".join(piece.data for piece in pieces) == data
+    for piece in pieces:
+        if isinstance(piece, Line):
+            assert piece.data.count(b"\n") <= 1
+            assert len(piece.data) <= limit
+
+
+@given(st.lists(st.binary(max_size=60)).map(b"\n".join), st.lists(st.integers(0, 10_000)))
+def test_lines_are_the_same_however_they_arrive(data, places):
+    def whole(chunks):
+        lines = Lines()
+        return [p.data for chunk in chunks for p in lines.feed(chunk)] + [
+            p.data for p in lines.close()
+        ]
+
+    assert whole(cut(data, places)) == re.findall(rb"[^\n]*\n|[^\n]+", data)
+
+
+@given(
+    st.lists(st.text(st.characters(blacklist_categories=("Cs", "Cc"), max_codepoint=0x2FF))),
+    st.sampled_from([b"\n", b"\r\n", b"\r"]),
+    st.lists(st.integers(0, 10_000)),
+)
+def test_server_sent_data_is_the_same_however_it_arrives(texts, newline, places):
+    stream = b"".join(
+        b": keep-alive" + newline + b"event: message" + newline
+        + b"".join(b"data: " + part.encode() + newline for part in (text, "more"))
+        + newline
+        for text in texts
+    )  # fmt: skip
+    reader = ServerSent()
+    found = [data for chunk in cut(stream, places) for data in reader.feed(chunk)]
+    assert found == [f"{text}\nmore".encode() for text in texts]
+
+
+def test_server_sent_data_that_is_too_long_is_not_kept():
+    reader = ServerSent(limit=100)
+    assert list(reader.feed(b"data: " + b"x" * 1_000 + b"\n\ndata: y\n\n")) == [b"y"]
+    assert reader.unread == 1
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_are_too_strange_to_be_looked_at(data):
+    found = classify(data)
+    assert found is None or all(
+        isinstance(one, Request | Notice | Answer | Strange) for one in found
+    )
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["id", "method", "params", "result", "error", "_meta", "name", "x"]),
+            inner,
+            max_size=4,
+        )
+    ),
+)
+
+
+@given(JSON)
+def test_no_message_is_too_strange_to_be_looked_at(value):
+    for one in classify(json.dumps(value).encode()) or []:
+        if isinstance(one, Answer):
+            assert told(one).status in ("ok", "error", "in doubt")
+            task_told(one)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"jsonrpc":"2.0","id":7,"result":{', "7"),
+        ('{"result":{"id":9},"jsonrpc":"2.0","id":"a b"}\n', '"a b"'),
+        ('{"result":{},"id":7,"jsonrpc":"2.0"}', "7"),
+        ('{"result":{"x":{"id":7}}}', None),
+        ('{"result":[1,2', None),
+    ],
+)
+def test_the_id_of_a_long_answer_is_read_from_its_edges(text, expected):
+    assert edge_id(text.encode(), text.encode()) == expected
+
+
+def answered(result):
+    found = classify(json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}).encode())
+    assert found is not None
+    return found[0]
+
+
+def test_a_call_that_goes_on_as_a_task_is_in_doubt_until_the_task_ends():
+    begun = told(answered({"resultType": "task", "taskId": "t1", "status": "working"}))
+    assert (begun.status, begun.task) == ("in doubt", "t1")
+    assert told(answered({"task": {"taskId": "t1"}})).task == "t1"
+    assert task_told(answered({"taskId": "t1", "status": "working"})) is None
+    done = task_told(answered({"status": "completed", "result": {"content": []}}))
+    assert done is not None
+    assert done.status == "ok"
+    failed = task_told(answered({"status": "failed", "error": {"code": 5, "message": "no"}}))
+    assert failed is not None
+    assert (failed.status, failed.cause) == ("error", "JSON-RPC error 5")
+
+
+def test_a_digest_is_of_what_a_definition_says_and_not_of_how_it_is_spelled():
+    one = definitions({"tools": [{"name": "a", "description": "x", "inputSchema": {"b": 1.0}}]})
+    two = definitions({"tools": [{"inputSchema": {"b": 1.0}, "name": "a", "description": "x"}]})
+    other = definitions({"tools": [{"name": "a", "description": "y", "inputSchema": {"b": 1.0}}]})
+    assert one["a"].digest == two["a"].digest != other["a"].digest
+
+
+@given(JSON)
+def test_no_list_of_tools_is_too_strange(value):
+    definitions({"tools": [value, {"name": "a", "description": value}]})
+
+
+def test_ordinary_descriptions_are_no_cause_for_suspicion():
+    texts = [
+        "Families: 👨‍👩‍👧",
+        "می‌خواهم",
+        "Line one\n\tline two",
+        "Do not use for users < 18",
+        "naïve ½ → …",
+    ]
+    tools = [{"name": str(n), "description": text} for n, text in enumerate(texts)]
+    assert not [
+        found.suspicion for found in definitions({"tools": tools}).values() if found.suspicion
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (["npx", "-y", "@modelcontextprotocol/server-filesystem@1.2", "/tmp"], "server-filesystem"),
+        (["uvx", "mcp-server-git", "--repository", "."], "mcp-server-git"),
+        (["/usr/bin/python3.11", "-S", "tools/weather.py"], "weather"),
+        (["docker", "run", "-i", "some/image"], "image"),
+        (["./server"], "server"),
+        (["python"], "python"),
+    ],
+)
+def test_a_server_nobody_named_is_called_after_its_program(command, name):
+    assert server_name(command) == name
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "file:///etc/passwd",
+        "http://",
+        "127.0.0.1:80/mcp",
+        "http://a:b@c/mcp",
+        "http://[",
+        "http://a#b",
+        "",
+    ],
+)
+def test_only_the_address_of_a_server_is_one(url):
+    with pytest.raises(InvalidInput):
+        Upstream(url)

@@ -1,0 +1,107 @@
+"""The official SDK's client says the same of a server with and without the proxy, in both eras of the protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mcp")
+
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+import stator
+from surfaces.test_proxy_http import Front
+
+SERVER = [sys.executable, str(Path(__file__).parent / "servers" / "sdk.py")]
+ERAS = ["legacy", "2026-07-28"]
+
+
+async def asked(transport, era):
+    """What a client learns from a server."""
+    progress = []
+
+    async def heard(done, total, message):
+        progress.append((done, total, message))
+
+    async with Client(transport, mode=era) as client:
+        tools = await client.list_tools()
+        answers = [
+            await client.call_tool("add", {"a": 1, "b": 2.5}),
+            await client.call_tool("fail", {"why": "no reason"}),
+            await client.call_tool("add", {"a": "x"}),
+            await client.call_tool("count", {"upto": 3}, progress_callback=heard),
+            await client.read_resource("thing://a"),
+            await client.list_resource_templates(),
+            await client.get_prompt("ask", {"what": "that"}),
+        ]
+        version = client.protocol_version
+    return [version, progress, *(found.model_dump(mode="json") for found in [tools, *answers])]
+
+
+def talk(transport, era):
+    return asyncio.run(asyncio.wait_for(asked(transport, era), 60))
+
+
+def over_stdio(command):
+    return stdio_client(StdioServerParameters(command=command[0], args=command[1:]))
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_over_stdio_a_client_cannot_tell(tmp_path, era):
+    path = tmp_path / "a.db"
+    program = [sys.executable, "-m", "stator.surfaces.cli.main", "proxy", "--store", str(path)]
+    through = [*program, "--session", "talk", "--name", "test", "--", *SERVER]
+    assert talk(over_stdio(through), era) == talk(over_stdio(SERVER), era)
+    with stator.connect(path) as store:
+        assert outcomes(store) == EXPECTED
+
+
+@pytest.fixture(scope="module")
+def served():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen([*SERVER, str(port)], stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=5).close()
+            break
+        except ConnectionRefusedError:
+            assert process.poll() is None
+            time.sleep(0.05)
+    yield f"http://127.0.0.1:{port}/mcp"
+    process.terminate()
+    process.wait()
+
+
+def test_over_http_a_client_cannot_tell(tmp_path, served):
+    front = Front(tmp_path, served)
+    through = f"http://127.0.0.1:{front.port}/mcp"
+    for era in ERAS:
+        told = talk(streamable_http_client(through), era)
+        assert told == talk(streamable_http_client(served), era)
+    assert front.end() == 0
+    with stator.connect(front.path) as store:
+        assert outcomes(store) == EXPECTED * len(ERAS)
+
+
+def outcomes(store):
+    calls = store.read("talk").calls()
+    return [(row.tool, row.effect, row.status, row.cause) for row in reversed(calls)]
+
+
+EXPECTED = [
+    ("mcp__test__add", "read", "ok", ""),
+    ("mcp__test__fail", "write", "error", "isError"),
+    ("mcp__test__add", "read", "error", "isError"),
+    ("mcp__test__count", "write", "ok", ""),
+]
