@@ -18,7 +18,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated
 
-from stator.errors import NotFound, StatorError
+from stator.errors import StatorError
 from stator.surfaces.mcp import resources
 from stator.surfaces.mcp.scope import Scope
 
@@ -85,16 +85,20 @@ class Notices:
             watch.hash = now
             if watch.listeners:
                 await self._bus.publish(ResourceUpdated(uri=uri))
-            for client in list(watch.clients.values()):
-                with anyio.move_on_after(SEND_S):
-                    await client.send_resource_updated(uri)
+            for connection, client in list(watch.clients.items()):
+                try:
+                    with anyio.move_on_after(SEND_S):
+                        await client.send_resource_updated(uri)
+                except Exception:  # whatever it is, that client is gone, and the others are not
+                    watch.clients.pop(connection, None)
+            self._forget(uri)
 
     def _heads(self, sessions: set[str]) -> dict[str, str]:
         found = {}
         for session in sessions:
             try:
                 found[session] = self._scope.store.port.head(session).hash
-            except NotFound:  # it was purged meanwhile
+            except StatorError:  # purged, or the store is busy: the next look will tell
                 continue
         return found
 
@@ -145,8 +149,8 @@ class Notices:
         return row.id, self._scope.store.port.head(row.id).hash
 
     def _forget(self, uri: str) -> None:
-        watch = self._watched[uri]
-        if watch.listeners <= 0 and not watch.clients:
+        watch = self._watched.get(uri)
+        if watch is not None and watch.listeners <= 0 and not watch.clients:
             del self._watched[uri]
 
 
