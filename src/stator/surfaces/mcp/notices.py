@@ -28,6 +28,8 @@ SEND_S = 5.0
 """How long a client that does not read may hold the others up."""
 WATCHED_MAX = 1024
 """Resources that are watched at once; those asked for first are forgotten first."""
+CLIENTS_MAX = 256
+"""Connections that are told of one resource: of one that went without a word nobody hears."""
 
 Ctx = ServerRequestContext[Any, Any]
 
@@ -109,23 +111,27 @@ class Notices:
     ) -> types.SubscriptionsListenResult:
         """One stream; of a resource that is not to be seen from here it never hears."""
         wanted = params.notifications.resource_subscriptions or []
+        heard: list[tuple[str, _Watch]] = []
         for uri in wanted[:WATCHED_MAX]:
             try:
-                (await self._add(uri)).listeners += 1
+                watch = await self._add(uri)
             except StatorError:
                 continue
+            watch.listeners += 1
+            heard.append((uri, watch))
         try:
             return await self._streams(ctx, params)
         finally:
-            for uri in wanted[:WATCHED_MAX]:
-                if uri in self._watched:
-                    self._watched[uri].listeners -= 1
-                    self._forget(uri)
+            for uri, watch in heard:
+                watch.listeners -= 1
+                self._forget(uri)
 
     # -- the one with it --------------------------------------------------------------------------
 
     async def subscribe(self, ctx: Ctx, params: types.SubscribeRequestParams) -> types.EmptyResult:
         watch = await self._add(str(params.uri))
+        while len(watch.clients) >= CLIENTS_MAX:
+            del watch.clients[next(iter(watch.clients))]
         watch.clients[_connection(ctx)] = ctx.session
         return types.EmptyResult()
 
