@@ -43,8 +43,14 @@ EVERY_WAY_IN = [
     ("settle", {"call": "c_00000001", "verdict": "done"}),
     ("search", {"words": "login"}),
     *(
-        ("sessions", {"action": action, "name": "x"})
-        for action in ("fork", "pause", "resume", "close", "child")
+        ("sessions", {"action": action, **given})
+        for action, given in {
+            "fork": {"name": "x"},
+            "pause": {},
+            "resume": {},
+            "close": {},
+            "child": {"name": "x"},
+        }.items()
     ),
 ]
 

@@ -591,6 +591,25 @@ async def test_sessions_are_listed_forked_paused_resumed_and_closed(store, fixed
     assert store.read(handle).turns()[-1].status == "ok"
 
 
+@pytest.mark.parametrize(
+    "given", [{"purpose": "fix it"}, {"name": "x"}, {"action": "pause", "at": "t1"}]
+)
+async def test_an_action_refuses_what_it_would_ignore(store, fixed, given):
+    async with talking(store) as agent:
+        error = await agent.refused("sessions", session=fixed, **given)
+    assert error["path"] == f"$.{list(given)[-1]}"
+    assert "open begins a session" in error["hint"]
+
+
+async def test_a_fork_at_a_position_of_another_session_says_of_which(store, fixed):
+    async with talking(store) as agent:
+        other = await agent.begin()
+        given = {"action": "fork", "session": other, "at": "fix-login:t1"}
+        found = await agent.client.call_tool("sessions", given)
+    assert found.content[0].text.startswith("forked fix-login ")
+    assert found.structured_content["parent"] == fixed
+
+
 async def test_a_child_is_known_to_its_parent_from_before_it_begins_until_after_it_ends(store):
     async with talking(store) as agent:
         parent = await agent.begin()
@@ -608,8 +627,8 @@ async def test_a_live_driver_is_asked_to_pause_and_never_displaced(store, driven
     async with talking(store) as agent:
         paused = await agent.call("sessions", action="pause", session="driven")
         assert paused["status"] == "active"
-        for action in ("close", "child"):
-            error = await agent.refused("sessions", action=action, session="driven", name="x")
+        for given in ({"action": "close"}, {"action": "child", "name": "x"}):
+            error = await agent.refused("sessions", session="driven", **given)
             assert error["code"] == "E_BUSY"
 
 

@@ -23,6 +23,9 @@ from stator.surfaces.mcp.scope import named
 LIMIT = 20
 VERDICTS = {"done": "done", "not_done": "not done"}
 
+TAKEN_BY = {"at": ("fork",), "name": ("fork", "child"), "purpose": ("child",)}
+"""Arguments that mean something to some actions only."""
+
 
 # -- sessions -------------------------------------------------------------------------------------
 
@@ -31,6 +34,13 @@ def sessions(desk: Desk, given: Given) -> Answer:
     action = given.get("action", "list")
     if action != "list" and "session" not in given:
         raise InvalidInput(f"which session to {action}?", path="$.session")
+    for name, actions in TAKEN_BY.items():
+        if name in given and action not in actions:
+            raise InvalidInput(
+                f"{action} takes no {name}",
+                path=f"$.{name}",
+                hint=f"{name} goes with action {' or '.join(actions)}; the tool open begins a session",
+            )
     return _ACTIONS[action](desk, given)
 
 
@@ -58,6 +68,7 @@ def session_row(row: SessionRow) -> dict[str, Any]:
 def _fork(desk: Desk, given: Given) -> Answer:
     source, view = desk.find(given)
     point = view.at(desk.scope.position(given.get("at", "head")))
+    source = desk.scope.store.port.session(point.session)  # a position may name another session
     context = desk.context(source)
     row = forks.fork(desk.scope.store.port, context, point, name=given.get("name", ""), **SAID)
     line = f"forked {named(source)} at @{point.seq}: {named(row)}; handle {row.id}"
