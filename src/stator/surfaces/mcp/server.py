@@ -190,7 +190,7 @@ class Answering:
 
 
 def _listed(desk: Desk, given: dict[str, Any]) -> tuple[list[dict[str, Any]], Any]:
-    return resources.listed(desk, cursor(given))
+    return resources.listed(desk, cursor(given, 2))
 
 
 def _tool(definition: Definition) -> types.Tool:
