@@ -32,7 +32,7 @@ from stator.store.sqlite.writer import PATIENCE_S
 SUFFIX = "-search"
 APPLICATION_ID = 0x53544153
 """'STAS': a search index, and not a store."""
-VERSION = 1
+VERSION = 2
 """Of the tables, and of what `model.words` and `model.searchable` make of a commit: raise it with either."""
 CACHE_KIB = 32 * 1024
 
@@ -106,6 +106,8 @@ BROKEN = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError)
 """What SQLite says of a file that is not the one it should be, or not any more."""
 RANKED_MAX = 10_000
 """Commits that match and are ranked: a word of more of them does not tell which is meant, and the newest come first."""
+MADE = [made.strip() for made in SCHEMA.split(";") if " TABLE " in made]
+"""The tables as SQLite repeats them. Those that FTS5 makes are its own: another release may write them otherwise."""
 TABLES = ["doc", "meta", "session", "word", "word_config", "word_data", "word_docsize", "word_idx"]
 
 
@@ -167,6 +169,7 @@ class SearchIndex:
         self._store = store
         self._log = log
         self._lock = threading.RLock()
+        self._emptied = False
         self._db = self._open()
         with contextlib.suppress(IndexLost), self._guarded():
             self._prepare()
@@ -207,13 +210,18 @@ class SearchIndex:
                 db.execute("INSERT INTO meta VALUES ('store', ?)", (self._store,))
                 db.pragma("user_version", VERSION)
                 db.pragma("application_id", APPLICATION_ID)
+            if self._emptied:
+                space.mark(
+                    db
+                )  # what was there stands in the file until the WAL has been copied over it
+        self._emptied = False
 
     def _is_right(self) -> bool:
         db = self._db
         if db.pragma("user_version") != VERSION:
             return False
-        tables = many(db, "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
-        if [name for (name,) in tables] != TABLES:
+        tables = dict(many(db, "SELECT name, sql FROM sqlite_schema WHERE type = 'table'"))
+        if sorted(tables) != TABLES or not set(MADE) <= set(tables.values()):
             return False
         row = one(db, "SELECT value FROM meta WHERE key = 'store'")
         return row is not None and row[0] == self._store
@@ -221,6 +229,7 @@ class SearchIndex:
     def _empty(self) -> None:
         """Make the file an empty database, whatever it is; others who have it open see that."""
         db = self._db
+        self._emptied = True
         db.config(apsw.SQLITE_DBCONFIG_RESET_DATABASE, 1)
         try:
             db.execute("VACUUM")
@@ -341,7 +350,8 @@ class SearchIndex:
         row = one(db, "SELECT s FROM session WHERE id = ?", (session,))
         if row is None:
             return
-        space.mark(db)
+        if one(db, "SELECT 1 FROM doc WHERE s = ? LIMIT 1", row) is not None:
+            space.mark(db)
         db.execute("DELETE FROM word WHERE rowid IN (SELECT d FROM doc WHERE s = ?)", row)
         db.execute("DELETE FROM doc WHERE s = ?", row)
         db.execute("DELETE FROM session WHERE s = ?", row)
