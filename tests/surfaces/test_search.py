@@ -79,6 +79,21 @@ def test_a_word_can_be_left_out(more, ask):
     assert names == {"fix-login"}
 
 
+@pytest.mark.parametrize("phrase", ["login bug", '"login bug"', "“login bug”", "log*", "--login"])
+def test_what_is_left_out_may_be_quoted_too(more, ask, phrase):
+    assert items(ask("search", "fix", "--kind", "turn", "--json"))
+    assert not items(ask("search", "fix", "--kind", "turn", f"--not={phrase}", "--json"))
+
+
+def test_typographic_quotes_make_a_phrase(more, ask):
+    assert items(ask("search", "“login bug”", "--json"))
+    assert not items(ask("search", "“bug login”", "--json"))
+
+
+def test_the_largest_limit_is_one(more, ask):
+    assert items(ask("search", "login", "-n", "10000", "--json"))
+
+
 def test_filters_are_put_together(more, ask):
     given = (
         "--kind",
