@@ -14,7 +14,9 @@ from reliability.removals import REMOVALS
 from reliability.support import bare, copy_store
 from stator.connect import connect, keeps_index
 from stator.model.commit import Draft, Erase
+from stator.model.search import SearchQuery, parse
 from stator.runtime import searching
+from stator.store.port import IndexLost
 
 RARE, TRACE = "zzyxwvutquirk", b"yxwvutquirk"
 """A word, and what of it stands in an index that keeps only where it differs from the word before."""
@@ -259,6 +261,17 @@ def test_an_index_emptied_while_another_reads_it_says_that_its_bytes_are_left(pa
         reader.close()
         store.search("common")
         assert TRACE not in raw(path)
+
+
+def test_an_index_that_somebody_made_anew_since_it_was_filled_gives_no_answer(store, path):
+    fill(store)
+    with store.context.index(store.port, True) as index:
+        searching.catch_up(store.port, index)
+        another_release(index_of(path))
+        with store.context.index(store.port, True):
+            pass
+        with pytest.raises(IndexLost):
+            index.find(SearchQuery(terms=parse("common")[0]), limit=5)
 
 
 def test_an_index_that_is_one_is_not_made_anew(path):

@@ -102,6 +102,7 @@ SELECT (SELECT id FROM session WHERE s = found.s), seq FROM (
 ) AS found
 """  # noqa: S608
 """Two statements for every question: nothing that was typed is ever part of them."""
+MADE_AS = "SELECT value FROM meta WHERE key = 'made'"
 BROKEN = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError)
 """What SQLite says of a file that is not the one it should be, or not any more."""
 RANKED_MAX = 10_000
@@ -170,6 +171,8 @@ class SearchIndex:
         self._log = log
         self._lock = threading.RLock()
         self._emptied = False
+        self._made: Any = None
+        """Which index `behind` looked at: somebody else may make it anew at any time."""
         self._db = self._open()
         with contextlib.suppress(IndexLost), self._guarded():
             self._prepare()
@@ -208,6 +211,7 @@ class SearchIndex:
             if db.pragma("application_id") != APPLICATION_ID:
                 db.execute(SCHEMA)
                 db.execute("INSERT INTO meta VALUES ('store', ?)", (self._store,))
+                db.execute("INSERT INTO meta VALUES ('made', random())")
                 db.pragma("user_version", VERSION)
                 db.pragma("application_id", APPLICATION_ID)
             if self._emptied:
@@ -285,6 +289,7 @@ class SearchIndex:
     def behind(self) -> tuple[list[str], list[str]]:
         stamp = self._log.heads_stamp()
         with self._guarded() as db:
+            self._made = one(db, MADE_AS)
             seen = one(db, "SELECT value FROM meta WHERE key = 'stamp'")
         if stamp and seen == (stamp,):
             return [], []
@@ -384,7 +389,10 @@ class SearchIndex:
             (matching,) = one(
                 db, "SELECT count(*) FROM word WHERE word MATCH ?", (values["match"],)
             )
-            return many(db, BEST if matching <= RANKED_MAX else NEWEST, values)
+            found = many(db, BEST if matching <= RANKED_MAX else NEWEST, values)
+            if self._made is not None and one(db, MADE_AS) != self._made:
+                raise IndexLost  # and there may be less in the new one than was told to the old
+            return found
 
 
 def _listed(values: Sequence[Any]) -> str | None:
