@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import stator
 from stator import testing
 from stator.errors import BadQuery, NotFound, StoreError
+from stator.model.commit import Draft, Erase
 from stator.model.search import SearchQuery, parse
 from stator.model.searchable import document
 from stator.model.words import words
@@ -204,6 +205,16 @@ def test_an_index_asked_as_it_is_knows_nothing_newer(filled):
     with filled.open("fix-login") as s:
         s.fact("part", "camshaft")
     assert filled.search("camshaft", fresh=False) == []
+
+
+def test_an_index_asked_as_it_is_does_not_say_what_was_erased_since(filled):
+    (hit,) = filled.search("sprockets")
+    change = Erase(seq=hit.seq)
+    draft = Draft(
+        id=filled.context.mint("commit"), session=hit.session, kind="erasure", changes=(change,)
+    )
+    filled.port.append(hit.session, [draft])
+    assert filled.search("sprockets", fresh=False) == []
 
 
 def test_looking_twice_tells_the_index_nothing_twice(filled):

@@ -7,6 +7,8 @@ import json
 import pytest
 
 import stator
+from stator.runtime.searching import Hit
+from stator.surfaces.cli.commands.search import _lines
 from surfaces.recorded import program
 
 
@@ -114,6 +116,14 @@ def test_a_time_to_come_leaves_nothing(more, ask):
 
 def test_until_a_day_is_until_its_end(more, ask):
     assert items(ask("search", "jwt", "--until", "2026-11-15", "--json"))
+
+
+def test_the_number_of_a_turn_is_shown_whole():
+    hit = Hit(
+        session="s_" + "0" * 32, name="long", agent="", project="", turn=123_456, seq=9, kind="turn",
+        at=0, snippet="fix it",
+    )  # fmt: skip
+    assert " t123456 turn fix it" in [line.plain for line in _lines([hit], projects=False)][1]
 
 
 def test_more_than_was_asked_for_is_said(more, ask):

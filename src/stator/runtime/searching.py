@@ -186,6 +186,10 @@ def _hits(store: Store, found: Iterable[Match], query: SearchQuery) -> Iterator[
         except NotFound:  # purged since it was found
             continue
         part = snippet(said_in(commit), query.terms)
+        if (
+            not part.text
+        ):  # erased since, or since the index was told; that it matched is not to be said
+            continue
         yield Hit(
             session=row.id,
             name=row.record.name,

@@ -44,6 +44,8 @@ stator search jwt --json | jq -r '"\\(.session):@\\(.seq)"'
 """
 LIMIT = 20
 QUOTES = re.compile('["“”„«»]')
+TURN = 5
+"""Width of a turn, if none needs more."""
 DAY = 86_400_000_000
 PATIENCE_S = 0.3
 """How long filling the index may take before a bar says that it does."""
@@ -161,6 +163,7 @@ def _lines(hits: list[Hit], *, projects: bool) -> Iterator[Line]:
     for hit in hits:
         grouped.setdefault(hit.session, []).append(hit)
     places = widest((f"@{hit.seq}" for hit in hits), 10)
+    turns = max(TURN, widest((f" t{hit.turn}" for hit in hits), 12))
     kinds = widest((hit.kind for hit in hits), 12)
     for number, (session, group) in enumerate(grouped.items()):
         first = group[0]
@@ -171,7 +174,7 @@ def _lines(hits: list[Hit], *, projects: bool) -> Iterator[Line]:
         line.add(f" · {first.project}" if projects and first.project else "", "dim")
         yield line.add(f" · {count(len(group), 'hit')}", "dim")
         for hit in group:
-            yield _line(hit, places, kinds)
+            yield _line(hit, places, turns, kinds)
 
 
 def _hint(hits: list[Hit]) -> Iterator[Line]:
@@ -182,9 +185,9 @@ def _hint(hits: list[Hit]) -> Iterator[Line]:
         yield Line(f"stator show {short(hits[0].session)}:@{hits[0].seq} opens {what}", "dim")
 
 
-def _line(hit: Hit, places: int, kinds: int) -> Line:
+def _line(hit: Hit, places: int, turns: int, kinds: int) -> Line:
     line = Line("  ").add(f"@{hit.seq}", "id", width=places).add(" ")
-    line.add(stamp(hit.at), "dim").add(f" t{hit.turn}" if hit.turn else "", "dim", width=5)
+    line.add(stamp(hit.at), "dim").add(f" t{hit.turn}" if hit.turn else "", "dim", width=turns)
     line.add(" ").add(hit.kind, width=kinds).add(" ")
     if hit.rewound:
         line.add("(rewound) ", "dim")
