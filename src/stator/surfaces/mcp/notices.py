@@ -18,6 +18,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated
 
+from stator.connect import catch_up
 from stator.errors import StatorError
 from stator.surfaces.mcp import resources
 from stator.surfaces.mcp.scope import Scope
@@ -97,6 +98,7 @@ class Notices:
 
     def _heads(self, sessions: set[str]) -> dict[str, str]:
         found = {}
+        catch_up(self._scope.store)
         for session in sessions:
             try:
                 found[session] = self._scope.store.port.head(session).hash
