@@ -304,8 +304,9 @@ class Drafter:
         if self.standing.turn_open and not self._is_before(item.at):
             yield self._turn_end("interrupted", item.at)
         self.standing.status = "paused"
+        cause = "process died" if item.died else "user"
         yield self._draft(
-            "pause", item.id, item.at, actor="system", cause="user", why=legible(item.reason)
+            "pause", item.id, item.at, actor="system", cause=cause, why=legible(item.reason)
         )
 
     @_make.register
