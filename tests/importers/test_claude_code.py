@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -673,3 +674,17 @@ def test_the_names_of_tasks_that_a_cursor_keeps_are_short_and_few(file):
     assert len(names) == 200
     assert "202" in names
     assert max(map(len, names.values())) <= 2_000
+
+
+def test_two_forks_of_one_session_are_its_forks_also_when_it_was_worked_in_since(tmp_path, file):
+    parallel(file)
+    third = "33333333-2222-4333-8444-555555555555"
+    paths = []
+    for name in (third, OTHER):
+        other = forked(tmp_path, file)
+        other.prompt("another way", promptId="p-fork")
+        paths.append(other.path.rename(tmp_path / f"{name}.jsonl"))
+    file.prompt("one way", promptId="p-2")
+    os.utime(file.path, (2_000_000_000, 2_000_000_000))
+    told = [next(iter(FORMAT.conversations(path))).conversation for path in paths]
+    assert [talk.fork_of for talk in told] == [SESSION, SESSION]
