@@ -340,8 +340,9 @@ class Drafter:
 
     def _given_up(self, item: Returned, foreign: str) -> Open | None:
         """The call of a result that comes after all: what was said of it was a guess."""
-        open_ = self.standing.calls.get(foreign)
-        is_open = open_ is not None and not open_.drafted
+        told = self.standing.calls.get(foreign)
+        # what is open in the log was not given up, and what writes would be in doubt there
+        is_open = told is not None and (not told.drafted or told.effect == "write")
         if is_open or item.status in ("cancelled", "in doubt"):
             return None
         found = self.standing.dropped.pop(foreign, None) or self.standing.given_up(foreign)
