@@ -84,6 +84,7 @@ class Recorder:
         self._barrier = True
         self._lookups = 0
         self._prompts: frozenset[str] | None = None
+        self._begun: set[str] = set()
         self._places: OrderedDict[str, int] = OrderedDict()
         self.mended = 0
         """Values that no commit can hold (too deep, too large): what is kept says so."""
@@ -180,6 +181,7 @@ class Recorder:
             known=self._is_known,
             approvals=self._approvals,
             told=self._is_told,
+            given_up=self._given_up,
             past=self._past,
         )
         return self._standing
@@ -193,6 +195,8 @@ class Recorder:
 
     def _is_known(self, prompt: str) -> bool:
         """Whether a turn began with that prompt; a few are looked up, of many all are read once."""
+        if prompt in self._begun:
+            return True
         if self._blank:
             return False
         self._lookups += 1
@@ -213,6 +217,19 @@ class Recorder:
             return False
         origin = self.conversation.source, legible(foreign)
         return bool(self._store.locate(commit_id(self.session, kind, origin), self.session))
+
+    def _given_up(self, foreign: str) -> Open | None:
+        """A call that we said was cancelled, for want of a result, and that got none since."""
+        if self._blank:
+            return None
+        origin = self.conversation.source, foreign
+        found = self._store.locate(commit_id(self.session, "outcome", origin, 1), self.session)
+        if not found:
+            return None
+        commit = commit_at(self._store, self.session, found[0][1], load=False)
+        if commit.actor != "system" or commit.status != "cancelled":
+            return None
+        return Open(commit.call, commit.tool, commit.effect)
 
     def _last_turn(self) -> tuple[str, int]:
         """The last turn's prompt, and when it was asked."""
@@ -267,6 +284,7 @@ class Recorder:
             answers = self._store.append(self.session, drafts, if_head=head, barrier=self._barrier)
         else:
             answers = []
+        self._begun |= {legible(item.id) for item in self._items if isinstance(item, Prompted)}
         self._items = []
         self._past = self._standing is not None and self._standing.past
         # what was taken twice at once is answered twice
