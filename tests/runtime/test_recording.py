@@ -382,3 +382,35 @@ def test_a_prompt_that_is_told_again_after_a_compaction_begins_no_turn(store):
     recording.flush()
     log = list(SessionView(store.port, recording.session).log())
     assert [commit.turn for commit in log if commit.kind == "turn_end"] == [1]
+
+
+NAMELESS = Conversation(source="claude-code", id="77aa")
+
+
+def test_a_session_that_began_without_a_word_is_called_after_its_first_prompt(store):
+    view = record(store, [Began(id="b1")], NAMELESS)
+    assert view.record.name == "claude-code 77aa"
+    record(store, [Prompted(id="p1", at=10, content="mend the fence")], NAMELESS)
+    assert store.read("mend the fence").id == view.id
+
+
+def test_a_name_that_is_taken_is_told_apart(store):
+    record(store, [Began(id="b1")], NAMELESS)
+    record(store, [Prompted(id="p1", at=10, content="write hello")])
+    view = record(store, [Prompted(id="p1", at=10, content="write hello")], NAMELESS)
+    assert view.record.name.startswith("write hello ")
+
+
+def test_a_name_once_given_stays(store):
+    record(store, [Began(id="b1")], NAMELESS)
+    record(store, [Prompted(id="p1", at=10, content="mend the fence")], NAMELESS)
+    view = record(store, [Prompted(id="p2", at=20, content="and paint it")], NAMELESS)
+    assert view.record.name == "mend the fence"
+
+
+def test_a_session_that_was_named_verifies(store):
+    record(store, [Began(id="b1")], NAMELESS)
+    view = record(store, [Prompted(id="p1", at=10, content="mend the fence")], NAMELESS)
+    store.port.rebuild()
+    assert list(store.port.audit()) == []
+    assert store.read("mend the fence").id == view.id

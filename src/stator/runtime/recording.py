@@ -82,6 +82,7 @@ class Recorder:
         self._seq = 0
         self._past = False
         self._barrier = True
+        self._is_named = False
         self._lookups = 0
         self._prompts: frozenset[str] | None = None
         self._begun: set[str] = set()
@@ -129,6 +130,7 @@ class Recorder:
                 drafts += drafter.conclude(cause=conclude)
             if cursor is not None:
                 drafts.append(self._noted(*cursor))
+            drafts = self._named(drafts)
             try:
                 return self._append_mended(drafts, head)
             except HeadMoved:
@@ -315,6 +317,29 @@ class Recorder:
             self._head = self._store.head(self.session).hash
         return answers
 
+    def _named(self, drafts: list[Draft]) -> list[Draft]:
+        """The same, where the session has no name yet but that of its source and a prompt gives it one:
+        a hook tells that a conversation began before anybody has said a word in it."""
+        place = next((n for n, draft in enumerate(drafts) if draft.kind == "turn"), None)
+        if place is None or self._unbegun or self._is_named:
+            return drafts
+        record = self._store.session(self.session).record
+        self._is_named = record.name != unnamed(self.conversation)
+        given = name_of(
+            msgspec.structs.replace(
+                self.conversation, name=self.conversation.name or asked_first(self._items)
+            )
+        )
+        if self._is_named or given == record.name:
+            return drafts
+        query = SessionQuery(name=given, project=record.project, tenant=record.tenant)
+        if self._store.sessions(query, limit=1).rows:
+            given = f"{given} {short(self.session)[2:]}"
+        named = Upsert("session", msgspec.structs.replace(record, name=given))
+        turn = drafts[place]
+        drafts[place] = msgspec.structs.replace(turn, changes=(*turn.changes, named))
+        return drafts
+
     def _noted(self, name: str, value: Any) -> Draft:
         note = ScratchRecord(name=f"{CURSOR}: {name}", value=value)
         return Draft(
@@ -447,6 +472,11 @@ def name_of(conversation: Conversation) -> str:
     given = " ".join(legible(conversation.name).split())
     if given:
         return given if len(given) <= NAME_MAX else given[: NAME_MAX - 1] + "…"
+    return unnamed(conversation)
+
+
+def unnamed(conversation: Conversation) -> str:
+    """What a session is called of which nobody has said anything yet."""
     return f"{conversation.source} {legible(conversation.id)[:NAME_MAX]}"
 
 
