@@ -220,7 +220,7 @@ class Recorder:
         if not turns:
             return "", 0
         commit = commit_at(self._store, self.session, turns[0].first, load=False)
-        return (commit.origin[1], commit.happened) if commit.origin else ("", 0)
+        return (commit.origin[1], _told_at(commit)) if commit.origin else ("", 0)
 
     def _all_prompts(self) -> frozenset[str]:
         found: set[str] = set()
@@ -241,8 +241,8 @@ class Recorder:
             if commit.origin is None or not isinstance(record, CallRecord):
                 continue
             found[commit.origin[1]] = Open(
-                record.call, record.tool, record.effect, record.status == "in doubt", record.since,
-                record.attempt,
+                record.call, record.tool, record.effect, record.status == "in doubt",
+                record.since if _told_at(commit) else 0, record.attempt,
             )  # fmt: skip
         return found
 
@@ -356,6 +356,12 @@ def repr_of(value: Any) -> str:
     return (
         ", ".join(list(map(str, value))[:20]) if isinstance(value, dict) else type(value).__name__
     )
+
+
+def _told_at(commit: Commit) -> int:
+    """When it happened, as far as anybody said. What was told without a time has that of its append,
+    which is later than what is still to be told of it."""
+    return commit.happened if commit.happened < commit.at else 0
 
 
 def noted_cursor(store: Store, session: str, name: str) -> Any:
