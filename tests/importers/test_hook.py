@@ -77,6 +77,70 @@ def test_standard_input_that_is_closed_is_nothing_said(hooked):
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+def test_an_agent_that_leaves_its_end_open_is_not_waited_for(hooked):
+    """The program ends, though nobody ever says that this was all."""
+    with subprocess.Popen(
+        [*HOOK, "cursor"], stdin=subprocess.PIPE, cwd=hooked.root, env=hooked.environ
+    ) as running:
+        assert running.stdin is not None
+        os.write(running.stdin.fileno(), json.dumps(prompt()).encode())
+        assert running.wait(timeout=60) == 0
+        assert len(hooked.lines()) == 1
+
+
+def test_what_can_be_read_is_not_waited_behind(monkeypatch):
+    """Or every call of a tool would take as long as an agent that says nothing may."""
+    waits: list[float] = []
+    pieces = [b'{"a":', b"1}"]
+
+    def select(*given: Any) -> tuple[list[int], list[int], list[int]]:
+        waits.append(given[3])
+        return ([0] if pieces else []), [], []
+
+    monkeypatch.setattr(hook.select, "select", select)
+    monkeypatch.setattr(hook.os, "isatty", lambda _: False)
+    monkeypatch.setattr(hook.os, "read", lambda *_: pieces.pop(0))
+    assert hook._read_all() == (b'{"a":1}', "")
+    assert waits == [hook.SOON_S] * 3
+
+
+def test_what_never_ends_is_left_at_some_time(monkeypatch):
+    clock = iter(range(1000))
+    monkeypatch.setattr(hook.select, "select", lambda *_: ([0], [], []))
+    monkeypatch.setattr(hook.os, "isatty", lambda _: False)
+    monkeypatch.setattr(hook.os, "read", lambda *_: b"x")
+    monkeypatch.setattr(hook.time, "monotonic", lambda: next(clock))
+    assert hook._read_all()[1] == "not at its end after 20 s"
+
+
+def test_a_name_that_is_no_text_is_recorded_all_the_same(hooked):
+    hooked.hook(said("x") | {"hook_event_name": ["PreToolUse"]})
+    assert len(hooked.lines()) == 1
+
+
+def test_what_is_too_deep_to_be_searched_is_not_kept_but_told(hooked):
+    hooked.hook(b'{"a":' * 700 + b'"password=hunter22hunter22"' + b"}" * 700)
+    (line,) = hooked.lines()
+    assert told(line)["unread"] == "nested too deeply"
+
+
+def test_a_secret_in_the_name_of_a_folder_is_not_in_the_spool(hooked):
+    folder = hooked.root / SECRET
+    folder.mkdir()
+    hooked.hook(prompt() | {"cwd": str(folder)})
+    (line,) = hooked.lines()
+    assert SECRET.encode() not in line
+
+
+def test_an_agent_that_works_elsewhere_for_a_while_records_into_its_projects_store(
+    hooked, tmp_path
+):
+    other = Hooked(tmp_path / "other")
+    line = {"hook_event_name": "Stop", "session_id": "s1", "cwd": str(other.root)}
+    hooked.hook(line, "claude-code", CLAUDE_PROJECT_DIR=str(hooked.root))
+    assert (len(hooked.lines()), len(other.lines())) == (1, 0)
+
+
 def test_more_than_is_read_is_said_to_be_more(hooked):
     done = hooked.hook(b'{"prompt": "' + b"x" * (hook.STDIN_MAX + 10) + b'"}')
     assert done.returncode == 0
