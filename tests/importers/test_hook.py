@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
+import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -93,23 +95,23 @@ def test_what_can_be_read_is_not_waited_behind(monkeypatch):
     waits: list[float] = []
     pieces = [b'{"a":', b"1}"]
 
-    def select(*given: Any) -> tuple[list[int], list[int], list[int]]:
+    def chosen(*given: Any) -> tuple[list[int], list[int], list[int]]:
         waits.append(given[3])
         return ([0] if pieces else []), [], []
 
-    monkeypatch.setattr(hook.select, "select", select)
-    monkeypatch.setattr(hook.os, "isatty", lambda _: False)
-    monkeypatch.setattr(hook.os, "read", lambda *_: pieces.pop(0))
+    monkeypatch.setattr(select, "select", chosen)
+    monkeypatch.setattr(os, "isatty", lambda _: False)
+    monkeypatch.setattr(os, "read", lambda *_: pieces.pop(0))
     assert hook._read_all() == (b'{"a":1}', "")
     assert waits == [hook.SOON_S] * 3
 
 
 def test_what_never_ends_is_left_at_some_time(monkeypatch):
     clock = iter(range(1000))
-    monkeypatch.setattr(hook.select, "select", lambda *_: ([0], [], []))
-    monkeypatch.setattr(hook.os, "isatty", lambda _: False)
-    monkeypatch.setattr(hook.os, "read", lambda *_: b"x")
-    monkeypatch.setattr(hook.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(select, "select", lambda *_: ([0], [], []))
+    monkeypatch.setattr(os, "isatty", lambda _: False)
+    monkeypatch.setattr(os, "read", lambda *_: b"x")
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     assert hook._read_all()[1] == "not at its end after 20 s"
 
 
