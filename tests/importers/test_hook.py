@@ -16,7 +16,7 @@ import pytest
 from importers.hooking import HOOK, Hooked, pre, prompt, said
 from stator.importers.spool import Line, parsed
 from stator.surfaces import hook
-from stator.whereabouts import CURRENT
+from stator.whereabouts import CURRENT, KEY
 
 
 def told(line: bytes) -> dict[str, Any]:
@@ -158,12 +158,13 @@ def test_what_stands_on_several_lines_becomes_one(hooked):
     assert isinstance(parsed(line, CURRENT, 0), Line)
 
 
-def test_a_folder_that_cannot_be_written_is_not_the_agents_problem(hooked):
+def test_what_cannot_be_recorded_is_not_the_agents_problem_but_noted(hooked):
     hooked.spool.mkdir()
-    (hooked.spool / CURRENT).mkdir()
-    done = hooked.hook(pre("t1"))
+    (hooked.spool / KEY).mkdir()
+    done = hooked.hook(prompt(text=SECRET))
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"cursor: " in (hooked.spool / "note").read_bytes()
+    assert hooked.lines() == []
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
@@ -179,6 +180,18 @@ def test_a_full_disk_is_not_the_agents_problem(hooked):
         limited, input=told, cwd=hooked.root, env=hooked.environ, capture_output=True
     )
     assert (done.returncode, done.stdout) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    "make", [os.mkdir, os.mkfifo, lambda path: os.symlink("elsewhere", path)],
+    ids=["folder", "fifo", "link"],
+)  # fmt: skip
+def test_where_the_current_file_is_none_a_line_goes_to_one_of_its_own(hooked, make):
+    hooked.spool.mkdir(mode=0o700)
+    make(hooked.spool / CURRENT)
+    hooked.hook(prompt())
+    assert sorted(file.name[:4] for file in hooked.spool.iterdir()) == ["curr", "own-"]
+    assert hooked.kinds() == ["open", "turn"]
 
 
 def test_without_a_home_or_a_store_nothing_is_recorded(tmp_path):

@@ -43,6 +43,7 @@ STARTS = frozenset(("SessionStart", "sessionStart"))
 PROJECTS = {"claude-code": "CLAUDE_PROJECT_DIR", "gemini": "GEMINI_PROJECT_DIR"}
 """The variable in which an agent tells its hooks which project it is."""
 KEY_SIZE = 32
+APPENDING = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def main() -> NoReturn:
@@ -257,28 +258,33 @@ def line_of(agent: str, cwd: str, payload: bytes) -> bytes:
 
 def _append(folder: str, line: bytes, *, durable: bool) -> None:
     name = CURRENT
+    why = OSError(errno.EAGAIN, "no file of the spool could be written")
     for _ in range(ATTEMPTS):
-        if _written(os.path.join(folder, name), line, durable):
-            return
+        path = os.path.join(folder, name)
         name = f"{OWN}{time.time_ns():x}-{os.getpid()}-{os.urandom(4).hex()}"
-    raise OSError(errno.EAGAIN, "no file of the spool could be written")
+        try:
+            handle = os.open(path, APPENDING, 0o600)
+        except OSError as error:  # the current file may be no file, or somebody else's
+            why = error
+            continue
+        try:
+            if _written(handle, path, line, durable):
+                return
+        finally:
+            os.close(handle)
+    raise why
 
 
-def _written(path: str, line: bytes, durable: bool) -> bool:
+def _written(handle: int, path: str, line: bytes, durable: bool) -> bool:
     """Append a line; False where the file is being taken, or the line went in cut."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    handle = os.open(path, flags, 0o600)
-    try:
-        if not _is_ours(handle, path):
-            return False
-        if os.write(handle, line) < len(line):
-            os.write(handle, b"\n")  # so that the next line begins as one
-            return False
-        if durable:
-            os.fsync(handle)
-        return True
-    finally:
-        os.close(handle)
+    if not _is_ours(handle, path):
+        return False
+    if os.write(handle, line) < len(line):
+        os.write(handle, b"\n")  # so that the next line begins as one
+        return False
+    if durable:
+        os.fsync(handle)
+    return True
 
 
 def _is_ours(handle: int, path: str) -> bool:
@@ -296,9 +302,8 @@ def _is_ours(handle: int, path: str) -> bool:
 
 def _note(folder: str, agent: str, error: OSError) -> None:
     """The last resort: say that something was not recorded."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        handle = os.open(os.path.join(folder, NOTE), flags, 0o600)
+        handle = os.open(os.path.join(folder, NOTE), APPENDING, 0o600)
         try:
             if os.fstat(handle).st_size < NOTES_MAX:
                 why = error.strerror or "unknown"
