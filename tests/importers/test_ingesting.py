@@ -176,6 +176,15 @@ def test_a_hook_that_is_writing_is_waited_for(hooked):
             assert (len(taken.files), taken.skipped) == (2, 0)
 
 
+def test_a_name_that_is_no_text_does_not_hold_the_others_up(hooked):
+    """Half a character as the id of a conversation: no store can be asked for that."""
+    hooked.write(prompt(1, "\ud800"), *talk())
+    hooked.write(prompt(2, "\ud800"))
+    assert hooked.kinds() == WHOLE
+    assert hooked.kinds("\ud800") == ["open", "turn", "turn_end", "turn"]
+    assert hooked.lines() == []
+
+
 def test_a_closed_session_takes_no_more_lines(hooked):
     hooked.write(*talk())
     with stator.connect(hooked.path) as store:

@@ -372,7 +372,7 @@ def noted_cursor(store: Store, session: str, name: str) -> Any:
 
 def find(store: Store, conversation: Conversation) -> SessionRow | None:
     """The session a conversation is recorded in, if it has begun."""
-    alias = conversation.source, conversation.id
+    alias = conversation.source, legible(conversation.id)
     rows = store.sessions(SessionQuery(alias=alias), limit=1).rows
     if rows:
         return rows[0]
