@@ -185,6 +185,17 @@ def test_a_name_that_is_no_text_does_not_hold_the_others_up(hooked):
     assert hooked.lines() == []
 
 
+@pytest.mark.parametrize("rounds", [1, 5])
+def test_a_call_that_is_told_again_after_its_end_is_not_open_again(hooked, rounds):
+    """Else the end of the session leaves it in doubt, and its end, told again, settles what is not there."""
+    lines = [post("t1"), pre("t1"), said("sessionEnd"), post("t1"), prompt()]
+    for n in range(rounds):
+        hooked.write(*(lines if rounds == 1 else lines[n : n + 1]))
+        stator.connect(hooked.path).close()
+    assert hooked.kinds() == ["open", "call", "outcome", "pause", "turn"]
+    assert spool.standing(str(hooked.spool)).bad == 0
+
+
 def test_a_closed_session_takes_no_more_lines(hooked):
     hooked.write(*talk())
     with stator.connect(hooked.path) as store:

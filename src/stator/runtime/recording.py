@@ -207,12 +207,13 @@ class Recorder:
             self._store.locate(commit_id(owner, "turn", origin), self.session) for owner in owners
         )
 
-    def _is_told(self, kind: str, foreign: str) -> bool:
+    def _is_told(self, kind: str, foreign: str, attempt: int) -> bool:
         """Whether an item is in the log as a commit of that kind."""
         if self._blank:
             return False
         origin = self.conversation.source, legible(foreign)
-        return bool(self._store.locate(commit_id(self.session, kind, origin), self.session))
+        known = commit_id(self.session, kind, origin, attempt)
+        return bool(self._store.locate(known, self.session))
 
     def _last_turn(self) -> tuple[str, int]:
         """The last turn's prompt, and when it was asked."""
