@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
+import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -14,7 +16,7 @@ import pytest
 from importers.hooking import HOOK, Hooked, pre, prompt, said
 from stator.importers.spool import Line, parsed
 from stator.surfaces import hook
-from stator.whereabouts import CURRENT
+from stator.whereabouts import CURRENT, KEY
 
 
 def told(line: bytes) -> dict[str, Any]:
@@ -77,6 +79,70 @@ def test_standard_input_that_is_closed_is_nothing_said(hooked):
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+def test_an_agent_that_leaves_its_end_open_is_not_waited_for(hooked):
+    """The program ends, though nobody ever says that this was all."""
+    with subprocess.Popen(
+        [*HOOK, "cursor"], stdin=subprocess.PIPE, cwd=hooked.root, env=hooked.environ
+    ) as running:
+        assert running.stdin is not None
+        os.write(running.stdin.fileno(), json.dumps(prompt()).encode())
+        assert running.wait(timeout=60) == 0
+        assert len(hooked.lines()) == 1
+
+
+def test_what_can_be_read_is_not_waited_behind(monkeypatch):
+    """Or every call of a tool would take as long as an agent that says nothing may."""
+    waits: list[float] = []
+    pieces = [b'{"a":', b"1}"]
+
+    def chosen(*given: Any) -> tuple[list[int], list[int], list[int]]:
+        waits.append(given[3])
+        return ([0] if pieces else []), [], []
+
+    monkeypatch.setattr(select, "select", chosen)
+    monkeypatch.setattr(os, "isatty", lambda _: False)
+    monkeypatch.setattr(os, "read", lambda *_: pieces.pop(0))
+    assert hook._read_all() == (b'{"a":1}', "")
+    assert waits == [hook.SOON_S] * 3
+
+
+def test_what_never_ends_is_left_at_some_time(monkeypatch):
+    clock = iter(range(1000))
+    monkeypatch.setattr(select, "select", lambda *_: ([0], [], []))
+    monkeypatch.setattr(os, "isatty", lambda _: False)
+    monkeypatch.setattr(os, "read", lambda *_: b"x")
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    assert hook._read_all()[1] == "not at its end after 20 s"
+
+
+def test_a_name_that_is_no_text_is_recorded_all_the_same(hooked):
+    hooked.hook(said("x") | {"hook_event_name": ["PreToolUse"]})
+    assert len(hooked.lines()) == 1
+
+
+def test_what_is_too_deep_to_be_searched_is_not_kept_but_told(hooked):
+    hooked.hook(b'{"a":' * 700 + b'"password=hunter22hunter22"' + b"}" * 700)
+    (line,) = hooked.lines()
+    assert told(line)["unread"] == "nested too deeply"
+
+
+def test_a_secret_in_the_name_of_a_folder_is_not_in_the_spool(hooked):
+    folder = hooked.root / SECRET
+    folder.mkdir()
+    hooked.hook(prompt() | {"cwd": str(folder)})
+    (line,) = hooked.lines()
+    assert SECRET.encode() not in line
+
+
+def test_an_agent_that_works_elsewhere_for_a_while_records_into_its_projects_store(
+    hooked, tmp_path
+):
+    other = Hooked(tmp_path / "other")
+    line = {"hook_event_name": "Stop", "session_id": "s1", "cwd": str(other.root)}
+    hooked.hook(line, "claude-code", CLAUDE_PROJECT_DIR=str(hooked.root))
+    assert (len(hooked.lines()), len(other.lines())) == (1, 0)
+
+
 def test_more_than_is_read_is_said_to_be_more(hooked):
     done = hooked.hook(b'{"prompt": "' + b"x" * (hook.STDIN_MAX + 10) + b'"}')
     assert done.returncode == 0
@@ -92,12 +158,13 @@ def test_what_stands_on_several_lines_becomes_one(hooked):
     assert isinstance(parsed(line, CURRENT, 0), Line)
 
 
-def test_a_folder_that_cannot_be_written_is_not_the_agents_problem(hooked):
+def test_what_cannot_be_recorded_is_not_the_agents_problem_but_noted(hooked):
     hooked.spool.mkdir()
-    (hooked.spool / CURRENT).mkdir()
-    done = hooked.hook(pre("t1"))
+    (hooked.spool / KEY).mkdir()
+    done = hooked.hook(prompt(text=SECRET))
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"cursor: " in (hooked.spool / "note").read_bytes()
+    assert hooked.lines() == []
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
@@ -113,6 +180,18 @@ def test_a_full_disk_is_not_the_agents_problem(hooked):
         limited, input=told, cwd=hooked.root, env=hooked.environ, capture_output=True
     )
     assert (done.returncode, done.stdout) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    "make", [os.mkdir, os.mkfifo, lambda path: os.symlink("elsewhere", path)],
+    ids=["folder", "fifo", "link"],
+)  # fmt: skip
+def test_where_the_current_file_is_none_a_line_goes_to_one_of_its_own(hooked, make):
+    hooked.spool.mkdir(mode=0o700)
+    make(hooked.spool / CURRENT)
+    hooked.hook(prompt())
+    assert sorted(file.name[:4] for file in hooked.spool.iterdir()) == ["curr", "own-"]
+    assert hooked.kinds() == ["open", "turn"]
 
 
 def test_without_a_home_or_a_store_nothing_is_recorded(tmp_path):

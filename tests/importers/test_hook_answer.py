@@ -10,6 +10,8 @@ import stator
 from importers.hooking import post, pre, prompt, said, talk
 from stator.importers import spool
 from stator.model.foreign import Conversation
+from stator.surfaces import hook_answer
+from stator.surfaces.installing.agents import CLAUDE, CODEX, GEMINI
 
 
 def answered(done):
@@ -76,3 +78,8 @@ def test_a_long_spool_is_taken_in_only_so_far(hooked, monkeypatch):
     hooked.write(*(line for n in range(400) for line in (pre(f"t{n}"), post(f"t{n}"))))
     assert answered(hooked.hook(said("sessionStart", "c2")))
     assert spool.standing(str(hooked.spool)).files == 1
+
+
+def test_it_gives_up_before_the_agent_does():
+    """Whoever holds the store's lock may hold it for long; an agent says that a hook failed then."""
+    assert min(CLAUDE.timeout, CODEX.timeout, GEMINI.timeout / 1000) > hook_answer.SECONDS

@@ -154,6 +154,87 @@ def test_what_a_mapper_cannot_read_is_set_aside_and_the_rest_taken(hooked, monke
     assert spool.standing(str(hooked.spool)).bad == 1
 
 
+def test_what_was_set_aside_stays_when_its_file_is_read_again(hooked, monkeypatch):
+    """A limit leaves the file for the next, who finds another line in it that cannot be used."""
+    from stator.importers import cursor_hooks
+
+    monkeypatch.setattr(cursor_hooks, "_shell", lambda *_: 1 / 0)
+    hooked.write(prompt(), said("afterShellExecution"), said("stop"), said("afterShellExecution"))
+    with stator.connect("memory:") as store:
+        for _ in range(2):
+            take_spool(store.port, str(hooked.spool), limits=Limits(lines=3))
+        assert spool.standing(str(hooked.spool)).bad == 1
+        take_spool(store.port, str(hooked.spool))
+    (kept,) = (hooked.spool / "bad").iterdir()
+    assert len(set(kept.read_bytes().splitlines())) == len(kept.read_bytes().splitlines()) == 2
+
+
+def test_a_line_is_set_aside_before_it_is_noted_as_read(hooked, monkeypatch):
+    from stator.importers import cursor_hooks
+
+    def body() -> None:
+        monkeypatch.setattr(cursor_hooks, "_shell", lambda *_: 1 / 0)
+        monkeypatch.setattr(spool.Aside, "close", lambda _: os.kill(os.getpid(), signal.SIGKILL))
+        stator.connect(hooked.path)
+
+    hooked.write(prompt(), said("afterShellExecution"))
+    assert in_a_child(body) == -signal.SIGKILL
+    hooked.kinds()
+    assert spool.standing(str(hooked.spool)).bad == 1
+
+
+def test_of_a_torn_line_only_what_may_be_one_is_read(hooked, monkeypatch):
+    """What an agent read may be full of our own mark: of each, reading the rest takes forever."""
+    asked: list[int] = []
+    parsed = spool.parsed
+
+    def counted(data: bytes, name: str, end: int) -> spool.Line | str:
+        asked.append(len(data))
+        return parsed(data, name, end)
+
+    monkeypatch.setattr(spool, "parsed", counted)
+    hooked.write(said("stop"))
+    (line,) = hooked.lines()
+    torn = b"stator1 00000000 99 " * 5_000
+    first, second = spool._pieces(torn + line + b"\n", "current", 0)
+    assert isinstance(first, spool.Bad)
+    assert isinstance(second, spool.Line)
+    assert (first.raw, len(asked)) == (torn, 2)
+
+
+def test_a_hook_that_is_writing_is_waited_for(hooked):
+    """What it writes to holds what came before the lines of other files."""
+    hooked.write(pre("t1"))
+    hooked.write(post("t1"), name="own-1")
+    with open(hooked.spool / "current", "ab") as writing:
+        fcntl.flock(writing, fcntl.LOCK_SH)
+        with spool.Taken(
+            str(hooked.spool), now=1, unique=iter("ab").__next__, wait_s=1,
+            sleep=lambda _: fcntl.flock(writing, fcntl.LOCK_UN),
+        ) as taken:  # fmt: skip
+            assert (len(taken.files), taken.skipped) == (2, 0)
+
+
+def test_a_name_that_is_no_text_does_not_hold_the_others_up(hooked):
+    """Half a character as the id of a conversation: no store can be asked for that."""
+    hooked.write(prompt(1, "\ud800"), *talk())
+    hooked.write(prompt(2, "\ud800"))
+    assert hooked.kinds() == WHOLE
+    assert hooked.kinds("\ud800") == ["open", "turn", "turn_end", "turn"]
+    assert hooked.lines() == []
+
+
+@pytest.mark.parametrize("rounds", [1, 5])
+def test_a_call_that_is_told_again_after_its_end_is_not_open_again(hooked, rounds):
+    """Else the end of the session leaves it in doubt, and its end, told again, settles what is not there."""
+    lines = [post("t1"), pre("t1"), said("sessionEnd"), post("t1"), prompt()]
+    for n in range(rounds):
+        hooked.write(*(lines if rounds == 1 else lines[n : n + 1]))
+        stator.connect(hooked.path).close()
+    assert hooked.kinds() == ["open", "call", "outcome", "pause", "turn"]
+    assert spool.standing(str(hooked.spool)).bad == 0
+
+
 def test_a_closed_session_takes_no_more_lines(hooked):
     hooked.write(*talk())
     with stator.connect(hooked.path) as store:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from importers.hooking import Hooked, kinds, post, pre, prompt, said, session, t
 from stator.errors import StoreReadOnly
 from stator.importers import spool
 from stator.model.query import CallQuery, SessionQuery
+from stator.surfaces import hook
 
 LINES = st.lists(
     st.builds(
@@ -99,6 +102,42 @@ def test_pages_go_from_what_is_new_to_what_was_there(hooked):
     assert paged == whole
     assert len(set(whole)) == 7
     assert set(whole[:3]) == new
+
+
+def pages(port: Any, limit: int) -> list[str]:
+    found: list[str] = []
+    cursor = None
+    while True:
+        page = port.sessions(SessionQuery(), cursor=cursor, limit=limit)
+        found += [row.id for row in page.rows]
+        cursor = page.cursor
+        if cursor is None:
+            return found
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 5, 100])
+def test_what_waited_for_long_is_not_the_newest(hooked, monkeypatch, limit):
+    """Or a reader that asks for the last session is told of another than whoever takes it in first."""
+    clock = iter(range(10**18, 2 * 10**18, 10**9))
+    names = ["c0", "a", "b", "c1", "b", "c2", "c3"]
+    with monkeypatch.context() as patched:
+        patched.setattr(time, "time_ns", lambda: next(clock))
+        late = []
+        for name in names:
+            line = hook.line_of("cursor", str(hooked.root), json.dumps(prompt(1, name)).encode())
+            late.append((name, line))
+    hooked.spool.mkdir(mode=0o700)
+    for wanted in ("c", ("a", "b")):
+        (hooked.spool / "current").write_bytes(
+            b"".join(line for name, line in late if name.startswith(wanted))
+        )
+        if wanted == "c":
+            stator.connect(hooked.path).close()
+    with stator.connect(hooked.path, read_only=True) as store:
+        seen = pages(store.port, limit)
+    with stator.connect(hooked.path) as store:
+        assert pages(store.port, 100) == seen
+        assert session(store, "c3").id == seen[0]
 
 
 def test_what_is_cut_off_at_the_end_of_the_spool_is_not_seen(hooked):

@@ -95,3 +95,11 @@ def test_a_spool_that_cannot_be_taken_in_is_said_beside_the_answer(hooked, ask, 
     assert done.code == 0
     assert "the disk is on fire" in done.err
     assert "RuntimeWarning" not in done.err
+
+
+def test_doctor_says_that_the_spool_is_somebody_elses(hooked, ask, monkeypatch):
+    hooked.write(*talk())
+    monkeypatch.setattr("os.access", lambda *_, **__: False)
+    result = ask("doctor")
+    assert result.code == 1
+    assert "is somebody else's" in result.out

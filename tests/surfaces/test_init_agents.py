@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from stator.errors import InvalidInput
 from stator.surfaces.installing.agents import AGENTS, CLAUDE, SERVER, Programs, hooks_of, wanted
 from stator.surfaces.installing.merging import added, is_ours, removed
 
@@ -80,8 +81,64 @@ def test_another_path_of_our_program_replaces_the_old_one():
     assert entry["hooks"][0]["command"] == "/opt/bin/stator-hook claude-code"
 
 
-def test_a_program_that_only_mentions_ours_is_not_ours():
-    assert not is_ours({"hooks": [{"command": "echo stator-hook"}]})
+@pytest.mark.parametrize(
+    "command", ["echo stator-hook", "/opt/my-stator-hook-wrapper x", "say 'it", "", "A=1"]
+)
+def test_a_program_that_only_mentions_ours_is_not_ours(command):
+    assert not is_ours({"command": command})
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["stator-hook cursor", "'/my tools/stator-hook' x", "STATOR_STORE=/a /b/stator-hook x"],
+)
+def test_our_program_is_known_again_however_it_is_started(command):
+    assert is_ours({"command": command})
+
+
+def test_a_program_that_shares_a_group_with_ours_stays():
+    file = files("claude-code")[0]
+    lint = {"type": "command", "command": "lint"}
+    ours = {"type": "command", "command": "stator-hook claude-code"}
+    text = json.dumps({"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [lint, ours]}]}})
+    kept = {"matcher": "Bash", "hooks": [lint]}
+    assert json.loads(added(text, file))["hooks"]["PreToolUse"][0] == kept
+    assert json.loads(removed(text, file)) == {"hooks": {"PreToolUse": [kept]}}
+
+
+def test_from_a_folder_with_a_space_adding_twice_is_adding_once():
+    programs = Programs("/my tools/stator-hook", "/my tools/stator")
+    for agent in AGENTS.values():
+        for file in wanted(agent, programs, "user", root=Path("/p"), home=Path("/h"), environ={}):
+            once = added("", file)
+            assert added(once, file) == once
+            assert removed(once, file) == ""
+
+
+def test_half_a_character_in_somebodys_settings_stays_one():
+    file = files("claude-code")[0]
+    after = added('{"prompts": ["cut \\ud83d"]}', file)
+    assert json.loads(after.encode())["prompts"] == ["cut \ud83d"]
+
+
+def test_a_comment_above_the_table_after_ours_stays():
+    file = files("codex")[1]
+    text = '[mcp_servers.stator]\ncommand = "old"\n\n# about the other\n[other]\nb = 2\n'
+    assert removed(text, file) == "# about the other\n[other]\nb = 2\n"
+    assert "# about the other\n[other]" in added(text, file)
+
+
+@pytest.mark.parametrize(
+    "text", ['[mcp_servers]\nstator = {command = "x"}\n', 'a = """\n[mcp_servers.stator]\n"""\n']
+)
+def test_a_table_that_cannot_be_taken_out_is_refused(text):
+    with pytest.raises(InvalidInput):
+        removed(text, files("codex")[1])
+
+
+def test_servers_that_are_no_table_are_refused():
+    with pytest.raises(InvalidInput):
+        added("mcp_servers = 5\n", files("codex")[1])
 
 
 def test_a_toml_file_keeps_every_byte_outside_our_table():

@@ -150,8 +150,7 @@ def look(store: Store, world: World, folder: str) -> Ingested:
     done = Ingested()
     recording = Recording(store, world, GLANCE, done, files=spool.names(folder))
     for line in islice(spool.looked_at(folder), GLANCE.lines):
-        if recording.add(line):
-            recording.flush()
+        recording.add(line)
     recording.flush()
     return done
 
@@ -161,7 +160,9 @@ def _round(store: Store, world: World, folder: str, limits: Limits, done: Ingest
     here = world("")
     aside = spool.Aside(folder)
     unique = lambda: here.secret(6).hex()  # noqa: E731
-    with spool.Taken(folder, now=here.clock() * 1000, unique=unique) as taken:
+    with spool.Taken(
+        folder, now=here.clock() * 1000, unique=unique, sleep=here.sleep, wait_s=limits.wait_s
+    ) as taken:
         if not taken.files:
             done.is_all = done.is_all and not taken.skipped
             return False
@@ -187,31 +188,33 @@ def _recorded(
     done: Ingested,
 ) -> bool:
     """Record what the files hold; False where a limit was reached before their end."""
-    recording = Recording(store, world, limits, done, files=taken.files)
+    recording = Recording(store, world, limits, done, files=taken.files, aside=aside)
     for item in taken.lines():
         if isinstance(item, spool.Bad):
             aside.put(item.file, item.raw)
-            continue
-        if limits.lines and recording.seen >= limits.lines:
-            _aside(aside, recording.flush())
+        elif limits.lines and recording.seen >= limits.lines:
+            recording.flush()
             return False
-        if recording.add(item):
-            _aside(aside, recording.flush())
-    _aside(aside, recording.flush())
+        else:
+            recording.add(item)
+    recording.flush()
     return not recording.is_waiting
-
-
-def _aside(aside: spool.Aside, lines: list[spool.Line]) -> None:
-    for line in lines:
-        aside.put(line.file, line.raw)
 
 
 class Recording:
     """Lines on their way into a store, a batch at a time."""
 
     def __init__(
-        self, store: Store, world: World, limits: Limits, done: Ingested, *, files: list[str]
+        self,
+        store: Store,
+        world: World,
+        limits: Limits,
+        done: Ingested,
+        *,
+        files: list[str],
+        aside: spool.Aside | None = None,
     ) -> None:
+        """`aside` is where lines go that no session takes."""
         self._store = store
         self._world = world
         self._limits = limits
@@ -219,7 +222,7 @@ class Recording:
         self._files = frozenset(files)
         self._talks: dict[tuple[str, str], list[spool.Line]] = {}
         self._about: dict[tuple[str, str], Conversation] = {}
-        self._unused: list[spool.Line] = []
+        self._aside = aside
         self._bytes = 0
         self._waiting = 0
         self.seen = 0
@@ -227,28 +230,29 @@ class Recording:
         self.is_waiting = False
         """Whether a conversation was left for the next."""
 
-    def add(self, line: spool.Line) -> bool:
-        """Take a line; whether that is enough for a batch."""
+    def add(self, line: spool.Line) -> None:
+        """Take a line; it is recorded with the batch it is in."""
         self.seen += 1
         self._waiting += 1
         self._bytes += len(line.raw)
         try:
             about = load(line.agent).conversation(line.said)
         except Exception as error:  # whatever a mapper makes of hostile input
-            self._refuse([line], f"{line.agent or 'no agent'}: {_said(error)}")
-            return False
+            self._refuse(line, f"{line.agent or 'no agent'}: {_said(error)}")
+            return
         if about is None:
-            self._refuse([line], f"{line.agent}: says of no conversation")
-            return False
+            self._refuse(line, f"{line.agent}: says of no conversation")
+            return
         place = line.agent, about.id
         if not about.cwd:
             about = msgspec.structs.replace(about, cwd=line.cwd)
         self._about.setdefault(place, about)
         self._talks.setdefault(place, []).append(line)
-        return self._waiting >= BATCH_LINES or self._bytes >= BATCH_BYTES
+        if self._waiting >= BATCH_LINES or self._bytes >= BATCH_BYTES:
+            self.flush()
 
-    def flush(self) -> list[spool.Line]:
-        """Record the batch; lines that no session took."""
+    def flush(self) -> None:
+        """Record the batch."""
         for place, lines in self._talks.items():
             about = self._about[place]
             try:
@@ -256,13 +260,13 @@ class Recording:
             except StoreError:
                 raise
             except Exception as error:  # one conversation must not hold the others up
-                self._refuse(lines, f"{about.source} {about.id}: {_said(error)}")
-        unused, self._unused = self._unused, []
+                for line in lines:
+                    self._refuse(line, f"{about.source} {about.id}: {_said(error)}")
         self._talks, self._about, self._waiting, self._bytes = {}, {}, 0, 0
-        return unused
 
-    def _refuse(self, lines: list[spool.Line], why: str) -> None:
-        self._unused += lines
+    def _refuse(self, line: spool.Line, why: str) -> None:
+        if self._aside is not None:
+            self._aside.put(line.file, line.raw)
         self._done.refused.setdefault(why.split(":")[0], why)
 
     def _talk(self, agent: str, about: Conversation, lines: list[spool.Line]) -> None:
@@ -275,7 +279,7 @@ class Recording:
                 self.is_waiting = True
                 return
             about = transcript.about(about)
-        talk = _Talk(self._store, context, load(agent), about, self._files)
+        talk = _Talk(self._store, context, load(agent), about, self._files, self._refuse)
         lines = talk.unread(lines)
         self._done.lines += len(lines)
         self._done.starts += any(_name(line) in STARTS for line in lines)
@@ -289,14 +293,9 @@ class Recording:
         talk.record(lines[first:])
         if _name(lines[-1]) in ENDS:
             transcript.read(self._limits, self._done.transcripts, conclude=True)
-        self._refuse_each(talk.refused)
         self._done.commits += talk.commits
         if talk.session not in self._done.names:
             self._done.names.append(talk.session)
-
-    def _refuse_each(self, refused: list[tuple[spool.Line, str]]) -> None:
-        for line, why in refused:
-            self._refuse([line], why)
 
 
 class _Talk:
@@ -309,17 +308,18 @@ class _Talk:
         mapper: Mapper,
         about: Conversation,
         files: frozenset[str],
+        refuse: Callable[[spool.Line, str], None],
     ) -> None:
         self._store = store
         self._context = context
         self._mapper = mapper
         self._about = about
         self._files = files
+        self._refuse = refuse
         self._recorders: dict[str, Recorder] = {}
         self.session = about.session
         self.commits = 0
         self.has_transcript = False
-        self.refused: list[tuple[spool.Line, str]] = []
         known = self._noted()
         self.transcript: str = known.get("transcript") or ""
         self._state: dict[str, Any] = known.get("state") or {}
@@ -348,7 +348,8 @@ class _Talk:
             try:
                 items = list(self._mapper.items(line.said, line.at, line.id, state))
             except Exception as error:  # whatever a mapper makes of hostile input
-                self.refused.append((line, f"{line.agent} {self._about.id}: {_said(error)}"))
+                # set aside before it is noted as read: whoever dies in between must not lose it
+                self._refuse(line, f"{line.agent} {self._about.id}: {_said(error)}")
                 items, state = [], self._state
             if any(isinstance(item, Compacted) for item in items):
                 self._flush()  # a compaction is recorded at once: what stands before it, whole

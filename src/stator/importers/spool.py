@@ -15,6 +15,7 @@ import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from typing import Any, BinaryIO
 
 import msgspec
@@ -29,6 +30,8 @@ LOCK = "lock"
 BAD = "bad"
 """The folder of what could not be read, or no session took."""
 LINE_MAX = 256 * 2**20
+HEAD_MAX = 64
+"""Bytes in which mark, checksum and length of a line stand."""
 FILES_MAX = 200
 """Files that are read at once; more are the next round's."""
 EMPTY_OLD_NS = 3600 * 10**9
@@ -101,7 +104,7 @@ def alone(folder: str, *, sleep: Callable[[float], object], wait_s: float = 1.0)
         os.close(handle)
 
 
-def _locked(handle: int, sleep: Callable[[float], object], wait_s: float) -> bool:
+def _locked(handle: int | BinaryIO, sleep: Callable[[float], object], wait_s: float) -> bool:
     pause, waited = 0.02, 0.0
     while True:
         try:
@@ -118,9 +121,20 @@ def _locked(handle: int, sleep: Callable[[float], object], wait_s: float) -> boo
 class Taken:
     """Files of the spool that are ours until they are closed: nobody writes to them any more."""
 
-    def __init__(self, folder: str, *, now: int, unique: Callable[[], str]) -> None:
-        """`now` in ns; `unique` gives a name that nothing else has."""
+    def __init__(
+        self,
+        folder: str,
+        *,
+        now: int,
+        unique: Callable[[], str],
+        sleep: Callable[[float], object],
+        wait_s: float = 0.0,
+    ) -> None:
+        """`now` in ns; `unique` gives a name that nothing else has. A hook that is writing is waited
+        for, if not for long: what it began stands before what is in other files."""
         self._folder = folder
+        self._sleep = sleep
+        self._wait_s = wait_s
         self._held: dict[str, BinaryIO] = {}
         self.skipped = 0
         """Files that a hook is writing to: the next round's."""
@@ -141,13 +155,11 @@ class Taken:
             file = open_plain(os.path.join(self._folder, name))
         except (FileNotFoundError, InvalidInput):
             return
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if _locked(file, self._sleep, self._wait_s):
+            self._held[name] = file
+        else:
             self.skipped += 1
             file.close()
-        else:
-            self._held[name] = file
 
     def __enter__(self) -> Taken:
         return self
@@ -214,16 +226,27 @@ def _pieces(data: bytes, name: str, end: int) -> Iterator[Line | Bad]:
     whole = data.rstrip(b"\n")
     if not whole.strip():
         return
+    first = found = parsed(whole, name, end)
     start = 0
-    while start >= 0:
-        found = parsed(whole[start:], name, end)
-        if isinstance(found, Line):
-            if start:
-                yield Bad(file=name, raw=whole[:start], why="cut off")
-            yield found
-            return
+    while not isinstance(found, Line):
         start = whole.find(MARK, start + 1)
-    yield Bad(file=name, raw=whole, why=str(parsed(whole, name, end)))
+        if start < 0:
+            yield Bad(file=name, raw=whole, why=str(first))
+            return
+        if _ends_it(whole, start):
+            found = parsed(whole[start:], name, end)
+    if start:
+        yield Bad(file=name, raw=whole[:start], why="cut off")
+    yield found
+
+
+def _ends_it(data: bytes, start: int) -> bool:
+    """Whether what begins there is as long as it says: told from its beginning, for there may be many."""
+    head = data[start : start + HEAD_MAX].split(b" ", 3)
+    if len(head) < 4:
+        return False
+    length = len(data) - start - sum(len(part) + 1 for part in head[:3])
+    return head[2] == b"%d" % length
 
 
 def parsed(data: bytes, name: str, end: int) -> Line | str:
@@ -262,26 +285,40 @@ def _process(value: Any) -> tuple[int, int, int]:
 
 
 class Aside:
-    """Where what could not be used is kept. What one file leaves is written anew each time it is read."""
+    """Where what could not be used is kept, once: what one file leaves is put there each time it is read."""
 
     def __init__(self, folder: str) -> None:
         self._folder = os.path.join(folder, BAD)
         self._files: dict[str, BinaryIO] = {}
+        self._known: dict[str, set[bytes]] = {}
         self.count = 0
+        """Pieces that were not there before."""
 
     def put(self, name: str, raw: bytes) -> None:
+        """Keep a piece; a kill after this does not lose it."""
         if name not in self._files:
-            os.makedirs(self._folder, mode=0o700, exist_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-            handle = os.open(os.path.join(self._folder, name), flags, 0o600)
-            self._files[name] = os.fdopen(handle, "wb")
-        self._files[name].write(raw + b"\n")
-        self.count += 1
+            self._open(name)
+        digest = sha256(raw).digest()
+        if digest not in self._known[name]:
+            self._known[name].add(digest)
+            self._files[name].write(raw + b"\n")
+            self.count += 1
+
+    def _open(self, name: str) -> None:
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        file = os.fdopen(os.open(os.path.join(self._folder, name), flags, 0o600), "r+b", 0)
+        with os.fdopen(os.dup(file.fileno()), "rb") as before:
+            last, known = b"\n", set()
+            while last.endswith(b"\n") and (last := before.readline(LINE_MAX)):
+                known.add(sha256(last.removesuffix(b"\n")).digest())
+        if last and not last.endswith(b"\n"):  # whoever wrote it died over it
+            file.write(b"\n")
+        self._files[name], self._known[name] = file, known
 
     def close(self) -> None:
         """What was put is on disk from here."""
         for file in self._files.values():
-            file.flush()
             os.fsync(file.fileno())
             file.close()
         self._files = {}

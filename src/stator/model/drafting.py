@@ -90,8 +90,10 @@ class Standing:
     """Whether a turn of that prompt is in the log already."""
     approvals: Callable[[str], list[str]] = lambda tool: []
     """The keys of what was approved for a tool."""
-    told: Callable[[str, str], bool] = lambda kind, foreign: False
-    """Whether a commit of that kind records that item already."""
+    told: Callable[[str, str, int], bool] = lambda kind, foreign, attempt: False
+    """Whether a commit of that kind records that item, and that attempt at it, already."""
+    over: set[tuple[str, int]] = field(default_factory=set)
+    """Calls, and attempts at them, of which an outcome was drafted."""
     given_up: Callable[[str], Open | None] = lambda foreign: None
     """A call in the log that was said to be cancelled because nobody had answered it."""
     dropped: dict[str, Open] = field(default_factory=dict)
@@ -181,7 +183,7 @@ class Drafter:
     @_make.register
     def _(self, item: Called) -> Iterator[Draft]:
         foreign = legible(item.id)
-        if foreign in self.standing.calls:
+        if foreign in self.standing.calls or self._is_over(foreign, item.attempt):
             return
         origin = self._source, foreign
         call = retype(commit_id(self._session, "call", origin, 1), "call")
@@ -203,11 +205,14 @@ class Drafter:
     def _(self, item: Returned) -> Iterator[Draft]:
         foreign = legible(item.id)
         known = self._given_up(item, foreign) or self.standing.calls.get(foreign)
-        if known is None:  # its intent was never seen, or it is settled and the store says so
+        if known is None and self._is_over(foreign, item.attempt):
+            return
+        if known is None:  # its intent was never seen
             intent = Called(id=item.id, at=item.at, tool=item.tool or "?", attempt=item.attempt)
             yield from self._make(intent)
             known = self.standing.calls[foreign]
         late = known.doubtful
+        self.standing.over.add((foreign, known.attempt))
         if item.status == "in doubt":
             known.doubtful = True
         else:
@@ -297,7 +302,7 @@ class Drafter:
 
     @_make.register
     def _(self, item: Began) -> Iterator[Draft]:
-        if any(self.standing.told(kind, item.id) for kind in ("run", "resume")):
+        if any(self.standing.told(kind, item.id, 0) for kind in ("run", "resume")):
             return  # the first of them may have been either, by how things stood then
         yield from self.conclude(item.at, DIED, upto=item.at)
         kind = "run" if self.standing.status == "open" else "resume"
@@ -354,6 +359,12 @@ class Drafter:
         """Whether something happened before the last turn began, and says nothing of that."""
         return 0 < at < self.standing.turn_at
 
+    def _is_over(self, foreign: str, attempt: int) -> bool:
+        """Whether a call has had its outcome: told of once more, it must not seem to be open again."""
+        return (foreign, attempt) in self.standing.over or self.standing.told(
+            "outcome", foreign, attempt
+        )
+
     def _turn_end(self, status: str, at: int, why: str = "") -> Draft:
         self.standing.turn_open = False
         return self._draft(
@@ -363,6 +374,7 @@ class Drafter:
     def _unanswered(self, foreign: str, call: Open, at: int, cause: str) -> Draft:
         """A write may have happened; what only reads did no harm and may be asked again."""
         doubtful = call.effect == "write"
+        self.standing.over.add((foreign, call.attempt))
         if doubtful:
             call.doubtful = True
         else:

@@ -213,12 +213,13 @@ class Recorder:
             self._store.locate(commit_id(owner, "turn", origin), self.session) for owner in owners
         )
 
-    def _is_told(self, kind: str, foreign: str) -> bool:
+    def _is_told(self, kind: str, foreign: str, attempt: int) -> bool:
         """Whether an item is in the log as a commit of that kind."""
         if self._blank:
             return False
         origin = self.conversation.source, legible(foreign)
-        return bool(self._store.locate(commit_id(self.session, kind, origin), self.session))
+        known = commit_id(self.session, kind, origin, attempt)
+        return bool(self._store.locate(known, self.session))
 
     def _given_up(self, foreign: str) -> Open | None:
         """A call that we said was cancelled, for want of a result, and that got none since."""
@@ -239,7 +240,7 @@ class Recorder:
         if not turns:
             return "", 0
         commit = commit_at(self._store, self.session, turns[0].first, load=False)
-        return (commit.origin[1], commit.happened) if commit.origin else ("", 0)
+        return (commit.origin[1], _told_at(commit)) if commit.origin else ("", 0)
 
     def _all_prompts(self) -> frozenset[str]:
         found: set[str] = set()
@@ -260,8 +261,8 @@ class Recorder:
             if commit.origin is None or not isinstance(record, CallRecord):
                 continue
             found[commit.origin[1]] = Open(
-                record.call, record.tool, record.effect, record.status == "in doubt", record.since,
-                record.attempt,
+                record.call, record.tool, record.effect, record.status == "in doubt",
+                record.since if _told_at(commit) else 0, record.attempt,
             )  # fmt: skip
         return found
 
@@ -401,6 +402,12 @@ def repr_of(value: Any) -> str:
     )
 
 
+def _told_at(commit: Commit) -> int:
+    """When it happened, as far as anybody said. What was told without a time has that of its append,
+    which is later than what is still to be told of it."""
+    return commit.happened if commit.happened < commit.at else 0
+
+
 def noted_cursor(store: Store, session: str, name: str) -> Any:
     """What a reader of a session's source left under a name, or None."""
     entry = store.find(session, "scratch", f"{CURSOR}: {name}")
@@ -409,7 +416,7 @@ def noted_cursor(store: Store, session: str, name: str) -> Any:
 
 def find(store: Store, conversation: Conversation) -> SessionRow | None:
     """The session a conversation is recorded in, if it has begun."""
-    alias = conversation.source, conversation.id
+    alias = conversation.source, legible(conversation.id)
     rows = store.sessions(SessionQuery(alias=alias), limit=1).rows
     if rows:
         return rows[0]

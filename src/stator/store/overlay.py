@@ -3,14 +3,15 @@ stays as it is.
 
 For whoever may only read: what hooks left is applied here, and every question is answered as if it had
 been taken in. A session is copied when it is first added to; those that are not answer from below.
-Where all sessions are asked, the ones that were added to come first: they are the newest.
+Sessions come newest first, from both; where the calls of all of them are asked, those of sessions that
+were added to come first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 from stator.errors import Conflict, NotFound, TooLarge
 from stator.model.commit import Commit, Draft, Upsert
@@ -38,8 +39,6 @@ COPY_MAX = 20_000
 """Commits of a session that is copied; of a longer one what is laid over it is not shown."""
 LOCATED_MAX = 10
 PAGE = 1000
-
-Row = TypeVar("Row", SessionRow, CallRow)
 
 
 class Overlay:
@@ -205,35 +204,63 @@ class Overlay:
     def sessions(
         self, query: SessionQuery, *, cursor: tuple[int, ...] | None = None, limit: int = 100
     ) -> Page[SessionRow]:
-        return self._paged(
-            lambda store, place, count: store.sessions(query, cursor=place, limit=count),
-            lambda row: row.id, cursor, limit,
-        )  # fmt: skip
+        """Both side by side, the newest first: what hooks left may be older than what is below. A cursor
+        says how many of those above were told, whether those below were all told, and where to go on."""
+        told, ended, *place = cursor or (0, 0)
+        above = self._rows(query)
+        page = self._below.sessions(query, cursor=tuple(place) or None, limit=limit)
+        below, used = ([], 0) if ended else (page.rows, 0)
+        rows: list[SessionRow] = []
+        while len(rows) < limit:
+            if used < len(below) and below[used].id in self._own:
+                used += 1
+            elif used == len(below) and not ended and page.cursor is not None:
+                place = list(page.cursor)
+                page = self._below.sessions(query, cursor=page.cursor, limit=limit)
+                below, used = page.rows, 0
+            elif told < len(above) and (
+                used == len(below) or above[told].updated >= below[used].updated
+            ):
+                rows.append(above[told])
+                told += 1
+            elif used < len(below):
+                rows.append(below[used])
+                used += 1
+            else:
+                return Page(rows, None)
+        if used and used < len(below):
+            page = self._below.sessions(query, cursor=tuple(place) or None, limit=used)
+        if used:
+            place = list(page.cursor or ())
+        ended = int(ended or (used == len(below) and page.cursor is None))
+        if ended and told == len(above):
+            return Page(rows, None)
+        return Page(rows, (told, ended, *(place if not ended else ())))
+
+    def _rows(self, query: SessionQuery) -> list[SessionRow]:
+        """The sessions above that were added to."""
+        rows: list[SessionRow] = []
+        cursor = None
+        while True:
+            page = self._above.sessions(query, cursor=cursor, limit=PAGE)
+            rows += [row for row in page.rows if row.id in self._own]
+            cursor = page.cursor
+            if cursor is None:
+                return rows
 
     def calls(
         self, query: CallQuery, *, cursor: tuple[int, ...] | None = None, limit: int = 100
     ) -> Page[CallRow]:
+        """First what is above, then what is below and not above; a cursor says in which it is."""
         if query.session is not None:
             return self._of(query.session).calls(query, cursor=cursor, limit=limit)
-        return self._paged(
-            lambda store, place, count: store.calls(query, cursor=place, limit=count),
-            lambda row: row.session, cursor, limit,
-        )  # fmt: skip
-
-    def _paged(
-        self,
-        ask: Callable[[Store, tuple[int, ...] | None, int], Page[Row]],
-        session_of: Callable[[Row], str],
-        cursor: tuple[int, ...] | None,
-        limit: int,
-    ) -> Page[Row]:
-        """First what is above, then what is below and not above; a cursor says in which it is."""
-        rows: list[Row] = []
+        rows: list[CallRow] = []
         layer, *place = cursor or (0,)
         while True:
             store = self._below if layer else self._above
-            page = ask(store, tuple(place) or None, limit - len(rows) if limit > 0 else limit)
-            rows += [row for row in page.rows if (session_of(row) in self._own) is not bool(layer)]
+            left = limit - len(rows) if limit > 0 else limit
+            page = store.calls(query, cursor=tuple(place) or None, limit=left)
+            rows += [row for row in page.rows if (row.session in self._own) is not bool(layer)]
             if page.cursor is None and layer:
                 return Page(rows, None)
             layer, place = (layer, list(page.cursor)) if page.cursor is not None else (1, [])

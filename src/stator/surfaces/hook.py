@@ -29,16 +29,23 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 STDIN_MAX = 32 * 2**20
+SOON_S = 0.25
+"""Seconds without a byte after which what was said is taken to be all, if it can be read."""
 WAIT_S = 3.0
-"""Seconds without a byte after which what was said is taken to be all."""
+"""The same, if it cannot."""
+ALL_S = 20.0
+"""Seconds after which nobody listens any more."""
 NOTES_MAX = 64 * 1024
 ATTEMPTS = 8
 INTENTS = frozenset(("PreToolUse", "BeforeTool", "preToolUse"))
 """What must survive a power cut: what comes next may have an effect."""
 STARTS = frozenset(("SessionStart", "sessionStart"))
+PROJECTS = {"claude-code": "CLAUDE_PROJECT_DIR", "gemini": "GEMINI_PROJECT_DIR"}
+"""The variable in which an agent tells its hooks which project it is."""
 KEY_SIZE = 32
 SHELLS = frozenset((b"sh", b"dash", b"bash", b"zsh", b"ash", b"ksh", b"fish"))
 SHELLS_MAX = 4
+APPENDING = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def main() -> NoReturn:
@@ -57,21 +64,19 @@ def _hook(arguments: list[str]) -> None:
     if said is None:
         if not data.strip():
             return
-        # nothing of it is kept: what cannot be read cannot be searched for secrets either
-        data = b'{"unread":"%b","bytes":%d}' % ((why or "not a JSON object").encode(), len(data))
-        said = {}
+        data, said = _unread(why or "not a JSON object", data), {}
     cwd = said.get("cwd")
     here = cwd if isinstance(cwd, str) and cwd else _working_folder()
-    folder = _spool(store, here)
+    folder = _spool(store, _project(agent) or here)
     if not folder:
         return
+    name = str(said.get("hook_event_name"))
     try:
-        payload = _clean(folder, data, said)
-        line = line_of(agent, here, payload)
-        _append(folder, line, durable=said.get("hook_event_name") in INTENTS)
+        payload, cwd = _clean(folder, data, said, here)
+        _append(folder, line_of(agent, cwd, payload), durable=name in INTENTS)
     except OSError as error:
         _note(folder, agent, error)
-    if said.get("hook_event_name") in STARTS:
+    if name in STARTS:
         from stator.surfaces.hook_answer import answer
 
         reply = answer(agent, said, here, folder.removesuffix("-spool"))
@@ -98,9 +103,14 @@ def _read_all() -> tuple[bytes, str]:
         return b"", ""
     pieces: list[bytes] = []
     size = 0
-    while True:
-        if not select.select([0], [], [], WAIT_S)[0]:
-            break
+    silent = 0.0
+    until = time.monotonic() + ALL_S
+    while silent < WAIT_S:
+        if not select.select([0], [], [], SOON_S)[0]:
+            # an agent that does not close its end has said all of it nevertheless
+            silent = silent + SOON_S if _parsed(b"".join(pieces)) is None else WAIT_S
+            continue
+        silent = 0.0
         piece = os.read(0, 1 << 20)
         if not piece:
             break
@@ -108,6 +118,8 @@ def _read_all() -> tuple[bytes, str]:
         size += len(piece)
         if size > STDIN_MAX:
             return b"".join(pieces)[:STDIN_MAX], f"more than {STDIN_MAX // 2**20} MB"
+        if time.monotonic() > until:
+            return b"".join(pieces), f"not at its end after {ALL_S:.0f} s"
     return b"".join(pieces), ""
 
 
@@ -134,11 +146,23 @@ def _parsed(data: bytes) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and end == len(text) else None
 
 
+def _unread(why: str, data: bytes) -> bytes:
+    """What stands for what cannot be read: nothing of it, for it cannot be searched for secrets either."""
+    return b'{"unread":"%b","bytes":%d}' % (why.encode(), len(data))
+
+
 def _working_folder() -> str:
     try:
         return os.getcwd()
     except OSError:
         return "/"
+
+
+def _project(agent: str) -> str:
+    """The folder an agent was started for, where it says so: it may work elsewhere for a while, and
+    what it says then belongs to the same store."""
+    told = os.environ.get(PROJECTS.get(agent, ""), "")
+    return told if os.path.isabs(told) else ""
 
 
 def _spool(store: str, here: str) -> str:
@@ -166,18 +190,24 @@ def _spool(store: str, here: str) -> str:
 # -- what is written ------------------------------------------------------------------------------
 
 
-def _clean(folder: str, data: bytes, said: dict[str, Any]) -> bytes:
-    """What was said, on one line and without its secrets."""
+def _clean(folder: str, data: bytes, said: dict[str, Any], cwd: str) -> tuple[bytes, str]:
+    """What was said, on one line, and where; both without their secrets."""
     from stator.model.suspect import suspicious
 
-    if not suspicious(data):
-        return data.strip().replace(b"\n", b" ").replace(b"\r", b" ")
+    line = data.strip().replace(b"\n", b" ").replace(b"\r", b" ")
+    if not suspicious(line) and not suspicious(cwd.encode(errors="replace")):
+        return line, cwd
     import json
 
     from stator.model.redact import Redactor
 
     redactor = Redactor(_key(folder))
-    return json.dumps(_scrubbed(redactor.scrub, said, None), separators=(",", ":")).encode()
+    if said:
+        try:
+            line = json.dumps(_scrubbed(redactor.scrub, said, None), separators=(",", ":")).encode()
+        except RecursionError:
+            line = _unread("nested too deeply", data)
+    return line, redactor.scrub(cwd, None)
 
 
 def _scrubbed(scrub: Any, value: Any, name: str | None) -> Any:
@@ -250,28 +280,33 @@ def agent_process() -> tuple[int, int, int]:
 
 def _append(folder: str, line: bytes, *, durable: bool) -> None:
     name = CURRENT
+    why = OSError(errno.EAGAIN, "no file of the spool could be written")
     for _ in range(ATTEMPTS):
-        if _written(os.path.join(folder, name), line, durable):
-            return
+        path = os.path.join(folder, name)
         name = f"{OWN}{time.time_ns():x}-{os.getpid()}-{os.urandom(4).hex()}"
-    raise OSError(errno.EAGAIN, "no file of the spool could be written")
+        try:
+            handle = os.open(path, APPENDING, 0o600)
+        except OSError as error:  # the current file may be no file, or somebody else's
+            why = error
+            continue
+        try:
+            if _written(handle, path, line, durable):
+                return
+        finally:
+            os.close(handle)
+    raise why
 
 
-def _written(path: str, line: bytes, durable: bool) -> bool:
+def _written(handle: int, path: str, line: bytes, durable: bool) -> bool:
     """Append a line; False where the file is being taken, or the line went in cut."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    handle = os.open(path, flags, 0o600)
-    try:
-        if not _is_ours(handle, path):
-            return False
-        if os.write(handle, line) < len(line):
-            os.write(handle, b"\n")  # so that the next line begins as one
-            return False
-        if durable:
-            os.fsync(handle)
-        return True
-    finally:
-        os.close(handle)
+    if not _is_ours(handle, path):
+        return False
+    if os.write(handle, line) < len(line):
+        os.write(handle, b"\n")  # so that the next line begins as one
+        return False
+    if durable:
+        os.fsync(handle)
+    return True
 
 
 def _is_ours(handle: int, path: str) -> bool:
@@ -289,9 +324,8 @@ def _is_ours(handle: int, path: str) -> bool:
 
 def _note(folder: str, agent: str, error: OSError) -> None:
     """The last resort: say that something was not recorded."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        handle = os.open(os.path.join(folder, NOTE), flags, 0o600)
+        handle = os.open(os.path.join(folder, NOTE), APPENDING, 0o600)
         try:
             if os.fstat(handle).st_size < NOTES_MAX:
                 why = error.strerror or "unknown"

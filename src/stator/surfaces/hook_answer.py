@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 MAX_TOKENS = 1500
 """Of the brief. Codex shows an agent about 2,500."""
 LIMITS = Limits(lines=300, transcript=256 * 1024, wait_s=0.05)
-SECONDS = 15
-"""After which an agent has waited long enough."""
+SECONDS = 3
+"""After which an agent has waited long enough: for somebody who holds the store's lock, say."""
 TARGETS: dict[str, Target] = {"claude-code": "claude-code", "codex": "codex"}
 OWN = ("resume", "compact", "fork")
 """How an agent starts that goes on with what it has."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import tomllib
 from typing import Any
 
@@ -16,6 +17,10 @@ from stator.errors import InvalidInput
 from stator.surfaces.installing.agents import HOOK, SERVER, Wanted
 
 INDENT = 2
+_SETTING = re.compile(r"[A-Za-z_]\w*=")
+"""What a shell line may begin with before the program: a variable for it."""
+_BETWEEN = re.compile(r"(?:\n[ \t]*(?:#[^\n]*)?\r?)*\Z")
+"""Blank lines and comments at the end of a table."""
 _INDENTED = re.compile(r"^([ \t]+)\S", re.MULTILINE)
 
 
@@ -29,8 +34,7 @@ def added(text: str, wanted: Wanted) -> str:
     if wanted.hooks:
         hooks = _part(document, "hooks", wanted)
         for moment, entry in wanted.hooks.items():
-            others = [group for group in _list(hooks, moment, wanted) if not is_ours(group)]
-            hooks[moment] = [*others, entry]
+            hooks[moment] = [*_others(_list(hooks, moment, wanted)), entry]
     if wanted.server:
         _part(document, wanted.servers_key, wanted)[SERVER] = wanted.server
     return _written(document, text)
@@ -39,15 +43,15 @@ def added(text: str, wanted: Wanted) -> str:
 def removed(text: str, wanted: Wanted) -> str:
     """The file's text without anything of ours; "" if nothing else was in it."""
     if wanted.kind == "toml":
-        return _toml_removed(text)
+        return _toml_without(text, wanted)
     document = _read(text, wanted)
     hooks = document.get("hooks")
     if wanted.hooks and isinstance(hooks, dict):
         for moment in list(hooks):
             groups = hooks[moment]
-            if isinstance(groups, list) and any(map(is_ours, groups)):
-                hooks[moment] = [group for group in groups if not is_ours(group)]
-                if not hooks[moment]:
+            if isinstance(groups, list) and (left := _others(groups)) != groups:
+                hooks[moment] = left
+                if not left:
                     del hooks[moment]
         if not hooks:
             del document["hooks"]
@@ -61,16 +65,29 @@ def removed(text: str, wanted: Wanted) -> str:
     return _written(document, text)
 
 
-def is_ours(group: Any) -> bool:
+def is_ours(one: Any) -> bool:
     """Whether an entry starts our program."""
-    if not isinstance(group, dict):
+    if not isinstance(one, dict):
         return False
-    inner = group.get("hooks")
-    commands = [group, *(inner if isinstance(inner, list) else ())]
-    return any(
-        isinstance(one, dict) and HOOK in str(one.get("command", "")).split(" ")[0]
-        for one in commands
-    )
+    try:
+        words = shlex.split(str(one.get("command", "")))
+    except ValueError:  # a quote that is not closed: no line of ours
+        return False
+    program = next((word for word in words if not _SETTING.match(word)), "")
+    return program.replace("\\", "/").rpartition("/")[2] == HOOK
+
+
+def _others(groups: list[Any]) -> list[Any]:
+    """What is not ours: of a group that starts other programs too, those."""
+    left = []
+    for group in groups:
+        inner = group.get("hooks") if isinstance(group, dict) else None
+        if isinstance(inner, list) and any(map(is_ours, inner)):
+            kept = [one for one in inner if not is_ours(one)]
+            left += [{**group, "hooks": kept}] if kept else []
+        elif not is_ours(group):
+            left.append(group)
+    return left
 
 
 # -- JSON -----------------------------------------------------------------------------------------
@@ -115,7 +132,19 @@ def _written(document: dict[str, Any], before: str) -> str:
     found = _INDENTED.search(before)
     indent: int | str = found[1] if found else INDENT
     text = json.dumps(document, indent=indent, ensure_ascii=False) + "\n"
+    if not _is_utf8(
+        text
+    ):  # half a character, as agents cut prompts: only its number can be written
+        text = json.dumps(document, indent=indent) + "\n"
     return text.replace("\n", "\r\n") if "\r\n" in before else text
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 # -- TOML -----------------------------------------------------------------------------------------
@@ -124,7 +153,9 @@ def _written(document: dict[str, Any], before: str) -> str:
 def _toml_added(text: str, wanted: Wanted) -> str:
     document = _parsed(text, wanted)
     servers = document.get(wanted.servers_key, {})
-    if isinstance(servers, dict) and servers.get(SERVER) == wanted.server:
+    if not isinstance(servers, dict):
+        raise _refused(wanted, f"has something else than a table under {wanted.servers_key!r}")
+    if servers.get(SERVER) == wanted.server:
         return text
     rest = _toml_removed(text)
     lines = [f"[{wanted.servers_key}.{SERVER}]"]
@@ -140,8 +171,21 @@ def _toml_added(text: str, wanted: Wanted) -> str:
     return new
 
 
+def _toml_without(text: str, wanted: Wanted) -> str:
+    document = _parsed(text, wanted)
+    left = _toml_removed(text)
+    servers = document.get(wanted.servers_key)
+    if isinstance(servers, dict):
+        servers.pop(SERVER, None)
+    expected = {key: value for key, value in document.items() if value != {}}
+    if {key: value for key, value in _parsed(left, wanted).items() if value != {}} != expected:
+        raise _refused(wanted, f"has {wanted.servers_key!r} in a form that cannot be taken out of")
+    return left
+
+
 def _toml_removed(text: str) -> str:
-    """Without our table: from its header to the next one."""
+    """Without our table: from its header to the last line before the next one that says something; a
+    comment above that belongs to it."""
     header = re.compile(
         rf"^\[mcp_servers\.(?:{SERVER}|\"{SERVER}\")(?:\..*)?\][ \t]*(?:#.*)?\r?$", re.MULTILINE
     )
@@ -150,8 +194,10 @@ def _toml_removed(text: str) -> str:
         return text
     following = re.compile(r"^\[", re.MULTILINE).search(text, found.end())
     end = following.start() if following else len(text)
-    before, after = text[: found.start()], text[end:]
-    left = before.rstrip("\n") + ("\n\n" if before.strip() and after else "\n") + after
+    end = found.end() + len(_BETWEEN.sub("", text[found.end() : end]))
+    before, after = text[: found.start()], text[end:].lstrip("\r\n")
+    gap = ("\n\n" if after else "\n") if before.strip() else ""
+    left = before.rstrip("\n") + gap + after
     return _toml_removed(left) if left.strip() else ""
 
 

@@ -319,6 +319,14 @@ def _spool(place: Place, now: int) -> Iterator[Finding]:
     folder = spool_of(path) if path else ""
     if not os.path.isdir(folder):
         return
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        yield _finding(
+            "warning",
+            f"{folder} is somebody else's: what your agents do is not recorded here",
+            "spool",
+            "give them a store of their own: stator init AGENT --store PATH",
+        )
+        return
     stands = standing(folder)
     if stands.lines:
         old = now - stands.since > STUCK_US
