@@ -179,6 +179,9 @@ def test_ordinary_descriptions_are_no_cause_for_suspicion():
         (["docker", "run", "-i", "some/image"], "image"),
         (["./server"], "server"),
         (["python"], "python"),
+        (["docker", "run", "-i", "-e", "TOKEN=s3cret", "ghcr.io/o/github-server"], "github-server"),
+        (["env", "KEY=s3cret", "npx", "-y", "some-server"], "some-server"),
+        (["npx", "--registry", "https://u:s3cret@host/", "some-server"], "some-server"),
     ],
 )
 def test_a_server_nobody_named_is_called_after_its_program(command, name):
