@@ -280,7 +280,7 @@ def test_no_module_is_named_after_nothing():
     assert not [name for name in modules() if name.split(".")[-1] in NOT_NAMES]
 
 
-PROXY_MAY = {("stator.surfaces.proxy.http", name) for name in ("uvicorn", "httpx2")}
+PROXY_MAY = {("stator.surfaces.proxy.http", "httpx2"), ("stator.surfaces.loopback", "uvicorn")}
 """A proxy over HTTP is a server and a client of its own, without the SDK."""
 
 

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from hashlib import sha256
 from http.client import HTTPConnection
 
 import pytest
@@ -177,6 +178,18 @@ def test_a_body_too_long_to_be_read_is_passed_on_and_known_by_its_digest(front, 
 
 
 # -- outcomes ----------------------------------------------------------------------------------------
+
+
+def test_an_answer_too_long_to_be_read_is_known_by_its_whole_size_and_digest(front):
+    _, _, body = front.ask(call(1, "echo", how="large", size=18_000_000))
+    assert front.last() == ("ok", f"{len(body)} bytes, not read", 1)
+    with stator.connect(front.path, read_only=True) as store:
+        (kept, *_) = [
+            c.known("output")
+            for c in store.read("talk").log()
+            if c.kind == "outcome" and "not read" in c.cause
+        ]
+    assert (kept["size"], kept["sha256"]) == (len(body), sha256(body).hexdigest())
 
 
 def test_a_call_is_on_record_with_its_outcome(front):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
+import weakref
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stator.errors import InvalidInput
+from stator.surfaces.proxy.book import Book
 from stator.surfaces.proxy.classify import (
     Answer,
     Notice,
@@ -179,6 +183,9 @@ def test_ordinary_descriptions_are_no_cause_for_suspicion():
         (["docker", "run", "-i", "some/image"], "image"),
         (["./server"], "server"),
         (["python"], "python"),
+        (["docker", "run", "-i", "-e", "TOKEN=s3cret", "ghcr.io/o/github-server"], "github-server"),
+        (["env", "KEY=s3cret", "npx", "-y", "some-server"], "some-server"),
+        (["npx", "--registry", "https://u:s3cret@host/", "some-server"], "some-server"),
     ],
 )
 def test_a_server_nobody_named_is_called_after_its_program(command, name):
@@ -200,3 +207,61 @@ def test_a_server_nobody_named_is_called_after_its_program(command, name):
 def test_only_the_address_of_a_server_is_one(url):
     with pytest.raises(InvalidInput):
         Upstream(url)
+
+
+class Kept:
+    """A recording that only remembers what it is told."""
+
+    client = ""
+
+    def __init__(self):
+        self.said = []
+
+    def now(self):
+        return 1
+
+    def begin(self, call):
+        call.id = f"call {call.request}"
+
+    def put(self, *works):
+        self.said += works
+
+    def unanswered(self, call, cause, otherwise):
+        return call.request, cause
+
+    def answered(self, call, answer):
+        return call.request
+
+
+def asked(id, **arguments):
+    params = {"name": "echo", "arguments": arguments}
+    message = {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}
+    return json.dumps(message).encode()
+
+
+def test_a_request_that_falls_out_of_the_book_is_said_to_be_unanswered(monkeypatch):
+    monkeypatch.setattr("stator.surfaces.proxy.book.PENDING_MAX", 2)
+    kept: Any = Kept()
+    book = Book(kept)
+    for id in (7, 7, 8):
+        book.outgoing(asked(id))
+    assert kept.said == [("7", "no answer, and 2 requests since")]
+    assert book.waiting == 2
+
+
+def test_what_was_answered_is_not_kept():
+    kept: Any = Kept()
+    book = Book(kept)
+    (one,) = book.outgoing(asked(1, words="x" * 100), keep=True).asked
+    assert one.call is not None
+    gone = weakref.ref(one.call.done)
+    book.incoming(b'{"jsonrpc":"2.0","id":1,"result":{}}')
+    del one
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_password_in_an_address_is_not_said():
+    with pytest.raises(InvalidInput) as refused:
+        Upstream("http://ann:s3cret@host/mcp")
+    assert "s3cret" not in str(refused.value)

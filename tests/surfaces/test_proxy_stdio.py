@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -88,6 +89,38 @@ def test_a_line_too_long_to_be_read_is_passed_on_and_known_by_its_digest(path):
         assert raw.known("input")["proxy"] == "too long to be read, from the client"
         assert raw.known("input")["size"] > 50_000
         assert len(raw.known("input")["sha256"]) == 64
+
+
+@pytest.mark.parametrize("value", [b"NaN", b"1e999", b'"\\ud83d"', b'"\xff"', b"9" * 5_000])
+def test_what_only_strict_readers_refuse_is_a_call_and_an_answer_all_the_same(path, value):
+    # the server says back the bytes it got, as many do
+    mirror = [sys.executable, "-S", "-c", "import sys\nfor l in sys.stdin.buffer:\n"
+              " a = l[l.index(b'\"arguments\":') + 12:l.rindex(b'}}')]\n"
+              " sys.stdout.buffer.write(b'{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":' + a + b'}\\n')\n"
+              " sys.stdout.flush()"]  # fmt: skip
+    line = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"a":%s}}}'
+    with Client(path, command=mirror) as client:
+        client.send(line % value + b"\n")
+        assert client.line() == b'{"jsonrpc":"2.0","id":1,"result":{"a":%s}}\n' % value
+        client.end()
+        assert client.calls() == [("echo", "ok", "")]
+        (intent,) = client.commits("call")
+        assert list(intent.known("input")) == ["a"]
+
+
+def test_a_server_that_nests_too_deep_is_still_heard(path):
+    deep = b'{"jsonrpc":"2.0","id":1,"result":' + b"[" * 3_000 + b"]" * 3_000 + b"}\n"
+    script = "import sys\nsys.stdin.readline()\n" + f"sys.stdout.write({deep.decode()!r})"
+    with Client(path, command=[sys.executable, "-S", "-c", script]) as client:
+        client.send(call(1, "echo"))
+        assert client.line() == deep
+
+
+def test_a_batch_of_what_nobody_understands_is_one_record(client):
+    client.send(b"[" + b"{}," * 500 + b"{}]\n")
+    client.ask(request(1, "ping"))
+    client.end()
+    assert client.raws() == ["not understood, from the client"]
 
 
 # -- outcomes ----------------------------------------------------------------------------------------
@@ -213,6 +246,22 @@ def test_a_server_that_dies_leaves_its_call_in_doubt_and_no_client_waiting(clien
     assert client.calls() == [("echo", "in doubt", "the server ended")]
 
 
+def test_a_call_that_may_be_repeated_and_was_not_answered_may_have_been_done(client):
+    client.ask(LIST)
+    client.ask(call(2, "put", how="die"))
+    client.end()
+    assert client.calls() == [("put", "in doubt", "the server ended")]
+
+
+def test_calls_that_were_answered_in_time_leave_nothing_running(path):
+    with Client(path, timeout=60.0) as client:
+        client.ask(call(1, "echo"))
+        before = threading.active_count()
+        for n in range(2, 12):
+            client.ask(call(n, "echo"))
+        assert threading.active_count() == before
+
+
 def test_a_client_that_leaves_with_calls_open_leaves_them_in_doubt(client):
     client.send(call(2, "echo", how="never"))
     client.ask(request(3, "ping"))
@@ -259,6 +308,16 @@ def test_a_call_that_may_write_is_never_sent_twice(path, tmp_path):
         assert client.ask(request(3, "ping"))["id"] == 3, "the server is there again"
         client.end()
         assert client.calls() == [("echo", "in doubt", "the server ended")]
+
+
+def test_a_call_that_was_cancelled_is_not_sent_again(path, tmp_path):
+    with Client(path, restart=True) as client:
+        client.ask(LIST)
+        client.send(call(2, "look", how="hold"), notice("notifications/cancelled", requestId=2))
+        client.ask(call(3, "look", how="die once", marker=str(tmp_path / "died")))
+        client.end()
+        assert client.calls()[0] == ("look", "cancelled", "cancelled by the client")
+        assert len(client.calls()) == 3  # the second attempt of the other one
 
 
 def test_a_server_that_keeps_dying_is_let_go(path):
@@ -387,6 +446,15 @@ def test_a_call_the_proxy_saw_first_is_the_one_the_hook_tells_of(path):
         assert kinds == ["open", "call", "outcome"]
 
 
+def test_an_id_that_a_client_gives_to_two_calls_hides_neither(path):
+    with Client(path) as client:
+        for n in (1, 2):
+            client.ask(call(n, "echo", {"claudecode/toolUseId": "toolu_1"}, n=n))
+        client.end()
+        assert [c.known("input") for c in client.commits("call")] == [{"n": 1}, {"n": 2}]
+        assert len(client.calls()) == 2
+
+
 def test_a_call_without_an_id_is_the_open_one_of_the_same_arguments(path):
     with stator.connect(path, project="shop") as store:
         now = store.context.clock()
@@ -494,6 +562,35 @@ def test_a_proxy_that_is_asked_to_end_says_what_it_leaves_open(path):
         assert b"server says hello" in process.stderr.read()
     with stator.connect(path) as store:
         assert [row.status for row in store.read("talk").calls()] == ["in doubt"]
+
+
+def test_a_proxy_whose_server_does_not_read_can_be_asked_to_end(path):
+    deaf = [sys.executable, "-S", "-c", "import time\ntime.sleep(600)"]
+    with start(path, "--session", "talk", command=deaf) as process:
+        process.stdin.write(json.dumps(call(1, "echo")).encode() + b"\n")
+        line = json.dumps(call(2, "echo", words="x" * 400_000)).encode() + b"\n"
+        process.stdin.write(line)
+        process.stdin.flush()
+        with stator.connect(path) as store:
+            while len(store.read("talk").calls() if store.sessions().rows else ()) < 2:
+                pass
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    with stator.connect(path) as store:
+        assert [row.status for row in store.read("talk").calls()] == ["in doubt"] * 2
+
+
+def test_nobody_listening_to_what_is_said_aside_costs_no_call(path):
+    quiet = ["sh", "-c", 'exec "$@" 2>/dev/null', "sh", *COMMAND]
+    with start(path, "--session", "talk", command=quiet) as process:
+        process.stderr.close()
+        reader = Reader(process.stdout.fileno())
+        for n in (1, 2):
+            process.stdin.write(json.dumps(call(n, "echo", how="garbage")).encode() + b"\n")
+            process.stdin.flush()
+            assert json.loads(reader.line())["id"] == n
+        process.stdin.close()
+        assert process.wait() == 0
 
 
 def test_standard_input_that_ends_is_the_client_leaving(path, ask):

@@ -94,6 +94,10 @@ class Handler(BaseHTTPRequestHandler):
         self.server.go.wait(30)
         self.plain(message, arguments)
 
+    def large(self, message: Any, arguments: Any) -> None:
+        text = "x" * arguments["size"]
+        self.plain({**message, "method": ""}, {"text": text})
+
     # -- bytes ----------------------------------------------------------------------------------------
 
     def whole(self, status: int, body: bytes, kind: str) -> None:

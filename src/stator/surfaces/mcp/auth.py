@@ -17,13 +17,13 @@ from urllib.parse import parse_qs
 import anyio
 
 from stator.errors import InvalidInput, NotFound
+from stator.surfaces.loopback import Callers, is_json, values
 
 TOKEN_BYTES = 32
 TOKEN_LEAST, TOKEN_MOST = 20, 500
 SUFFIX = "-mcp-token"
 BODY_S = 30.0
 """How long a request may take to arrive."""
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 TOKEN_NAMES = ("token", "access_token", "bearer", "authorization")
 
 Scope = MutableMapping[str, Any]
@@ -92,8 +92,7 @@ class Guard:
     def __init__(self, app: App, *, port: int, token: str | None) -> None:
         self._app = app
         self._token = token
-        self._hosts = {f"{host}:{port}" for host in LOOPBACK}
-        self._origins = {f"http://{host}" for host in self._hosts}
+        self._callers = Callers(port)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -110,33 +109,20 @@ class Guard:
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         """The status and the words with which a request is turned away."""
-        headers: dict[bytes, list[bytes]] = {}
-        for name, value in scope["headers"]:
-            headers.setdefault(name.lower(), []).append(value)
-        if [host.decode("latin-1") for host in headers.get(b"host", [])] not in self._each(
-            self._hosts
-        ):
-            return 421, "this server answers to its own loopback address only"
-        if [o.decode("latin-1") for o in headers.get(b"origin", [])] not in [
-            [],
-            *self._each(self._origins),
-        ]:
-            return 403, "not from this origin"
+        headers = scope["headers"]
+        refusal = self._callers.refusal(headers)
+        if refusal is not None:
+            return refusal
         if any(name in parse_qs(scope["query_string"].decode("latin-1")) for name in TOKEN_NAMES):
             return 400, "a token belongs in the Authorization header, never in an address"
-        if self._token is not None and not self._knows(headers.get(b"authorization", [])):
+        if self._token is not None and not self._knows(values(headers, b"authorization")):
             return 401, "a bearer token is needed: stator mcp says where it is kept"
-        kind = b"".join(headers.get(b"content-type", [])).partition(b";")[0].strip().lower()
-        if scope["method"] == "POST" and kind != b"application/json":
+        if scope["method"] == "POST" and not is_json(headers):
             return 415, "a message is application/json"
         return None
 
-    @staticmethod
-    def _each(known: set[str]) -> list[list[str]]:
-        return [[name] for name in known]
-
-    def _knows(self, given: list[bytes]) -> bool:
-        scheme, _, token = (given[0] if len(given) == 1 else b"").partition(b" ")
+    def _knows(self, given: list[str]) -> bool:
+        scheme, _, token = (given[0] if len(given) == 1 else "").encode("latin-1").partition(b" ")
         expected = (self._token or "").encode()
         return hmac.compare_digest(token.strip(), expected) and scheme.lower() == b"bearer"
 

@@ -49,6 +49,16 @@ class Asked:
     """The line it came in."""
     told: bool = False
     """Whether the client has been answered in the server's stead."""
+    cancelled: bool = False
+    """Whether the client has said that it waits no longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What is remembered of a request that was answered: not what was in it."""
+
+    method: str
+    call: str = ""
 
 
 @dataclass(slots=True)
@@ -81,7 +91,8 @@ class Book:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._pending: dict[str, deque[Asked]] = {}
-        self._answered: OrderedDict[str, Asked] = OrderedDict()
+        self._answered: OrderedDict[str, Answered] = OrderedDict()
+        self._waiting_count = 0
         self._lock = threading.Lock()
 
     # -- from the client --------------------------------------------------------------------------
@@ -89,15 +100,16 @@ class Book:
     def outgoing(self, data: bytes, *, keep: bool = False) -> Outgoing:
         """Look at what a client sends; the intents of its calls are being recorded from here on."""
         found = Outgoing()
-        for message in classify(data) or [Strange()]:
+        messages = classify(data) or [Strange()]
+        for message in messages:
             if isinstance(message, Request):
                 found.handshake |= message.method == "initialize"
                 found.asked.append(self._ask(message, data if keep else b""))
             elif isinstance(message, Notice):
                 found.handshake |= message.method == "notifications/initialized"
                 found.works += self._noticed(message)
-            elif isinstance(message, Strange) and data.strip():
-                found.works.append(self._recording.raw("not understood, from the client", data))
+        if data.strip() and any(isinstance(message, Strange) for message in messages):
+            found.works.append(self._recording.raw("not understood, from the client", data))
         return found
 
     def _ask(self, message: Request, data: bytes) -> Asked:
@@ -116,8 +128,24 @@ class Book:
         with self._lock:
             self._pending.setdefault(asked.id, deque()).append(asked)
             self._answered.pop(asked.id, None)
-            if len(self._pending) > PENDING_MAX:
-                self._pending.pop(next(iter(self._pending)))
+            self._waiting_count += 1
+            oldest = self._oldest() if self._waiting_count > PENDING_MAX else None
+        if oldest is not None:
+            cause = f"no answer, and {PENDING_MAX} requests since"
+            self._recording.put(*self.unanswered(oldest, cause, "error"))
+
+    def _oldest(self) -> Asked:
+        """Let go of the request that waits longest, as far as ids tell."""
+        id, waiting = next(iter(self._pending.items()))
+        asked = waiting.popleft()
+        self._left(id, waiting)
+        return asked
+
+    def _left(self, id: str, waiting: deque[Asked]) -> None:
+        """One of those that wait under an id does no longer."""
+        self._waiting_count -= 1
+        if not waiting:
+            del self._pending[id]
 
     def _call(self, message: Request) -> Call:
         arguments = member(message.params, "arguments")
@@ -135,6 +163,7 @@ class Book:
         asked = self._waiting(id_text(member(message.params, "requestId")))
         if asked is None or asked.call is None:
             return []
+        asked.cancelled = True
         return [self._recording.unanswered(asked.call, "cancelled by the client", "cancelled")]
 
     def _waiting(self, id: str) -> Asked | None:
@@ -153,8 +182,8 @@ class Book:
         for message in messages:
             if isinstance(message, Answer):
                 second += not self._answer(message, data, found, again=again)
-            elif isinstance(message, Strange):
-                found.works.append(self._recording.raw("not understood, from the server", data))
+        if any(isinstance(message, Strange) for message in messages):
+            found.works.append(self._recording.raw("not understood, from the server", data))
         # a batch goes through whole or not at all: it is not ours to rewrite
         found.forward = not messages or second < len(messages)
         return found
@@ -168,9 +197,8 @@ class Book:
             if before is not None and again:
                 return True
             if before is not None:
-                on = before.call.id if before.call else ""
                 why = f"{before.method} {answer.id}: {shown(data)}"
-                found.works.append(recording.flag("answered twice", on, why))
+                found.works.append(recording.flag("answered twice", before.call, why))
                 found.works.append(recording.raw("second answer", data))
                 return False
             found.works.append(recording.raw("answer to nothing that was asked", data))
@@ -201,9 +229,9 @@ class Book:
             if not waiting:
                 return None
             asked = waiting.popleft()
-            if not waiting:
-                del self._pending[id]
-            self._answered[id] = asked
+            self._left(id, waiting)
+            asked.data = b""
+            self._answered[id] = Answered(asked.method, asked.call.id if asked.call else "")
             if len(self._answered) > ANSWERED_MAX:
                 self._answered.popitem(last=False)
             return asked
@@ -217,8 +245,7 @@ class Book:
             if not waiting or asked not in waiting:
                 return False
             waiting.remove(asked)
-            if not waiting:
-                del self._pending[asked.id]
+            self._left(asked.id, waiting)
             return True
 
     def unanswered(self, asked: Asked, cause: str, otherwise: Unanswered) -> list[Work]:
@@ -232,14 +259,21 @@ class Book:
         with self._lock:
             return asked in self._pending.get(asked.id, ())
 
+    def tell(self, asked: Asked) -> bool:
+        """Answer a request in the server's stead; False if it was answered: nobody is told twice."""
+        with self._lock:
+            asked.told = asked in self._pending.get(asked.id, ())
+            return asked.told
+
     def leave(self) -> list[Asked]:
         """Everything that waits, which it does no longer."""
         with self._lock:
             pending = [asked for waiting in self._pending.values() for asked in waiting]
             self._pending.clear()
+            self._waiting_count = 0
             return pending
 
     @property
     def waiting(self) -> int:
         """How many requests wait."""
-        return len(self._pending)
+        return self._waiting_count

@@ -6,6 +6,8 @@ understood is nobody's fault and no reason to hold it back.
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -77,24 +79,54 @@ def classify(data: bytes) -> list[Message] | None:
         if data.lstrip()[:1] == b"[":
             return [_message(wire) for wire in _batch.decode(data)]
         return [_message(_decoder.decode(data))]
-    except msgspec.ValidationError:
-        return [Strange()] if is_json(data) else None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _as_others_read(data)
+    except RecursionError:
+        return [Strange()]
+
+
+def _as_others_read(data: bytes) -> list[Message] | None:
+    """The same for what a strict reader refuses: what both sides understand must not be lost on us."""
+    try:
+        value = _lenient(data)
+        return [_message(_wire(one)) for one in (value if isinstance(value, list) else [value])]
+    except RecursionError:
+        return [Strange()]
+    except ValueError:
         return None
 
 
-def is_json(data: bytes) -> bool:
-    """Whether it is one JSON value, whatever it means."""
+def _wire(value: Any) -> _Wire:
+    found = _Wire()
+    for name in _Wire.__struct_fields__ if isinstance(value, dict) else ():
+        if name in value:
+            inner = value[name]
+            raw = name in ("params", "result", "error")
+            setattr(found, name, msgspec.Raw(json.dumps(inner).encode()) if raw else inner)
+    return found
+
+
+def _lenient(data: bytes) -> Any:
+    """What some bytes say, the way most programs read JSON: half a surrogate pair stays, and so does what
+    is no UTF-8; a number that is none, or of no size one can hold, becomes text."""
+    text = data.decode("utf-8-sig", "surrogateescape")
+    return json.loads(text, parse_constant=str, parse_float=_float, parse_int=_int)
+
+
+def _float(text: str) -> float | str:
+    return value if math.isfinite(value := float(text)) else text
+
+
+def _int(text: str) -> int | str:
     try:
-        msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
-    return True
+        return int(text)
+    except ValueError:
+        return text
 
 
 def _message(wire: _Wire) -> Message:
     if isinstance(wire.method, str):
-        params = _inside(wire.params)
+        params = inside(wire.params)
         if wire.id is UNSET:
             return Notice(wire.method, params)
         return Request(id_text(wire.id), wire.method, params)
@@ -106,16 +138,23 @@ def _message(wire: _Wire) -> Message:
     return Strange()
 
 
-def _inside(raw: msgspec.Raw) -> Any:
+def inside(raw: msgspec.Raw) -> Any:
     """What some bytes say that are known to be JSON."""
-    return msgspec.json.decode(raw) if bytes(raw) else {}
+    data = bytes(raw)
+    try:
+        return msgspec.json.decode(data) if data else {}
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _lenient(data)
 
 
 def id_text(value: Any) -> str:
     """An id as JSON text; a whole number is the same however it is spelled."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    return msgspec.json.encode(value).decode()
+    try:
+        return msgspec.json.encode(value).decode()
+    except (UnicodeEncodeError, OverflowError):
+        return json.dumps(value)
 
 
 _ID = rb'(-?\d+|"(?:[^"\\]|\\.){0,200}")'
@@ -172,9 +211,12 @@ class Told:
 
 def told(answer: Answer) -> Told:
     """How a call ended, by its answer."""
-    if answer.error is not None:
-        return _failed(_inside(answer.error))
-    return _ended(_inside(answer.result or msgspec.Raw(b"{}")))
+    try:
+        if answer.error is not None:
+            return _failed(inside(answer.error))
+        return _ended(inside(answer.result or msgspec.Raw(b"{}")))
+    except RecursionError:
+        return Told("in doubt", cause="its answer is nested too deep to be read")
 
 
 def _failed(error: Any) -> Told:
@@ -198,7 +240,7 @@ def _ended(result: Any) -> Told:
 
 def task_told(answer: Answer) -> Told | None:
     """How a task ended, by the answer to somebody who asked for it; None while it goes on."""
-    result = _inside(answer.result) if answer.result is not None else None
+    result = inside(answer.result) if answer.result is not None else None
     if not isinstance(result, dict):
         return None
     if "content" in result:

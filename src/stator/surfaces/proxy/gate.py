@@ -12,10 +12,8 @@ from urllib.parse import SplitResult, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from stator.errors import InvalidInput
+from stator.surfaces.loopback import Callers, Headers, is_json, values
 
-Headers = list[tuple[bytes, bytes]]
-
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 METHODS = ("GET", "POST", "DELETE")
 WELL_KNOWN = "/.well-known/"
 """Where servers say how to be authorized; part of the protocol, beside its own path."""
@@ -41,7 +39,7 @@ class Upstream:
             known = False
         if not known or parts.fragment or parts.username is not None:
             raise InvalidInput(
-                f"not the address of a server: {url!r:.200}",
+                f"not the address of a server: {_shown(url)!r:.200}",
                 hint="for example http://127.0.0.1:3001/mcp",
             )
         self.origin = f"{parts.scheme}://{parts.netloc}"
@@ -62,30 +60,27 @@ class Upstream:
         return self.origin + path + (f"?{both}" if both else "")
 
 
+def _shown(url: str) -> str:
+    """An address as it may be said: what stands before an @ in it may be a password."""
+    return re.sub(r"//.*@", "//…@", url)
+
+
 class Gate:
     """Says why a request is not let in."""
 
     def __init__(self, port: int) -> None:
-        self.hosts = {f"{host}:{port}" for host in LOOPBACK}
-        self.origins = {f"http://{host}" for host in self.hosts}
+        self._callers = Callers(port)
 
     def refusal(self, method: str, headers: Headers) -> tuple[int, str] | None:
         """The status and the words with which a request is turned away; None: it is let in."""
-        if values(headers, b"host") not in [[host] for host in self.hosts]:
-            return 421, "this proxy answers to its own loopback address only"
-        if values(headers, b"origin") not in [[], *([origin] for origin in self.origins)]:
-            return 403, "not from this origin"
+        refusal = self._callers.refusal(headers)
+        if refusal is not None:
+            return refusal
         if method not in METHODS:
             return 405, "GET, POST or DELETE"
-        kind = ",".join(values(headers, b"content-type")).partition(";")[0].strip().lower()
-        if method == "POST" and kind != "application/json":
+        if method == "POST" and not is_json(headers):
             return 415, "a message is application/json"
         return None
-
-
-def values(headers: Headers, name: bytes) -> list[str]:
-    """What a request says under that name."""
-    return [value.decode("latin-1") for key, value in headers if key.lower() == name]
 
 
 def onward(headers: Headers, upstream: Upstream) -> Headers:

@@ -10,31 +10,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import socket
+import threading
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
 from concurrent.futures import Future
 from typing import Any
 
 import httpx2
-import uvicorn
 
-from stator.errors import InvalidInput
+from stator.surfaces import loopback
+from stator.surfaces.loopback import Headers, values
 from stator.surfaces.proxy.book import Asked, Book
 from stator.surfaces.proxy.classify import error_answer
 from stator.surfaces.proxy.framing import LINE_MAX, Long, ServerSent
-from stator.surfaces.proxy.gate import Gate, Headers, Upstream, back, onward, values
+from stator.surfaces.proxy.gate import Gate, Upstream, back, onward
 from stator.surfaces.proxy.recording import Recording, Unanswered
 from stator.surfaces.proxy.stdio import ATTEMPTS_MAX, DIED, NOT_RECORDED, TIMED_OUT
 
-HOST = "127.0.0.1"
-BACKLOG = 128
-CONNECTIONS_MAX = 500
 HEADERS_MAX = 65_536
 CONNECT_S = 10.0
 BODY_S = 30.0
 """How long a request may take to arrive."""
-LEAVE_S = 2
 BOOKS_MAX = 1_000
 """Sessions of older revisions whose open requests are remembered."""
 PAUSE_S = 0.2
@@ -57,51 +53,38 @@ def serve(
 ) -> None:
     """Serve until interrupted. `ready` is told the address."""
     target = Upstream(upstream)
-    with _bind(port) as listener:
-        bound = int(listener.getsockname()[1])
+    served = threading.Event()
+    with loopback.bind(port) as listener, _lasting(served):
+        bound = loopback.port_of(listener)
         app = App(recording, target, Gate(bound), timeout, timeout_answer=timeout_answer, say=say)
-        config = uvicorn.Config(
+
+        def announce() -> None:
+            served.set()
+            ready(f"http://{loopback.HOST}:{bound}{target.path}")
+
+        loopback.run(
             app,
-            log_level="error",
-            access_log=False,
-            server_header=False,
+            listener,
+            announce,
             date_header=False,
-            ws="none",
-            lifespan="on",
-            limit_concurrency=CONNECTIONS_MAX,
-            timeout_graceful_shutdown=LEAVE_S,
             h11_max_incomplete_event_size=HEADERS_MAX,
         )
-        ready(f"http://{HOST}:{bound}{target.path}")
-        with _lasting():
-            uvicorn.Server(config).run(sockets=[listener])
 
 
 @contextlib.contextmanager
-def _lasting() -> Iterator[None]:
-    """Being asked to end, which the server has heeded by then, ends nothing before it is on record."""
-    wanted = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, lambda *_: None) for number in wanted}
+def _lasting(served: threading.Event) -> Iterator[None]:
+    """Being asked to end, which the server has heeded once it served, ends nothing before it is on record."""
+
+    def asked(number: int, frame: object) -> None:
+        if not served.is_set():
+            raise SystemExit(0)
+
+    before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _bind(port: int) -> socket.socket:
-    # said to be TCP, so that asyncio knows it and lets no small write wait for the one before
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((HOST, port))
-        listener.listen(BACKLOG)
-    except (OSError, OverflowError) as error:
-        listener.close()
-        raise InvalidInput(
-            f"cannot listen on {HOST}:{port}: {error}", hint="choose another --port, 0 for any"
-        ) from None
-    return listener
 
 
 class App:
@@ -344,7 +327,7 @@ class Exchange:
         await self._send(start)
         self._begun = True
         reader = ServerSent() if kind == "text/event-stream" else None
-        copy, size = bytearray(), 0
+        copy, long = bytearray(), Long()
         stated = response.headers.get("content-length", "")
         length = int(stated) if stated.isdecimal() else -1
         async for chunk in response.aiter_raw():
@@ -355,21 +338,19 @@ class Exchange:
                     self._app.recording.put(*(found.works if found is not None else ()))
                 self._resumable = reader.resumable
             else:
-                size += len(chunk)
-                copy += chunk[: max(0, LINE_MAX + 1 - len(copy))]
-                if size == length:
-                    self._read(bytes(copy), size)
+                long.add(chunk)
+                copy += chunk if long.size <= LINE_MAX else b""
+                if long.size == length:
+                    self._read(bytes(copy), long)
             await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
-        if reader is None and size != length:
-            self._read(bytes(copy), size)
+        if reader is None and long.size != length:
+            self._read(bytes(copy), long)
         self._closed(response.status_code, reader)
         await self._send({"type": "http.response.body", "body": b""})
 
-    def _read(self, data: bytes, size: int) -> None:
+    def _read(self, data: bytes, long: Long) -> None:
         """Look at a response that is one message."""
-        if size > LINE_MAX:
-            long = Long()
-            long.add(data)
+        if long.size > LINE_MAX:
             for asked in self._asked:
                 if asked.call is not None and self._book.withdraw(asked):
                     self._app.recording.put(self._app.recording.unread(asked.call, long))

@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any, Literal
 
-import msgspec
-
 from stator.errors import StatorError
 from stator.model.foreign import (
     Began,
@@ -33,7 +31,7 @@ from stator.model.visible import visible
 from stator.runtime.paging import commit_at
 from stator.runtime.recording import Recorder
 from stator.runtime.stores import Store
-from stator.surfaces.proxy.classify import Answer, Told, shown, task_told, told
+from stator.surfaces.proxy.classify import Answer, Told, inside, shown, task_told, told
 from stator.surfaces.proxy.definitions import Definition, definitions
 from stator.surfaces.proxy.framing import Long
 
@@ -42,6 +40,8 @@ CLAIM_US = 10_000_000
 EARLIER_MAX = 50
 """Sessions of the project, the newest, that are asked what a tool was there."""
 TASKS_MAX = 1_000
+USES_MAX = 100_000
+"""Ids that calls were given by their client, to know one that is given twice."""
 LINGER_S = 0.003
 TOGETHER_MAX = 500
 """Things that are written in one transaction."""
@@ -114,7 +114,7 @@ class Recording:
         self._known: dict[str, Definition] = {}
         self._pinned: dict[str, str] | None = None
         self._tasks: dict[str, Call] = {}
-        self._claimed: set[str] = set()
+        self._claimed: dict[str, None] = {}
         self._numbers = itertools.count(1)
         self._queue: SimpleQueue[Work | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="stator proxy", daemon=True)
@@ -152,7 +152,7 @@ class Recording:
         return Work(lambda recorder: self._ended(call, known, at))
 
     def unanswered(self, call: Call, cause: str, otherwise: Unanswered) -> Work:
-        """That nobody will say how a call ended: in doubt, unless it does no harm."""
+        """That nobody will say how a call ended: in doubt, unless it only reads."""
         at = self.now()
         return Work(lambda recorder: self._unanswered(call, cause, otherwise, at))
 
@@ -261,7 +261,12 @@ class Recording:
     def _begin(self, recorder: Recorder, call: Call) -> list[Item]:
         known = self._known.get(call.tool)
         call.effect = known.effect if known else "write"
-        call.id = call.id or call.use or self._claim(recorder, call) or self._id(call.request)
+        call.id = (
+            call.id
+            or self._taken(call.use)
+            or self._claim(recorder, call)
+            or self._id(call.request)
+        )
         call.status = "started"
         tool, made = self._named(call.tool), call.input
         return [Called(id=call.id, at=call.at, tool=tool, input=made, effect=call.effect)]
@@ -286,6 +291,7 @@ class Recording:
             return [Unknown(id=self._id("raw"), at=at, raw=late)]
         if known.task and len(self._tasks) < TASKS_MAX:
             self._tasks[known.task] = call
+        call.input = None  # it is on record, and may be large
         item = _returned(call, known, at)
         call.status = known.status
         return [item]
@@ -293,7 +299,8 @@ class Recording:
     def _unanswered(self, call: Call, cause: str, otherwise: Unanswered, at: int) -> list[Item]:
         if call.status != "started":
             return []
-        status = "in doubt" if call.effect == "write" else otherwise
+        # one that may be done twice may still have been done: only of a read is it no matter
+        status = otherwise if call.effect == "read" else "in doubt"
         call.status = status
         return [
             Returned(
@@ -310,7 +317,7 @@ class Recording:
         return self._ended(call, known, at)
 
     def _offered(self, recorder: Recorder, answer: Answer, at: int) -> list[Item]:
-        result = msgspec.json.decode(answer.result) if answer.result is not None else None
+        result = inside(answer.result) if answer.result is not None else None
         news: dict[str, Definition] = {}
         items: list[Item] = []
         changed: list[str] = []
@@ -371,9 +378,17 @@ class Recording:
             for _, seq in self._store.locate(known.call[2:], recorder.session):
                 intent = commit_at(self._store, recorder.session, seq)
                 if intent.kind == "call" and intent.known("input") == call.input:
-                    self._claimed.add(foreign)
-                    return foreign
+                    return self._taken(foreign)
         return ""
+
+    def _taken(self, id: str) -> str:
+        """That id, which is a call's from now on; "" if it is another's: that one's intent is not its."""
+        if not id or id in self._claimed:
+            return ""
+        self._claimed[id] = None
+        if len(self._claimed) > USES_MAX:
+            del self._claimed[next(iter(self._claimed))]
+        return id
 
     def _named(self, tool: str) -> str:
         return f"mcp__{self._server}__{tool}"

@@ -112,6 +112,8 @@ def server_name(command: Sequence[str], url: str = "") -> str:
     """What a server is called that nobody named: after its program, or its host."""
     words = [urlsplit(url).hostname or "server"] if url else list(command)
     plain = [word for word in words if not word.startswith("-") and word not in _SUBCOMMANDS]
+    # NAME=VALUE goes into an environment, an address is an argument: either may hold a secret
+    plain = [word for word in plain if "=" not in word and "://" not in word]
     program = next((w for w in plain if not _LAUNCHERS.match(PurePath(w).name)), words[0])
     stem = re.sub(r"\.(?:py|js|mjs|cjs|ts|rb|sh|exe)\Z", "", PurePath(program).name)
     stem = stem.partition("@")[0] or stem

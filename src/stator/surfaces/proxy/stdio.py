@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import partial
+from queue import SimpleQueue
 
 from stator.errors import InvalidInput
 from stator.surfaces.proxy.book import Asked, Book, Outgoing
@@ -36,6 +36,7 @@ RESTARTS_MAX, RESTARTS_S = 5, 60.0
 """Restarts within so many seconds; a server that dies more often is let go."""
 ATTEMPTS_MAX = 3
 HANDSHAKE_S = 30.0
+SLEEP_MAX_S = 3_600.0
 
 DIED, TIMED_OUT, NOT_RECORDED = -32_000, -32_001, -32_002
 """Codes of the errors that are ours."""
@@ -105,23 +106,33 @@ class Proxy:
         self._sending = threading.RLock()
         self._leaving = False
         self._told = False
+        self._due: SimpleQueue[tuple[float, Asked]] = SimpleQueue()
         self._wake, self._waker = os.pipe()
         self._server = self._start()
 
     def run(self) -> int:
         """Pass messages on until one side has ended; the exit code."""
         reader = threading.Thread(target=self._from_server, name="stator server", daemon=True)
+        watcher = threading.Thread(target=self._watching, name="stator timeouts", daemon=True)
         with self._signals():
             reader.start()
+            if self._options.timeout is not None:
+                watcher.start()
             ended = self._from_client()
             self._leaving = True
             if ended:
                 self._end_server(reader)
             reader.join(HURRY_S * 3)
             self._stop_server(HURRY_S)
-        self._give_up("the client left", "cancelled")
-        os.close(self._wake)
-        os.close(self._waker)
+            reader.join(HURRY_S)
+        if ended:
+            self._give_up("the client left", "cancelled")
+        else:
+            self._give_up("the server ended", "error")
+        if not reader.is_alive():  # else its numbers must not become those of other files
+            self._close_pipes()
+            os.close(self._wake)
+            os.close(self._waker)
         code = self._server.wait()
         return 0 if ended else 128 - code if code < 0 else code
 
@@ -134,7 +145,10 @@ class Proxy:
             ready, _, _ = select.select([self._source, self._wake], [], [])
             if self._wake in ready:
                 return self._told
-            chunk = os.read(self._source, CHUNK)
+            try:
+                chunk = os.read(self._source, CHUNK)
+            except OSError:  # a terminal that is gone
+                chunk = b""
             for piece in lines.feed(chunk) if chunk else lines.close():
                 self._send(piece)
             if not chunk:
@@ -179,34 +193,47 @@ class Proxy:
         # a server that is gone is noticed where its answers are read
         with self._sending, contextlib.suppress(OSError, ValueError):
             assert self._server.stdin is not None
-            _write(self._server.stdin.fileno(), data)
+            out, view = self._server.stdin.fileno(), memoryview(data)
+            while view:
+                try:
+                    view = view[os.write(out, view) :]
+                except BlockingIOError:  # it does not read now; it may never do so
+                    if self._told or self._server.poll() is not None:
+                        return
+                    select.select([], [out], [], LOOK_S)
 
     def _watch(self, asked: Asked) -> None:
-        if self._options.timeout is None or asked.call is None:
-            return
-        timer = threading.Timer(self._options.timeout, partial(self._late, asked))
-        timer.daemon = True
-        timer.start()
+        if self._options.timeout is not None and asked.call is not None:
+            self._due.put((time.monotonic() + self._options.timeout, asked))
+
+    def _watching(self) -> None:
+        """Wait for one after the other: all have the same time, so they are due as they came."""
+        while True:
+            at, asked = self._due.get()
+            while (left := at - time.monotonic()) > 0:
+                time.sleep(min(left, SLEEP_MAX_S))
+            self._late(asked)
 
     def _late(self, asked: Asked) -> None:
         if not self._book.waits(asked):
             return
         cause = f"no answer within {self._options.timeout:g} s"
         self._recording.put(*self._book.unanswered(asked, cause, "timeout"))
-        if self._options.timeout_answer:
-            asked.told = True
+        if self._options.timeout_answer and self._book.tell(asked):
             self._client.answer(error_answer(asked.id, TIMED_OUT, f"stator proxy: {cause}"))
 
     # -- from the server --------------------------------------------------------------------------
 
     def _from_server(self) -> None:
         """Pass on what the server says, also after it was started again."""
-        while True:
-            for piece in self._pieces():
-                self._receive(piece)
-            if self._leaving or not self._go_on():
-                break
-        os.write(self._waker, b".")
+        try:
+            while True:
+                for piece in self._pieces():
+                    self._receive(piece)
+                if self._leaving or not self._go_on():
+                    break
+        finally:
+            os.write(self._waker, b".")
 
     def _pieces(self) -> Iterator[Line | Part]:
         lines = Lines(self._options.line_max)
@@ -251,13 +278,16 @@ class Proxy:
 
     def _start(self) -> subprocess.Popen[bytes]:
         try:
-            return subprocess.Popen(
+            server = subprocess.Popen(
                 self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
             )
         except (OSError, ValueError) as error:
             raise InvalidInput(
                 f"cannot run {self._command[0]!r:.200}: {error}", hint="the command comes after --"
             ) from None
+        assert server.stdin is not None
+        os.set_blocking(server.stdin.fileno(), False)
+        return server
 
     def _go_on(self) -> bool:
         """The server has ended by itself: say so to whoever waits, or start it again."""
@@ -268,6 +298,7 @@ class Proxy:
         with self._sending:
             waiting = self._book.leave()
             self._stop_server(HURRY_S)
+            self._close_pipes()
             self._say("the server ended; starting it again")
             try:
                 self._server = self._start()
@@ -311,7 +342,8 @@ class Proxy:
     def _retry(self, asked: Asked) -> None:
         """Send a call again that does no harm; of anything else, say that it is lost."""
         call = asked.call
-        if call is None or call.effect == "write" or call.attempt >= ATTEMPTS_MAX or asked.told:
+        harmless = call is not None and call.effect != "write" and call.attempt < ATTEMPTS_MAX
+        if call is None or not harmless or asked.told or asked.cancelled:
             self._abandon(asked, "the server ended", "error")
             return
         self._recording.again(call, "the server ended")
@@ -323,7 +355,7 @@ class Proxy:
 
     def _abandon(self, asked: Asked, cause: str, otherwise: Unanswered) -> None:
         self._recording.put(*self._book.unanswered(asked, cause, otherwise))
-        if not asked.told and not self._leaving:
+        if not (asked.told or asked.cancelled or self._leaving):
             text = f"stator proxy: {cause} before it answered"
             self._client.answer(error_answer(asked.id, DIED, text))
 
@@ -349,6 +381,8 @@ class Proxy:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._server.wait(seconds)
                 break
+
+    def _close_pipes(self) -> None:
         for pipe in (self._server.stdin, self._server.stdout):
             if pipe is not None:
                 pipe.close()

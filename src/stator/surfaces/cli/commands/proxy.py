@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -77,6 +78,8 @@ def proxy(
         raise BadQuery(f"a timeout is more than 0 seconds, got {timeout:g}")
     if timeout_answer and timeout is None:
         raise BadQuery("--timeout-answer goes with --timeout")
+    if not http and (sys.stdin is None or sys.stdout is None):
+        raise BadQuery("the agent speaks over standard input and output, and one of them is closed")
     # a thread that passes something on must not wait for the one that records
     sys.setswitchinterval(SWITCH_S)
     server = clean(name) if name else server_name(command, upstream or "")
@@ -145,4 +148,6 @@ def _over_http(
 
 
 def _say(text: str) -> None:
-    say(f"stator proxy: {text}")
+    # an agent that does not listen to what is said beside the protocol must lose nothing by it
+    with contextlib.suppress(OSError, ValueError):
+        say(f"stator proxy: {text}")
