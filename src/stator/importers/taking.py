@@ -15,7 +15,7 @@ import msgspec
 from stator.importers.format import Format, Found, Progress
 from stator.importers.lines import fingerprint
 from stator.model.commit import Commit, Draft, Upsert
-from stator.model.drafting import UNSEEN
+from stator.model.drafting import UNASKED, UNSEEN
 from stator.model.foreign import (
     Conversation,
     Cursor,
@@ -88,7 +88,7 @@ class Report(msgspec.Struct, kw_only=True):
         for commit in commits:
             self.turns += commit.kind == "turn"
             self.calls += commit.kind == "call"
-            self.orphans += commit.kind == "call" and commit.tool == "?"
+            self.orphans += commit.kind == "call" and commit.cause == UNASKED
             self.unknown += commit.kind == "raw"
             self.in_doubt += commit.kind == "outcome" and commit.status == "in doubt"
 
