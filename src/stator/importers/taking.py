@@ -284,5 +284,8 @@ def _size(item: Item) -> int:
         if isinstance(value, str):
             return len(value)
         if value is not None:
-            return len(repr(value))
+            try:
+                return len(repr(value))
+            except RecursionError:  # too deep to keep: what is kept says so, and is small
+                break
     return 8
