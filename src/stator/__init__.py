@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from stator.runtime.tools import tool
     from stator.runtime.turns import Turn
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 __all__ = [
     "ApprovalNeeded",

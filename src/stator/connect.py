@@ -8,6 +8,7 @@ concrete store.
 from __future__ import annotations
 
 import builtins
+import contextlib
 import functools
 import os
 import random
@@ -23,7 +24,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from stator.errors import InvalidInput, NotAStore, StoreReadOnly
+from stator.errors import InvalidInput, NotAStore, StatorError, StoreReadOnly
 from stator.model.ids import PREFIXES, Kind
 from stator.model.query import SessionQuery
 from stator.runtime.context import Context
@@ -110,6 +111,19 @@ def _with_spool(store: port.Store, folder: str, *, read_only: bool) -> port.Stor
             f"what hooks left in {folder} was not taken in: {error}", RuntimeWarning, stacklevel=3
         )
     return store
+
+
+def catch_up(store: Store) -> None:
+    """Take in what hooks left since a store was opened: for those who keep one open for long."""
+    info = store.info()
+    path = path_of(info.url)
+    if not path or not waits(spool_of(path)):
+        return
+    if info.read_only:  # whoever opens it to write takes it in
+        with contextlib.suppress(StatorError):
+            connect(path, create=False).close()
+    else:
+        _with_spool(store.port, spool_of(path), read_only=False)
 
 
 def _overlaid(store: port.Store, folder: str) -> port.Store:

@@ -74,6 +74,12 @@ class Hooked:
                 told = {"cwd": str(self.root), **line}
                 file.write(line_of(agent, str(self.root), json.dumps(told).encode()))
 
+    def raw(self, *lines: bytes) -> None:
+        """Lines as they are."""
+        self.spool.mkdir(mode=0o700, exist_ok=True)
+        with open(self.spool / "current", "ab") as file:
+            file.writelines(lines)
+
     def lines(self) -> list[bytes]:
         return [
             line

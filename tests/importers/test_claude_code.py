@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -628,3 +629,62 @@ def test_what_nobody_can_read_in_a_known_type_is_kept(file):
     file.line("user", message={"content": 7})
     file.line("system", subtype="something new")
     assert len(of(Unknown, items(file.path))) == 3
+
+
+def test_a_read_that_was_under_way_when_it_was_imported_has_its_result_afterwards(file, store):
+    file.prompt("go")
+    file.says("msg_1", ("toolu_1", "Read", {"file_path": "/a.txt"}), stop="tool_use")
+    bring(store, file.path)
+    file.result("toolu_1", "what is in it")
+    file.says("msg_2", "done", stop="end_turn")
+    bring(store, file.path)
+    (call,) = view(store).calls()
+    assert call.status == "ok"
+    assert "what is in it" in str(Rendering(store.port, view(store).id).current().render("plain"))
+    assert bring(store, file.path).commits == 0
+
+
+def test_an_image_beside_a_result_is_told_of(file, store):
+    source = {"type": "base64", "media_type": "image/png", "data": "aGVsbG8="}
+    file.prompt("go")
+    file.says("msg_1", ("toolu_1", "Read", {"file_path": "/a.png"}))
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "an image"}
+    file.prompt([result, {"type": "image", "source": source}])
+    (noted,) = of(Noted, items(file.path))
+    assert "image/png" in str(noted.content)
+
+
+def test_a_compaction_that_the_file_ends_in_is_counted_until_its_summary_comes(file, store):
+    file.prompt("go")
+    file.line("system", subtype="compact_boundary", compactMetadata={"trigger": "auto"})
+    assert bring(store, file.path).noise == {"system/compact_boundary at the end": 1}
+    file.prompt("what it was about", isCompactSummary=True)
+    bring(store, file.path)
+    assert kinds(view(store)).count("compaction") == 1
+
+
+def test_the_names_of_tasks_that_a_cursor_keeps_are_short_and_few(file):
+    file.prompt("go")
+    for number in range(1, 203):
+        call = f"toolu_{number}"
+        file.says(f"msg_{number}", (call, "TaskCreate", {"subject": f"{number} " + "x" * 5_000}))
+        file.result(call, f"Task #{number} created")
+    file.prompt("next")
+    names = of(Cursor, items(file.path))[-1].state["tasks"]
+    assert len(names) == 200
+    assert "202" in names
+    assert max(map(len, names.values())) <= 2_000
+
+
+def test_two_forks_of_one_session_are_its_forks_also_when_it_was_worked_in_since(tmp_path, file):
+    parallel(file)
+    third = "33333333-2222-4333-8444-555555555555"
+    paths = []
+    for name in (third, OTHER):
+        other = forked(tmp_path, file)
+        other.prompt("another way", promptId="p-fork")
+        paths.append(other.path.rename(tmp_path / f"{name}.jsonl"))
+    file.prompt("one way", promptId="p-2")
+    os.utime(file.path, (2_000_000_000, 2_000_000_000))
+    told = [next(iter(FORMAT.conversations(path))).conversation for path in paths]
+    assert [talk.fork_of for talk in told] == [SESSION, SESSION]

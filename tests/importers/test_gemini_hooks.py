@@ -190,3 +190,19 @@ def test_wrong_shapes_break_nothing(value):
     for kind in "SessionStart BeforeAgent BeforeTool AfterTool AfterAgent SessionEnd Odd".split():
         said = {"hook_event_name": kind, **dict.fromkeys(names, value), "transcript_path": value}
         list(gemini_hooks.items(said, 5, "hook/1", {}))
+
+
+def test_what_hooks_put_before_the_first_prompt_is_no_part_of_it(store, chat):
+    said = "<hook_context>recorded as s_1\nand more</hook_context>\n\n"
+    told = [
+        {**notice, "prompt": said + notice["prompt"]}
+        if notice.get("prompt") == PROMPTS[0]
+        else notice
+        for notice in NOTICES
+    ]
+    prompt = json.dumps(PROMPTS[0]).encode()
+    with_context = json.dumps(said + PROMPTS[0]).encode()
+    chat.write_bytes(CHAT.read_bytes().replace(prompt, with_context, 1))
+    hooked(store, told, chat)
+    shown = imported(store, chat)
+    assert (asked(shown), len(shown.calls())) == (PROMPTS, CALLS)

@@ -16,6 +16,8 @@ from importers.hooking import Hooked, kinds, post, pre, prompt, said, session, t
 from stator.connect import take_spool
 from stator.importers import spool
 from stator.importers.ingesting import Limits
+from stator.runtime.processes import start_ticks
+from stator.surfaces.hook import line_of
 
 WHOLE = ["open", "run", "turn", "call", "outcome", "turn_end", "pause"]
 
@@ -51,6 +53,43 @@ def test_a_call_that_runs_is_not_in_doubt(hooked):
     hooked.write(said("sessionStart"), prompt(), pre("t1", command="pay"))
     with stator.connect(hooked.path) as store:
         assert [row.status for row in store.calls().rows] == ["started"]
+
+
+def by(process, *lines):
+    """Lines of hooks that a process ran."""
+    return [line_of("cursor", "", json.dumps(line).encode(), process) for line in lines]
+
+
+def here():
+    """This process, as a hook that it ran would name it."""
+    return os.getpid(), start_ticks(os.getpid()), os.stat("/proc/self/ns/pid").st_ino
+
+
+def gone():
+    """A process that is no more."""
+    pid, born, space = here()
+    return pid, born - 1, space
+
+
+def left_behind(hooked, process):
+    hooked.raw(*by(process, said("sessionStart"), prompt(), pre("t1", command="pay")))
+    hooked.kinds()
+    hooked.raw(*by(here(), said("sessionStart", "other")))
+    with stator.connect(hooked.path) as store:
+        return [row.status for row in store.calls().rows]
+
+
+def test_a_call_of_an_agent_that_died_is_in_doubt_when_another_one_starts(hooked):
+    assert left_behind(hooked, gone()) == ["in doubt"]
+
+
+def test_a_call_of_an_agent_that_lives_is_not_in_doubt_when_another_one_starts(hooked):
+    assert left_behind(hooked, here()) == ["started"]
+
+
+def test_an_agent_in_another_container_is_not_taken_for_dead(hooked):
+    pid, born, _ = gone()
+    assert left_behind(hooked, (pid, born, 1)) == ["started"]
 
 
 def test_two_halves_of_a_call_in_two_rounds_are_one_call(hooked):

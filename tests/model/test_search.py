@@ -31,6 +31,8 @@ from strategies import any_text
         ("日本語テスト", list("日本語テスト")),
         ("한국어 text", ["한", "국", "어", "text"]),
         ("ガギ", ["ガ", "ギ"]),
+        ("カ\u3099キ\u3099", ["ガ", "ギ"]),
+        ("\u1112\u1161\u11ab", ["한"]),
         ("a\x00b\ud800c", ["a", "b", "c"]),
         ("→ … ++", []),
     ],
@@ -104,6 +106,13 @@ def test_a_minus_says_what_must_not_be_there():
     assert parse('jwt -cookie -"session store"')[1] == (
         Term(("cookie",)),
         Term(("session", "store")),
+    )
+
+
+def test_an_option_of_a_program_is_looked_for_and_not_left_out():
+    assert parse("push --force-with-lease") == (
+        (Term(("push",)), Term(("force", "with", "lease"))),
+        (),
     )
 
 
@@ -184,6 +193,10 @@ def test_a_word_is_not_marked_inside_another_where_it_stands_alone():
 
 def test_characters_of_scripts_without_spaces_are_marked():
     assert shown("これは日本語です", "日本語")[1] == ["日本語"]
+
+
+def test_a_match_in_a_text_in_pieces_is_shown_as_one():
+    assert shown("\u1112\u1161\u11ab text", "한") == ("한 text", ["한"])
 
 
 def test_what_a_record_says_is_shown_together():

@@ -151,7 +151,7 @@ def test_claude_code_goes_on_from_a_transcript_we_wrote(begin):
     report = agent.stator("export", "--as", "claude-code", handle, "--json")
     written = json.loads(report)
     script.lines = [Say("it goes on")]
-    said = agent.ask("go on", "--resume", written["id"])
+    said = agent.ask("go on", "--resume", written["session"])
     assert "it goes on" in said
     assert "write hello" in json.dumps(script.requests[-1])
 

@@ -14,6 +14,9 @@ from reliability.removals import REMOVALS
 from reliability.support import bare, copy_store
 from stator.connect import connect, keeps_index
 from stator.model.commit import Draft, Erase
+from stator.model.search import SearchQuery, parse
+from stator.runtime import searching
+from stator.store.port import IndexLost
 
 RARE, TRACE = "zzyxwvutquirk", b"yxwvutquirk"
 """A word, and what of it stands in an index that keeps only where it differs from the word before."""
@@ -89,6 +92,36 @@ def test_what_was_erased_where_a_bundle_comes_from_is_in_no_byte_of_the_index(
     assert TRACE not in raw(path)
 
 
+def test_what_was_erased_where_a_fork_comes_from_is_in_no_byte_of_the_index(store, path, tmp_path):
+    """It stands in the session that both go on from, and not in the fork that was brought in."""
+    with connect(tmp_path / "there.db", project="test") as there:
+        with store.open("main") as s:
+            s.fact("part", RARE)
+        store.export("main", tmp_path / "one.stator")
+        there.import_bundle(tmp_path / "one.stator")
+        for one in (store, there):
+            with one.open("main") as s:
+                s.fact("after", "both")
+        (hit,) = store.search(RARE)
+        there.contribute("main").erase(f"@{hit.seq}")
+        there.export("main", tmp_path / "two.stator")
+    store.import_bundle(tmp_path / "two.stator")
+    assert TRACE not in raw(path)
+
+
+@pytest.mark.parametrize("what", REMOVALS)
+def test_who_read_it_for_the_first_time_does_not_bring_back_what_is_gone(store, path, what):
+    """Somebody searched, read the session, and tells the index only after it was removed."""
+    store.search("common")
+    fill(store)
+    session = store.read("s0").id
+    with store.context.index(store.port, True) as index:
+        read = list(searching._advances(store.port, session, index.mark(session)))
+        REMOVALS[what](store)
+        index.put(read)
+    assert TRACE not in raw(path)
+
+
 def test_the_next_search_finishes_what_an_erasure_that_was_killed_left(store, path):
     """As if the process had died between the erasure and the index."""
     with store.open("main") as s:
@@ -158,6 +191,11 @@ def a_table_is_missing(index):
         db.execute("DROP TABLE word")
 
 
+def a_table_of_another_make(index):
+    with bare(index) as db:
+        db.execute("ALTER TABLE doc RENAME COLUMN tool TO program")
+
+
 def another_release(index):
     with bare(index) as db:
         db.pragma("user_version", 99)
@@ -186,7 +224,7 @@ def a_pipe(index):
 
 HARMS = [
     nothing_there, an_empty_file, text, half_of_it, zeros_in_the_middle, another_database,
-    a_table_is_missing, another_release, another_store, a_folder, a_link, a_pipe,
+    a_table_is_missing, a_table_of_another_make, another_release, another_store, a_folder, a_link, a_pipe,
 ]  # fmt: skip
 
 
@@ -198,6 +236,50 @@ def test_an_index_that_is_not_one_changes_no_answer(path, harm):
     harm(index_of(path))
     with connect(path, project="test") as store:
         assert (found(store), found(store)) == (before, before)
+
+
+@pytest.mark.parametrize("harm", [half_of_it, zeros_in_the_middle, a_table_of_another_make])
+def test_an_erasure_finds_an_index_that_is_not_one_and_leaves_no_byte(path, harm):
+    with connect(path, project="test") as store:
+        fill(store)
+        store.search(RARE)
+    harm(index_of(path))
+    with connect(path, project="test") as store:
+        assert not store.erase(store.erasing("s0")).pending
+        assert TRACE not in raw(path)
+
+
+def test_an_index_emptied_while_another_reads_it_says_that_its_bytes_are_left(path):
+    with connect(path, project="test") as store:
+        fill(store)
+        store.search(RARE)
+    another_release(index_of(path))
+    reader = bare(index_of(path))
+    reader.execute("BEGIN; SELECT count(*) FROM doc").fetchall()
+    with connect(path, project="test") as store:
+        assert store.erase(store.erasing("s0")).pending
+        reader.close()
+        store.search("common")
+        assert TRACE not in raw(path)
+
+
+def test_an_index_that_somebody_made_anew_since_it_was_filled_gives_no_answer(store, path):
+    fill(store)
+    with store.context.index(store.port, True) as index:
+        searching.catch_up(store.port, index)
+        another_release(index_of(path))
+        with store.context.index(store.port, True):
+            pass
+        with pytest.raises(IndexLost):
+            index.find(SearchQuery(terms=parse("common")[0]), limit=5)
+
+
+def test_an_index_that_is_one_is_not_made_anew(path):
+    with connect(path, project="test") as store:
+        fill(store)
+        store.search("common")
+    with connect(path, project="test") as store:
+        assert len(store.search("common", fresh=False)) == 3
 
 
 def test_a_link_in_place_of_the_index_is_not_followed(path):

@@ -312,3 +312,105 @@ def test_a_compaction_may_name_what_another_recorder_recorded(store):
     shown = str(Rendering(store.port, view.id).current().render("anthropic"))
     assert "'so'" in shown
     assert "'Done.'" not in shown
+
+
+def test_a_read_that_was_given_up_is_known_when_its_result_comes_after_all(store):
+    asked = Called(id="toolu_1", at=30, tool="Read", input={}, effect="read")
+    late = Returned(id="toolu_1", at=40, output="found")
+    record(store, [TURN[0], asked, Prompted(id="p2", at=60, content="go on"), late])
+    view = record(store, [TURN[0], asked, late])
+    assert [call.status for call in view.calls()] == ["ok"]
+    assert kinds(view).count("settlement") == 1
+
+
+def test_a_read_that_was_given_up_is_known_when_another_tells_of_its_result(store):
+    asked = Called(id="toolu_1", at=30, tool="Read", input={}, effect="read")
+    record(store, [TURN[0], asked, Prompted(id="p2", at=60, content="go on")], via="hook")
+    view = record(store, [TURN[0], asked, Returned(id="toolu_1", at=40, output="found")])
+    assert [call.status for call in view.calls()] == ["ok"]
+
+
+def results(store, view):
+    said = Rendering(store.port, view.id).current().render("anthropic")
+    return [b["content"] for m in said for b in m["content"] if b["type"] == "tool_result"]
+
+
+def test_a_long_turn_of_calls_that_hooks_told_of_keeps_every_result(store):
+    names = [f"toolu_{number}" for number in range(300)]
+    calls = [Called(id=name, at=30, tool="Write", input={}) for name in names]
+    ends = [Returned(id=name, at=40, output=f"out of {name}") for name in names]
+    told = [TURN[0], *(item for pair in zip(calls, ends, strict=True) for item in pair)]
+    record(store, told, via="hook")
+    asks = [answer((name, "Write", {}), id=f"msg_{name}") for name in names]
+    view = record(store, [TURN[0], *asks])
+    assert results(store, view) == [f"out of {name}" for name in names]
+
+
+def test_of_a_call_that_was_asked_for_and_not_told_of_nobody_says_that_it_did_not_run(store):
+    view = record(store, TURN[:2])
+    (result,) = results(store, view)
+    assert "unknown" in result
+
+
+def test_a_result_is_found_by_an_id_that_is_too_long_for_a_record(store):
+    name = "t" * 5_000
+    told = [
+        TURN[0],
+        answer((name, "Write", {})),
+        Called(id=name, at=30, tool="Write", input={}),
+        Returned(id=name, at=40, output="done"),
+    ]
+    assert results(store, record(store, told)) == ["done"]
+
+
+def test_what_was_erased_is_not_shown_by_an_answer_that_comes_later(store):
+    view = record(store, [TURN[0], *TURN[2:4]], via="hook")
+    shown = Rendering(store.port, view.id)
+    shown.current()
+    (outcome,) = [commit for commit in view.log() if commit.kind == "outcome"]
+    store.erase(store.erasing(view.id, f"@{outcome.seq}"))
+    shown.current()
+    record(store, TURN[:2])
+    assert "done" not in str(shown.current().render("anthropic"))
+
+
+def test_a_prompt_that_is_told_again_after_a_compaction_begins_no_turn(store):
+    again = Prompted(id="p2", at=60, content="go on")
+    recording = recorder(store)
+    for item in [*TURN, again, Compacted(id="compact/1", at=70, summary="short"), TURN[0]]:
+        recording.take(item)
+    recording.flush()
+    log = list(SessionView(store.port, recording.session).log())
+    assert [commit.turn for commit in log if commit.kind == "turn_end"] == [1]
+
+
+NAMELESS = Conversation(source="claude-code", id="77aa")
+
+
+def test_a_session_that_began_without_a_word_is_called_after_its_first_prompt(store):
+    view = record(store, [Began(id="b1")], NAMELESS)
+    assert view.record.name == "claude-code 77aa"
+    record(store, [Prompted(id="p1", at=10, content="mend the fence")], NAMELESS)
+    assert store.read("mend the fence").id == view.id
+
+
+def test_a_name_that_is_taken_is_told_apart(store):
+    record(store, [Began(id="b1")], NAMELESS)
+    record(store, [Prompted(id="p1", at=10, content="write hello")])
+    view = record(store, [Prompted(id="p1", at=10, content="write hello")], NAMELESS)
+    assert view.record.name.startswith("write hello ")
+
+
+def test_a_name_once_given_stays(store):
+    record(store, [Began(id="b1")], NAMELESS)
+    record(store, [Prompted(id="p1", at=10, content="mend the fence")], NAMELESS)
+    view = record(store, [Prompted(id="p2", at=20, content="and paint it")], NAMELESS)
+    assert view.record.name == "mend the fence"
+
+
+def test_a_session_that_was_named_verifies(store):
+    record(store, [Began(id="b1")], NAMELESS)
+    view = record(store, [Prompted(id="p1", at=10, content="mend the fence")], NAMELESS)
+    store.port.rebuild()
+    assert list(store.port.audit()) == []
+    assert store.read("mend the fence").id == view.id

@@ -89,6 +89,27 @@ def test_gc_shows_first_and_changes_nothing(old, ask):
     assert ask("ls", "--all", "--json").out == before
 
 
+def test_gc_says_when_what_it_removed_is_still_in_the_search_index(old, ask):
+    ask("search", "prompt", "--all")
+    ask("retention", "transcript=90d", "--whole")
+    reader = apsw.Connection(f"{old}-search")
+    reader.execute("BEGIN; SELECT count(*) FROM doc").fetchall()
+    answer = ask("gc", "--apply", "--yes")
+    reader.close()
+    assert (answer.code, "not finished" in answer.out) == (1, True)
+
+
+def test_erase_says_when_words_are_still_in_the_search_index(old, ask):
+    ask("search", "prompt", "--all")
+    reader = apsw.Connection(f"{old}-search")
+    reader.execute("BEGIN; SELECT count(*) FROM doc").fetchall()
+    answer = ask("erase", "--session", "a", "--all", "--yes")
+    reader.close()
+    assert answer.code == 1
+    assert "still in the search index" in answer.out
+    assert "write-ahead log" not in answer.out
+
+
 def test_gc_that_would_remove_much_stops_unless_told_twice(old, ask):
     ask("retention", "trash=90d", "--whole")
     stopped = ask("gc", "--apply")

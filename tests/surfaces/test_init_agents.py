@@ -213,6 +213,7 @@ def test_json_says_what_would_change(ask, home):
 def test_the_plugin_says_what_init_would(ask):
     folder = Path(ask("init", "--plugin").out.strip())
     bare = Programs("stator-hook", "stator")
-    assert json.loads((folder / "hooks/hooks.json").read_text())["hooks"] == hooks_of(CLAUDE, bare)
+    hooks = {moment: [entry] for moment, entry in hooks_of(CLAUDE, bare).items()}
+    assert json.loads((folder / "hooks/hooks.json").read_text())["hooks"] == hooks
     assert json.loads((folder / ".mcp.json").read_text())["mcpServers"][SERVER] == bare.server
     assert json.loads((folder / ".claude-plugin/plugin.json").read_text())["name"] == "stator"

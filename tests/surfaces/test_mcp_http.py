@@ -159,6 +159,12 @@ def test_a_token_is_made_once_and_only_its_owner_can_read_it(tmp_path):
     assert os.listdir(folder) == ["agent.db-mcp-token"]
 
 
+def test_a_token_that_cannot_be_kept_is_said_and_what_to_do(tmp_path):
+    with pytest.raises(InvalidInput, match="cannot be made") as caught:
+        auth.token_in(str(tmp_path / "nowhere" / "token"))
+    assert "--no-token" in caught.value.hint
+
+
 @pytest.mark.parametrize("wrong", ["open", "short", "empty", "link", "folder"])
 def test_a_token_file_that_others_may_have_written_is_not_trusted(tmp_path, wrong):
     path = tmp_path / "token"

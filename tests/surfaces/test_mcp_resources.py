@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import anyio
 import mcp_types as types
 import pytest
 from mcp.shared.exceptions import MCPError
 
+from stator.errors import Busy
 from stator.runtime.stores import Store
+from stator.surfaces.mcp.notices import Notices
+from stator.surfaces.mcp.scope import Scope
 from surfaces.agents import ERAS, LEGACY, MODERN, next_uri, talking
 from surfaces.recorded import record
 
@@ -95,6 +99,7 @@ async def test_templates_and_the_resources_of_sessions_are_listed(store, fixed, 
         "session://%2e%2e%2f/head",
         "session://" + "x" * 10_000 + "/head",
         "javascript:alert(1)",
+        "session://[x/head",
     ],
 )
 async def test_what_is_not_there_is_said_with_the_code_of_the_revision(store, uri, era, code):
@@ -141,6 +146,46 @@ async def test_a_subscriber_of_the_revision_with_initialize_hears_it_too(store, 
         await anyio.to_thread.run_sync(store.contribute("fix-login").flag, "again")
         await agent.call("open", session=fixed)
     assert heard == [uri]
+
+
+async def test_a_store_that_is_busy_for_a_while_does_not_end_the_server(store, fixed, monkeypatch):
+    looks = 0
+
+    def busy(session):
+        nonlocal looks
+        looks += 1
+        raise Busy("the store is locked", session=session)
+
+    async with talking(store, LEGACY, sleep=soon) as agent:
+        await agent.client.subscribe_resource(f"session://{fixed}/head")
+        monkeypatch.setattr(store.port, "head", busy)
+        while looks < 3:
+            await anyio.sleep(0.005)
+        monkeypatch.undo()
+        assert (await agent.call("open", session=fixed))["session"] == fixed
+
+
+async def test_a_client_that_is_gone_is_forgotten_and_the_others_hear(store, fixed):
+    class Gone:
+        async def send_resource_updated(self, uri):
+            raise anyio.ClosedResourceError
+
+    class Heard:
+        told: ClassVar[list[str]] = []
+
+        async def send_resource_updated(self, uri):
+            self.told.append(uri)
+
+    notices = Notices(Scope(store, "shop"))
+    uri = f"session://{fixed}/head"
+    for name, client in (("1", Gone()), ("2", Heard())):
+        request = SimpleNamespace(headers={"mcp-session-id": name})
+        ctx: Any = SimpleNamespace(request=request, session=client)
+        await notices.subscribe(ctx, types.SubscribeRequestParams(uri=uri))
+    for flag in ("look", "again"):
+        await anyio.to_thread.run_sync(store.contribute("fix-login").flag, flag)
+        await notices.look()
+    assert Heard.told == [uri, uri]
 
 
 async def test_what_the_client_itself_recorded_is_noticed_at_once(store):

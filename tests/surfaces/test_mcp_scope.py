@@ -43,8 +43,14 @@ EVERY_WAY_IN = [
     ("settle", {"call": "c_00000001", "verdict": "done"}),
     ("search", {"words": "login"}),
     *(
-        ("sessions", {"action": action, "name": "x"})
-        for action in ("fork", "pause", "resume", "close", "child")
+        ("sessions", {"action": action, **given})
+        for action, given in {
+            "fork": {"name": "x"},
+            "pause": {},
+            "resume": {},
+            "close": {},
+            "child": {"name": "x"},
+        }.items()
     ),
 ]
 
@@ -134,6 +140,28 @@ async def test_a_session_in_the_trash_is_answered_like_one_of_nobody(store, thei
         for handle in (ours, "ours", ours[-8:]):
             assert (await agent.refused("log", session=handle))["code"] == "E_NOT_FOUND"
         assert (await agent.call("sessions"))["sessions"] == []
+        taken = await agent.refused("open", session="ours", purpose="again")
+    assert (taken["code"], taken["hint"]) == ("E_CONFLICT", "take another name")
+
+
+async def test_an_unknown_handle_is_not_taken_for_the_name_of_a_new_session(store, theirs):
+    async with talking(store) as agent:
+        for handle in (theirs, NOBODY):
+            error = await agent.refused("open", session=handle, purpose="go on")
+            assert error["code"] == "E_NOT_FOUND"
+            assert "name" not in error["hint"]
+
+
+async def test_a_handle_means_its_session_also_where_another_is_named_like_it(store, ours):
+    async with talking(store) as agent:
+        await agent.call("sessions", action="fork", session=ours, name=ours)
+        assert (await agent.call("open", session=ours))["name"] == "ours"
+
+
+async def test_a_child_is_of_its_parents_project(store, theirs):
+    async with talking(store, project=None) as agent:
+        child = await agent.call("sessions", action="child", session=theirs, name="help")
+    assert store.port.session(child["session"]).record.project == "bank"
 
 
 async def test_a_projects_own_session_is_not_one_to_open(store, ours):

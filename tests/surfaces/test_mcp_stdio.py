@@ -106,6 +106,8 @@ async def test_two_servers_on_one_store_see_each_other_at_once(path):
         (message("ping", 1.5), types.INVALID_REQUEST, None),
         (message("ping", True), types.INVALID_REQUEST, None),
         (b"x" * OVER + b"\n", types.INVALID_REQUEST, None),
+        (b'{"id": "\\ud800"}\n', types.INVALID_REQUEST, None),
+        ('{"id": "é"}\n'.encode(), types.INVALID_REQUEST, "é"),
     ],
     ids=lambda value: None if isinstance(value, bytes) else str(value),
 )

@@ -11,6 +11,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 import stator
+from stator.runtime import settling
 from stator.surfaces.mcp import tools
 from stator.surfaces.mcp.definitions import BY_NAME, DEFINITIONS
 from surfaces.agents import ERAS, talking
@@ -48,6 +49,19 @@ def compacted(store):
                 t.say(f"answer {number} " + "at length " * 200)
         session.compact(keep=1, summary="questions were answered")
         return session.id
+
+
+@pytest.fixture
+def busy_turn(store):
+    """A turn of sixty calls."""
+
+    @stator.tool(effect="read")
+    def look(number):
+        return number
+
+    with store.open("many") as session, session.turn("go") as t:
+        for number in range(60):
+            t.call(look, number)
 
 
 @pytest.fixture
@@ -246,6 +260,38 @@ async def test_a_wrong_argument_is_named_by_its_path(store, item, path):
         assert (await agent.refused("record", session=handle, items=[item]))["path"] == path
 
 
+@pytest.mark.parametrize(
+    ("item", "right"),
+    [
+        ({"kind": "plan_step", "step": "x"}, "dead_end"),
+        ({"kind": "plan", "step": "x", "status": "completed"}, "dropped"),
+        ({"decision": "use JWT"}, "kind"),
+        ("use JWT", "kind"),
+        ({"kind": "decision", "what": "x", "over": "y"}, "idempotency_key"),
+    ],
+)
+async def test_a_wrong_argument_is_told_what_would_have_been_right(store, item, right):
+    async with talking(store) as agent:
+        handle = await agent.begin()
+        assert right in (await agent.refused("record", session=handle, items=[item]))["hint"]
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"kind": "decision", "what": " "},
+        {"kind": "fact", "name": "", "value": 1},
+        {"kind": "plan", "step": "\n"},
+    ],
+)
+async def test_nothing_is_not_recorded(store, item):
+    async with talking(store) as agent:
+        handle = await agent.begin()
+        assert "needs" in (await agent.refused("record", session=handle, items=[item]))["what"]
+        empty = [{"kind": "artifact", "name": "n", "content": ""}]
+        assert await agent.call("record", session=handle, items=empty)
+
+
 async def test_a_retry_under_the_same_key_lands_once(store):
     async with talking(store) as agent:
         handle = await agent.begin()
@@ -266,6 +312,19 @@ async def test_a_key_is_not_taken_for_other_things(store):
         await agent.call("record", items=[{"kind": "dead_end", "what": "a"}], **key)
         error = await agent.refused("record", items=[{"kind": "dead_end", "what": "b"}], **key)
     assert error["code"] == "E_IDEMPOTENCY"
+
+
+@pytest.mark.parametrize("count", [1, 3])
+async def test_a_key_is_not_taken_for_fewer_or_more_of_the_same_things(store, count):
+    items = [{"kind": "dead_end", "what": str(number)} for number in range(3)]
+    async with talking(store) as agent:
+        handle = await agent.begin()
+        key = {"session": handle, "idempotency_key": "k1"}
+        await agent.call("record", items=items[:2], **key)
+        head = store.port.head(handle)
+        error = await agent.refused("record", items=items[:count], **key)
+    assert error["code"] == "E_IDEMPOTENCY"
+    assert store.port.head(handle) == head
 
 
 async def test_a_session_that_somebody_drives_takes_contributions(store, driven):
@@ -349,6 +408,43 @@ async def test_a_cursor_that_is_none_is_refused(store, fixed):
     async with talking(store) as agent:
         error = await agent.refused("log", session=fixed, cursor="'; DROP TABLE log")
     assert (error["code"], error["path"]) == ("E_QUERY", "$.cursor")
+
+
+@pytest.mark.parametrize("cursor", ["1", "1.2.3", "-1.2", "9" * 50, "x"])
+async def test_a_cursor_of_another_list_is_no_damage_to_the_store(store, fixed, cursor):
+    async with talking(store) as agent:
+        assert (await agent.refused("sessions", cursor=cursor))["path"] == "$.cursor"
+        with pytest.raises(MCPError, match="not a cursor"):
+            await agent.client.list_resources(cursor=cursor)
+
+
+@pytest.mark.parametrize(
+    ("what", "given"),
+    [("calls", {"after": 5}), ("decisions", {"kinds": ["fact"]}), ("state", {"last": 1})],
+)
+async def test_an_argument_that_would_be_ignored_is_refused(store, fixed, what, given):
+    async with talking(store) as agent:
+        error = await agent.refused("log", session=fixed, what=what, **given)
+    assert error["path"] == f"$.{next(iter(given))}"
+    assert "commits" in error["hint"]
+
+
+async def test_an_answer_stays_small_whatever_was_recorded(store):
+    large = [{f"k{number}": "v" * 90 for number in range(300)}] * 20
+    items = [{"kind": "fact", "name": f"f{number}", "value": large} for number in range(5)]
+    async with talking(store) as agent:
+        handle = await agent.begin()
+        await agent.call("record", session=handle, items=items)
+        found = await agent.call("diff", session=handle)
+    assert len(found["changes"]) == 5
+    assert all("more characters" in change["after"]["value"] for change in found["changes"])
+    assert len(json.dumps(found)) < 10_000
+
+
+async def test_a_turn_of_many_calls_is_told_page_by_page(store, busy_turn):
+    async with talking(store) as agent:
+        calls = await rows_of(agent, "diff", "calls", session="many")
+    assert len({call["call"] for call in calls}) == len(calls) == 60
 
 
 async def test_recorded_text_is_shown_for_what_it_is_and_cut(store):
@@ -450,6 +546,24 @@ async def test_an_agent_settles_what_is_in_doubt_after_it_found_out(store, fixed
     assert settlement.value("principal") == "mcp:tester"
 
 
+@pytest.mark.parametrize("verdict", ["done", "unknown"])
+async def test_of_a_call_that_nobody_knows_nothing_is_said(store, fixed, verdict):
+    async with talking(store) as agent:
+        error = await agent.refused("settle", session=fixed, call="c_12345678", verdict=verdict)
+    assert error["code"] == "E_NOT_FOUND"
+    assert error["hint"].startswith("settle without a call")
+
+
+async def test_of_very_many_calls_in_doubt_some_are_listed_and_the_rest_counted(
+    store, fixed, monkeypatch
+):
+    (doubt,) = settling.doubts(store.port, session=fixed)
+    monkeypatch.setattr(settling, "doubts", lambda *_, **__: [doubt] * 60)
+    async with talking(store) as agent:
+        found = (await agent.call("settle", session=fixed))["in_doubt"]
+    assert (len(found), found[-1]["what"][:8]) == (51, "10 more:")
+
+
 async def test_an_agent_cannot_say_yes_to_a_call_that_waits_for_a_person(store, gated):
     async with talking(store) as agent:
         (call,) = (await agent.call("log", session="gated", what="calls"))["rows"]
@@ -477,6 +591,25 @@ async def test_sessions_are_listed_forked_paused_resumed_and_closed(store, fixed
     assert store.read(handle).turns()[-1].status == "ok"
 
 
+@pytest.mark.parametrize(
+    "given", [{"purpose": "fix it"}, {"name": "x"}, {"action": "pause", "at": "t1"}]
+)
+async def test_an_action_refuses_what_it_would_ignore(store, fixed, given):
+    async with talking(store) as agent:
+        error = await agent.refused("sessions", session=fixed, **given)
+    assert error["path"] == f"$.{list(given)[-1]}"
+    assert "open begins a session" in error["hint"]
+
+
+async def test_a_fork_at_a_position_of_another_session_says_of_which(store, fixed):
+    async with talking(store) as agent:
+        other = await agent.begin()
+        given = {"action": "fork", "session": other, "at": "fix-login:t1"}
+        found = await agent.client.call_tool("sessions", given)
+    assert found.content[0].text.startswith("forked fix-login ")
+    assert found.structured_content["parent"] == fixed
+
+
 async def test_a_child_is_known_to_its_parent_from_before_it_begins_until_after_it_ends(store):
     async with talking(store) as agent:
         parent = await agent.begin()
@@ -494,8 +627,8 @@ async def test_a_live_driver_is_asked_to_pause_and_never_displaced(store, driven
     async with talking(store) as agent:
         paused = await agent.call("sessions", action="pause", session="driven")
         assert paused["status"] == "active"
-        for action in ("close", "child"):
-            error = await agent.refused("sessions", action=action, session="driven", name="x")
+        for given in ({"action": "close"}, {"action": "child", "name": "x"}):
+            error = await agent.refused("sessions", session="driven", **given)
             assert error["code"] == "E_BUSY"
 
 

@@ -240,3 +240,23 @@ def test_the_real_program_resumes_what_was_written(doubtful, ask, tmp_path):
     ]
     assert [result["tool_use_id"] for result in results] == ["toolu_1", "toolu_2"]
     assert "outcome is unknown" in str(results[1]["content"])
+
+
+def test_a_file_that_the_agent_would_not_find_is_copied_before_it_is_resumed(
+    doubtful, ask, tmp_path
+):
+    made = written(ask, "-o", str(tmp_path / "my file.jsonl"))
+    subprocess.run(["sh", "-c", made["command"].rpartition(" && ")[0]], check=True)
+    placed = next((Path.home() / ".claude" / "projects").rglob(f"{made['session']}.jsonl"))
+    assert placed.read_bytes() == Path(made["path"]).read_bytes()
+
+
+def test_a_transcript_that_could_not_be_written_whole_is_not_there(
+    doubtful, ask, tmp_path, monkeypatch
+):
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert ask("export", "--as", "claude-code", "-o", str(tmp_path / "new" / "a.jsonl")).code == 5
+    assert list((tmp_path / "new").iterdir()) == []

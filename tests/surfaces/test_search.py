@@ -7,6 +7,8 @@ import json
 import pytest
 
 import stator
+from stator.runtime.searching import Hit
+from stator.surfaces.cli.commands.search import _lines
 from surfaces.recorded import program
 
 
@@ -79,6 +81,21 @@ def test_a_word_can_be_left_out(more, ask):
     assert names == {"fix-login"}
 
 
+@pytest.mark.parametrize("phrase", ["login bug", '"login bug"', "“login bug”", "log*", "--login"])
+def test_what_is_left_out_may_be_quoted_too(more, ask, phrase):
+    assert items(ask("search", "fix", "--kind", "turn", "--json"))
+    assert not items(ask("search", "fix", "--kind", "turn", f"--not={phrase}", "--json"))
+
+
+def test_typographic_quotes_make_a_phrase(more, ask):
+    assert items(ask("search", "“login bug”", "--json"))
+    assert not items(ask("search", "“bug login”", "--json"))
+
+
+def test_the_largest_limit_is_one(more, ask):
+    assert items(ask("search", "login", "-n", "10000", "--json"))
+
+
 def test_filters_are_put_together(more, ask):
     given = (
         "--kind",
@@ -99,6 +116,14 @@ def test_a_time_to_come_leaves_nothing(more, ask):
 
 def test_until_a_day_is_until_its_end(more, ask):
     assert items(ask("search", "jwt", "--until", "2026-11-15", "--json"))
+
+
+def test_the_number_of_a_turn_is_shown_whole():
+    hit = Hit(
+        session="s_" + "0" * 32, name="long", agent="", project="", turn=123_456, seq=9, kind="turn",
+        at=0, snippet="fix it",
+    )  # fmt: skip
+    assert " t123456 turn fix it" in [line.plain for line in _lines([hit], projects=False)][1]
 
 
 def test_more_than_was_asked_for_is_said(more, ask):

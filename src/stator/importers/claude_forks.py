@@ -30,6 +30,12 @@ SHARED_MAX = 400
 def parent_of(path: Path, session: str) -> tuple[str, str]:
     """(the session a file was forked from, the first line they share); ("", ""): it is no fork, or
     nobody can say of what."""
+    above, line, is_fork = _marks(path, session)
+    return (_beside(path, line), line) if is_fork and not above else (above, line)
+
+
+def _marks(path: Path, session: str) -> tuple[str, str, bool]:
+    """(the session a file says it was forked from, the first line they share, whether it is a fork)."""
     first = ""
     texts: dict[str, str] = {}
     for said in _objects(path, most=LOOKED_AT):
@@ -40,7 +46,7 @@ def parent_of(path: Path, session: str) -> tuple[str, str]:
         if isinstance(forked, dict):
             above, line = forked.get("sessionId"), forked.get("messageUuid")
             if isinstance(above, str) and above != session:
-                return above, line if isinstance(line, str) else ""
+                return above, line if isinstance(line, str) else "", True
         first = first or uuid
         prompt = said.get("promptId")
         text = prompt_text(said)
@@ -49,10 +55,10 @@ def parent_of(path: Path, session: str) -> tuple[str, str]:
         if not isinstance(prompt, str):  # a version from before there were prompt ids
             break
         if texts.setdefault(prompt, text) != text:
-            return _beside(path, first), first
+            return "", first, True
         if len(texts) > 1:
             break
-    return "", ""
+    return "", "", False
 
 
 def copied(path: Path, parent: str) -> dict[str, str]:
@@ -102,15 +108,17 @@ def _last(copies: Iterator[dict[str, Any]]) -> deque[str]:
 
 
 def _beside(path: Path, first: str) -> str:
-    """The session beside a fork that has its first line: the oldest, where there are several."""
+    """The session beside a fork that has its first line. Where there are several, all but one are forks
+    too, and one that was worked in since is not the oldest: it is one that is no fork itself."""
     needle = first.encode("utf-8", "surrogatepass")
     holders = []
     for place, other in enumerate(sorted(path.parent.glob("*.jsonl"))):
         if place >= BESIDE_MAX:
             break
         if other.name != path.name and not other.is_symlink() and _holds(other, needle):
-            holders.append((other.stat().st_mtime_ns, other.stem))
-    return min(holders)[1] if holders else ""
+            is_fork = _marks(other, other.stem)[2]
+            holders.append((is_fork, other.stat().st_mtime_ns, other.stem))
+    return min(holders)[2] if holders else ""
 
 
 def _holds(path: Path, needle: bytes) -> bool:

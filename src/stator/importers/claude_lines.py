@@ -241,6 +241,8 @@ class Reader:
             ends = {*splits.get(message.id, []), len(message.blocks)}
             splits[message.id] = sorted(ends)
         yield from self._close_all()
+        if self._boundary is not None:  # told with its summary, when that has come
+            yield Noise(kind="system/compact_boundary at the end")
         cursor = self._cursor or Cursor(offset=0)
         if splits or self._cursor is None:
             yield msgspec.structs.replace(cursor, state={**cursor.state, "splits": splits})
@@ -260,7 +262,8 @@ class Reader:
             for block in results:
                 for item in self._result(said, block, within):
                     yield from self._put(within, item)
-            rest = [block for block in blocks if _type(block) != "tool_result"]
+            others = [block for block in blocks if _type(block) != "tool_result"]
+            rest = tools.without_images(others)
             if tools.text_of(rest).strip():
                 yield from self._put(within, self._noted(said, line, within, rest, by="user"))
             return
@@ -347,7 +350,10 @@ class Reader:
         if known is None:
             known = _Message(identifier, at=moment(said), cwd=_text(said, "cwd"))
             self._open[within] = known
-        whole = [tools.without_images(block) for block in blocks if isinstance(block, dict)]
+        spelled = [
+            {"type": "text", "text": block} if isinstance(block, str) else block for block in blocks
+        ]
+        whole = [tools.without_images(block) for block in spelled if isinstance(block, dict)]
         known.blocks += whole
         known.last = moment(said) or known.last
         known.times += [known.last] * len(whole)

@@ -13,6 +13,7 @@ import msgspec
 from stator.importers.media import DEEP
 from stator.importers.shell import touched
 from stator.model.commit import Source
+from stator.model.drafting import legible
 from stator.model.foreign import Planned, Returned, Spawned, Step, Touch, digest_of
 from stator.model.state import Effect, StepStatus
 
@@ -257,8 +258,10 @@ def planned(
         number = _number(result, said)
         if not name:
             return None
-        if number and len(tasks) < TASKS_MAX:
-            tasks[number] = name
+        if number:
+            tasks[number] = legible(name)
+            if len(tasks) > TASKS_MAX:
+                del tasks[min(tasks, key=lambda known: (len(known), known))]
         step = Step(step=name, detail=_text(given.get("description")))
         return Planned(id=call.id, steps=(step,), whole=False, **item)
     if call.tool == "TaskUpdate":

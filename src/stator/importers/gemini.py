@@ -51,11 +51,10 @@ SOURCE = "gemini"
 HEAD_LINES = 400
 ROOT_FILE = ".project_root"
 """Beside `chats`: the folder that the project is in."""
-INJECTED = ("<session_context>", "<hook_context>")
+INJECTED = ("<session_context>",)
 """What Gemini CLI says in the user's name."""
 COMMANDS = ("/", "?")
 """What is typed to the program and not to the model."""
-HOOKED = "<hook_context>"
 QUIET = frozenset({"info", "warning", "error"})
 _WORKSPACE = re.compile(r"\*\*Workspace Directories:\*\*\n((?:  - [^\n]+\n)+)")
 _FIRST = re.compile(rb'"sessionId"\s*:.{0,2000}"projectHash"\s*:', re.S)
@@ -189,9 +188,8 @@ def _cwd(path: Path, meta: dict[str, Any], context: str) -> str:
 def said_in(message: dict[str, Any]) -> str:
     """What a message says in words, without what hooks added to it."""
     content = message.get("content")
-    if isinstance(content, list):
-        content = [part for part in content if not words([part]).startswith(HOOKED)]
-    return words(content)
+    parts = content if isinstance(content, list) else [content]
+    return "".join(gemini_tools.spoken(words([part])) for part in parts)
 
 
 # -- reading ----------------------------------------------------------------------------------------
@@ -301,6 +299,8 @@ class Reader:
             yield from self._answered_late(answers, at)
         elif said.lstrip().startswith(INJECTED):
             yield Noted(id=name, at=at, content=said)
+        elif not said.strip() and (added := words(message.get("content")).strip()):
+            yield Noted(id=name, at=at, content=added)  # nothing but what hooks said
         elif said.lstrip().startswith(COMMANDS):
             yield Noise(kind="message/command")
         else:

@@ -128,7 +128,7 @@ def _first(name: Callable[[int], str], happened: dict[str, int], at: int, least:
 
 
 def _prompted(said: dict[str, Any], at: int, state: dict[str, Any]) -> Iterator[Item]:
-    asked = text(said.get("prompt"))
+    asked = gemini_tools.spoken(text(said.get("prompt")))
     known = _known(said, state)
     counts: dict[str, int] = state.setdefault("asked", {})
     digest = text_id(asked)[:12]

@@ -44,6 +44,17 @@ HEADER = 4_000
 _EXIT = re.compile(r"^Exit Code: (-?\d{1,9})$", re.M)
 
 
+_HOOKED = re.compile(r"\s*<hook_context>.*?(?:</hook_context>\s*|\Z)", re.S)
+
+
+def spoken(said: str) -> str:
+    """What a person said, without what hooks put before it: what a session is told as it starts stands in
+    the first prompt itself."""
+    while (found := _HOOKED.match(said)) is not None:
+        said = said[found.end() :]
+    return said
+
+
 def prompt_id(prompt: str, before: int) -> str:
     """A prompt's id: what it says and how often it was said before in the conversation."""
     return f"prompt/{text_id(nameable(prompt), before)}"

@@ -22,9 +22,12 @@ from stator.errors import InvalidInput, StoreError
 from stator.importers import spool, table, taking
 from stator.importers.format import Format, Found
 from stator.importers.lines import beginning
-from stator.model.foreign import Compacted, Conversation, Item, Prompted
+from stator.model.foreign import Compacted, Conversation, Ended, Item, Prompted
+from stator.model.query import SessionQuery
 from stator.model.redact import has_placeholder
 from stator.runtime.context import Context
+from stator.runtime.paging import matching
+from stator.runtime.processes import start_ticks
 from stator.runtime.recording import Recorder, find, noted_cursor
 from stator.store.port import Store
 
@@ -91,6 +94,8 @@ class Ingested(msgspec.Struct, kw_only=True):
     transcripts: taking.Report = msgspec.field(default_factory=taking.Report)
     is_all: bool = True
     """Whether nothing was left for the next."""
+    starts: int = 0
+    """Conversations that were begun or taken up again."""
 
 
 def load(agent: str) -> Mapper:
@@ -112,7 +117,32 @@ def ingest(store: Store, world: World, folder: str, *, limits: Limits = EVERYTHI
             return done
         while _round(store, world, folder, limits, done):
             pass
+        if done.starts:
+            bury(store, world)
     return done
+
+
+def bury(store: Store, world: World) -> list[str]:
+    """Say of conversations whose program is gone without a word that they ended; the sessions.
+
+    What such a program was doing is in doubt, and nobody else will ever say so: it may be taken up by
+    another program, or never.
+    """
+    ended = []
+    for row in matching(store, SessionQuery(mode="recorded", status="active")):
+        note = noted_cursor(store, row.id, HOOKS)
+        if not isinstance(note, dict) or not row.record.aliases:
+            continue
+        pid, born, space = note.get("process") or (0, 0, 0)
+        if not pid or space != _namespace() or start_ticks(pid) == born:
+            continue
+        source, foreign = row.record.aliases[0]
+        about = Conversation(source=source, id=foreign)
+        recorder = Recorder(store, world(str(note.get("cwd") or "")), about, via="hook")
+        recorder.take(Ended(id=f"died/{pid}.{born}", at=note.get("at", 0), died=True))
+        recorder.flush()
+        ended.append(row.id)
+    return ended
 
 
 def look(store: Store, world: World, folder: str) -> Ingested:
@@ -248,9 +278,11 @@ class Recording:
         talk = _Talk(self._store, context, load(agent), about, self._files)
         lines = talk.unread(lines)
         self._done.lines += len(lines)
+        self._done.starts += any(_name(line) in STARTS for line in lines)
         if not lines:
             return
-        first = next((n for n, line in enumerate(lines) if _name(line) not in STARTS), len(lines))
+        # What comes after a compaction is not to be told before what came before it.
+        first = next((n for n, line in enumerate(lines) if not _is_start(line)), len(lines))
         talk.transcript = path or talk.transcript
         talk.record(lines[:first])
         talk.has_transcript = transcript.read(self._limits, self._done.transcripts)
@@ -291,6 +323,7 @@ class _Talk:
         known = self._noted()
         self.transcript: str = known.get("transcript") or ""
         self._state: dict[str, Any] = known.get("state") or {}
+        self._process = {"process": known.get("process") or [0, 0, 0], "at": known.get("at", 0)}
         self._read: dict[str, int] = {
             name: end for name, end in (known.get("read") or {}).items() if name in files
         }
@@ -323,6 +356,7 @@ class _Talk:
                 if not self._is_told_better(item):
                     self.commits += len(self._recorder(item.within).take(item))
             self._state = state
+            self._process = {"process": list(line.process), "at": line.at}
             self._read[line.file] = line.end
         self._flush()
 
@@ -342,6 +376,7 @@ class _Talk:
             "read": self._read,
             "transcript": self.transcript,
             "cwd": self._about.cwd,
+            **self._process,
         }
         for within, recorder in self._recorders.items():
             if within:
@@ -436,6 +471,14 @@ def reconcile(store: Store, world: World, session: str, report: taking.Report) -
     return transcript.read(EVERYTHING, report)
 
 
+def _namespace() -> int:
+    """Where numbers of processes mean what they mean here; -1: there is no way to tell."""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return -1
+
+
 def _form(agent: str) -> Format | None:
     try:
         return table.load(agent)
@@ -451,6 +494,11 @@ def _transcript(line: spool.Line) -> str:
 def _name(line: spool.Line) -> str:
     name = line.said.get("hook_event_name")
     return name if isinstance(name, str) else ""
+
+
+def _is_start(line: spool.Line) -> bool:
+    """Whether it says that a conversation begins or is taken up, and nothing of what was said in it."""
+    return _name(line) in STARTS and line.said.get("source") != "compact"
 
 
 def _is_fork(lines: list[spool.Line]) -> bool:

@@ -212,9 +212,10 @@ def _placed(touch: Touch, base: str | None) -> Touch | None:
 
 def _touches(one: _Command) -> Iterator[Touch]:
     for path, added in one.outputs:
-        if not path.startswith("/dev/") and path:
+        if not path.startswith("/dev/") and path not in ("", "-"):
             yield _touch(path, "modified" if added else "created")
-    if not one.is_plain or not one.words:
+    # of a pipe only the last command's end is known; the others may have failed
+    if not one.is_plain or not one.words or one.piped:
         return
     words = one.words
     name = posixpath.basename(words[0])
@@ -245,11 +246,11 @@ def _names(words: list[str], allowed: str) -> list[str]:
 
 def _removed(words: list[str]) -> Iterator[Touch]:
     # with -r a name may be a folder, of whose files nothing is known
-    yield from (_touch(name, "deleted") for name in _names(words, "vif"))
+    yield from (_touch(name, "deleted") for name in _names(words, "vf"))
 
 
 def _moved(words: list[str]) -> Iterator[Touch]:
-    names = _names(words, "fvn")
+    names = _names(words, "fv")
     if len(names) == 2 and _is_file(names[1]) and _is_file(names[0]):
         yield _touch(names[1], "renamed", names[0])
 

@@ -43,6 +43,8 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     cwd: str
     said: dict[str, Any]
+    process: tuple[int, int, int] = (0, 0, 0)
+    """The agent's: its number, when it started, the namespace that is in. Zeros: nobody knows."""
     file: str = ""
     end: int = 0
     """The offset behind it in its file."""
@@ -243,12 +245,20 @@ def parsed(data: bytes, name: str, end: int) -> Line | str:
             agent=legible(about["agent"]),
             cwd=str(about["cwd"]),
             said=said if isinstance(said, dict) else {},
+            process=_process(about.get("process")),
             file=name,
             end=end,
             raw=data,
         )
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, AttributeError):
         return "not JSON"
+
+
+def _process(value: Any) -> tuple[int, int, int]:
+    """Who the agent is, where its hook could tell."""
+    if isinstance(value, list) and len(value) == 3 and all(type(n) is int for n in value):
+        return value[0], value[1], value[2]
+    return 0, 0, 0
 
 
 class Aside:

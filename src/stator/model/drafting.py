@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import singledispatchmethod
 from typing import Any
 
@@ -68,6 +68,8 @@ class Open:
     doubtful: bool = False
     at: int = 0
     attempt: int = 1
+    drafted: bool = False
+    """Whether it was told of just now: the log may know it already, and more of it."""
 
 
 @dataclass(slots=True)
@@ -93,6 +95,10 @@ class Standing:
     """The keys of what was approved for a tool."""
     told: Callable[[str, str], bool] = lambda kind, foreign: False
     """Whether a commit of that kind records that item already."""
+    given_up: Callable[[str], Open | None] = lambda foreign: None
+    """A call in the log that was said to be cancelled because nobody had answered it."""
+    dropped: dict[str, Open] = field(default_factory=dict)
+    """Calls that were drafted as such."""
     begun: set[str] = field(default_factory=set)
     """Prompts of the turns that were drafted."""
     at: int = 0
@@ -185,7 +191,7 @@ class Drafter:
         enclosing = self.standing.calls.get(legible(item.parent)) if item.parent else None
         tool = legible(item.tool) or "?"
         self.standing.calls[foreign] = Open(
-            call, tool, item.effect, at=item.at, attempt=item.attempt
+            call, tool, item.effect, at=item.at, attempt=item.attempt, drafted=True
         )
         yield self._draft(
             "call", foreign, item.at,
@@ -199,7 +205,7 @@ class Drafter:
     @_make.register
     def _(self, item: Returned) -> Iterator[Draft]:
         foreign = legible(item.id)
-        known = self.standing.calls.get(foreign)
+        known = self._given_up(item, foreign) or self.standing.calls.get(foreign)
         if known is None:  # its intent was never seen, or it is settled and the store says so
             intent = Called(id=item.id, at=item.at, tool=item.tool or "?", attempt=item.attempt)
             for draft in self._make(intent):
@@ -308,8 +314,9 @@ class Drafter:
         if self.standing.turn_open and not self._is_before(item.at):
             yield self._turn_end("interrupted", item.at)
         self.standing.status = "paused"
+        cause = "process died" if item.died else "user"
         yield self._draft(
-            "pause", item.id, item.at, actor="system", cause="user", why=legible(item.reason)
+            "pause", item.id, item.at, actor="system", cause=cause, why=legible(item.reason)
         )
 
     @_make.register
@@ -363,12 +370,22 @@ class Drafter:
         if doubtful:
             call.doubtful = True
         else:
-            del self.standing.calls[foreign]
+            self.standing.dropped[foreign] = self.standing.calls.pop(foreign)
         return self._draft(
             "outcome", foreign, at or call.at,
             actor="system", attempt=call.attempt, call=call.call, tool=call.tool, effect=call.effect,
             status="in doubt" if doubtful else "cancelled", cause=cause,
         )  # fmt: skip
+
+    def _given_up(self, item: Returned, foreign: str) -> Open | None:
+        """The call of a result that comes after all: what was said of it was a guess."""
+        told = self.standing.calls.get(foreign)
+        # what is open in the log was not given up, and what writes would be in doubt there
+        is_open = told is not None and (not told.drafted or told.effect == "write")
+        if is_open or item.status in ("cancelled", "in doubt"):
+            return None
+        found = self.standing.dropped.pop(foreign, None) or self.standing.given_up(foreign)
+        return None if found is None else replace(found, doubtful=True)
 
     def _files(self, touches: Sequence[Touch]) -> tuple[Change, ...]:
         changes: list[Change] = []

@@ -168,6 +168,8 @@ class Began(Item, frozen=True):
 
 class Ended(Item, frozen=True):
     reason: str = ""
+    died: bool = False
+    """Whether nobody said so: its program is gone."""
 
 
 class About(Item, frozen=True):

@@ -216,8 +216,10 @@ def _count_use(draft: Draft, made: Made) -> None:
 
 
 def _settlement(draft: Draft, made: Made) -> None:
-    """A call in doubt is known at last; what was left to do about it is done."""
-    made.drop("calls", draft.call)
+    """A call in doubt is known at last; what was left to do about it is done. So is one that was told
+    from outside and given up for want of a result, which is open no more."""
+    if draft.origin is None or made.find("calls", draft.call) is not None:
+        made.drop("calls", draft.call)
     if made.find("pending", to_settle(draft.call)) is not None:
         made.drop("pending", to_settle(draft.call))
     for change in draft.changes:

@@ -3,7 +3,7 @@
     jwt login          both words
     "session store"    side by side, in that order
     auth*              every word that begins so
-    -cookie            and not that
+    -cookie            and not that (--force is a word)
 
 Nothing else has a meaning: whatever is typed is words, and never syntax of some engine below.
 """
@@ -18,7 +18,7 @@ import msgspec
 
 from stator.errors import BadQuery
 from stator.model import words as lexicon
-from stator.model.words import folded, is_single, parts, places
+from stator.model.words import composed, folded, is_single, parts, places
 
 TEXT_MAX = 1000
 """Characters of a question."""
@@ -105,7 +105,9 @@ class Advance(msgspec.Struct, frozen=True, kw_only=True):
 # -- the question ---------------------------------------------------------------------------------
 
 _QUOTES = str.maketrans({"“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "\0": " "})
-_PIECE = re.compile(r'(-?)(?:"([^"]*)"?(\*?)|([^\s"]+))')
+_PIECE = re.compile(r'(-(?!-)|)(?:"([^"]*)"?(\*?)|([^\s"]+))')
+"""A sign, and a phrase or a word. Two dashes are none: they begin the options of programs, and who
+looks for `git push --force` does not mean those without."""
 
 
 def parse(text: object) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
@@ -163,7 +165,7 @@ def snippet(texts: Iterable[str], terms: tuple[Term, ...]) -> Snippet:
     """The part of some texts in which most terms stand; the beginning of the first if none is found."""
     patterns = [(_pattern(term), _loosely(term)) for term in terms]
     best: tuple[int, str, int, list[Span]] = (0, "", 0, [])
-    for text in _together(texts):
+    for text in _together(map(composed, texts)):
         if not best[1] and text.strip():
             best = (0, text, 0, [])
         spans = _spans(text, patterns)

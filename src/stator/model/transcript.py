@@ -34,6 +34,7 @@ from stator.errors import InvalidInput
 from stator.model.commit import Commit, Gone
 from stator.model.compaction import WHOLE, Thing, View, view_of
 from stator.model.dialects import VOICES, Voice
+from stator.model.drafting import legible
 from stator.model.ids import short
 from stator.model.reply import Dialect, Request, dialect, requests
 from stator.model.said import (
@@ -56,8 +57,9 @@ CountTokens = Callable[[str], int]
 """Tokens in a text."""
 
 BYTES_PER_TOKEN = 4
-EARLY_MAX = 256
-"""Calls that may wait for the answer that asked for them; older ones are nobody's."""
+EARLY_MAX = 20_000
+"""Calls that may wait for the answer that asked for them; older ones are nobody's. Hooks tell of all
+the calls of a turn, or of several, before a transcript tells of the answers."""
 KEPT_PARTS = 4
 """At least three of these parts of what would fit are kept."""
 
@@ -196,14 +198,16 @@ class Transcript:
             self._open = self._answers[commit.seq] = answered
             self._say(answered)
             for slot in answered.slots:
+                if _foreign(commit):  # whoever asked may have run it, whether we were told or not
+                    slot.result = Result(status="started")
                 self._meet(slot)
 
     def _meet(self, slot: _Slot) -> None:
         """A request that is new: what a hook told of its call may be here already."""
-        name = slot.answered.asked[slot.index].id
+        name = legible(slot.answered.asked[slot.index].id)
         if not name:
             return
-        self._requests[name] = slot
+        self._requests.setdefault(name, slot)
         call, result = self._early.pop(name, ("", None))
         if result is not None:
             self._calls[call] = slot
@@ -260,6 +264,8 @@ class Transcript:
             for said in turn.said:
                 said.forget(seq, fields)
             turn.said = [said for said in turn.said if not said.gone]
+        for _, result in self._early.values():
+            result.forget(seq, fields)
         self._names.clear()
         for turn in self._turns:
             for said in turn.said:

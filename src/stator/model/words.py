@@ -54,6 +54,11 @@ class _Folds(dict[int, str]):
 _FOLDS = _Folds()
 
 
+def composed(text: str) -> str:
+    """The text with what one character stands for as one: files of some systems are named in pieces."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
 def folded(text: str) -> str:
     """The text without case, accents and width."""
     return text.lower() if text.isascii() else text.translate(_FOLDS)
@@ -84,7 +89,7 @@ def _place(place: int, last: int, shifts: list[tuple[int, int]]) -> int:
 
 def words(text: str) -> list[str]:
     """The words of a text, in order."""
-    plain = folded(text)
+    plain = folded(composed(text))
     return (_ASCII if plain.isascii() else _WORD).findall(plain)
 
 

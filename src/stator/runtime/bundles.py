@@ -324,8 +324,8 @@ def import_bundle(
                 pass
         else:
             plans, stream = _ingest(store, context, reader, planned)
-            _erase_shared(store, context, stream.erased)
-            searching.forget(store, context, [one.into for one in plans])
+            shared = _erase_shared(store, context, stream.erased)
+            searching.forget(store, context, [*(one.into for one in plans), *shared])
         assert reader.end is not None
         return Imported(
             path=path,
@@ -360,12 +360,13 @@ def _ingest(
 
 def _erase_shared(
     store: Store, context: Context, erased: Sequence[tuple[str, int, set[str]]]
-) -> None:
-    """Erase here what both logs share and what was erased there after they parted.
+) -> set[str]:
+    """Erase here what both logs share and what was erased there after they parted; in which sessions.
 
     The fork that came holds those erasures, but a session erases only what is its own. Whoever is
     killed before this is done imports again, and it is.
     """
+    sessions: set[str] = set()
     for into, seq, names in erased:
         mine = store.commits(into, after=seq - 1, upto=seq, limit=1)[0]
         left = sorted(name for name in names if isinstance(mine.content.get(name), bytes))
@@ -383,6 +384,8 @@ def _erase_shared(
                 why="it was erased where the bundle came from",
             )
             store.append(mine.session, [draft])
+            sessions.add(mine.session)
+    return sessions
 
 
 class _Stream:

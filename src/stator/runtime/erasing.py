@@ -72,6 +72,8 @@ class ErasureResult(msgspec.Struct, frozen=True, kw_only=True):
     """The content is gone from the log, and not yet from the write-ahead log: somebody reads an older state."""
     readers: list[str] = []
     """Who: pid and program, where the system tells."""
+    indexed: bool = False
+    """Its words are not yet gone from the search index: somebody reads that, or keeps it; the next search finishes."""
 
 
 # -- the plan -------------------------------------------------------------------------------------
@@ -356,6 +358,7 @@ def erase(
     return ErasureResult(
         commits=commits,
         pending=bool(detail.get("unfinished")) or not forgotten,
+        indexed=not forgotten,
         readers=[f"{one.program} (pid {one.pid})" for one in detail.get("readers", ())],
     )
 

@@ -82,8 +82,10 @@ class Recorder:
         self._seq = 0
         self._past = False
         self._barrier = True
+        self._is_named = False
         self._lookups = 0
         self._prompts: frozenset[str] | None = None
+        self._begun: set[str] = set()
         self._places: OrderedDict[str, int] = OrderedDict()
         self.mended = 0
         """Values that no commit can hold (too deep, too large): what is kept says so."""
@@ -128,6 +130,7 @@ class Recorder:
                 drafts += drafter.conclude(cause=conclude)
             if cursor is not None:
                 drafts.append(self._noted(*cursor))
+            drafts = self._named(drafts)
             try:
                 return self._append_mended(drafts, head)
             except HeadMoved:
@@ -180,6 +183,7 @@ class Recorder:
             known=self._is_known,
             approvals=self._approvals,
             told=self._is_told,
+            given_up=self._given_up,
             past=self._past,
         )
         return self._standing
@@ -193,6 +197,8 @@ class Recorder:
 
     def _is_known(self, prompt: str) -> bool:
         """Whether a turn began with that prompt; a few are looked up, of many all are read once."""
+        if prompt in self._begun:
+            return True
         if self._blank:
             return False
         self._lookups += 1
@@ -213,6 +219,19 @@ class Recorder:
             return False
         origin = self.conversation.source, legible(foreign)
         return bool(self._store.locate(commit_id(self.session, kind, origin), self.session))
+
+    def _given_up(self, foreign: str) -> Open | None:
+        """A call that we said was cancelled, for want of a result, and that got none since."""
+        if self._blank:
+            return None
+        origin = self.conversation.source, foreign
+        found = self._store.locate(commit_id(self.session, "outcome", origin, 1), self.session)
+        if not found:
+            return None
+        commit = commit_at(self._store, self.session, found[0][1], load=False)
+        if commit.actor != "system" or commit.status != "cancelled":
+            return None
+        return Open(commit.call, commit.tool, commit.effect)
 
     def _last_turn(self) -> tuple[str, int]:
         """The last turn's prompt, and when it was asked."""
@@ -267,6 +286,7 @@ class Recorder:
             answers = self._store.append(self.session, drafts, if_head=head, barrier=self._barrier)
         else:
             answers = []
+        self._begun |= {legible(item.id) for item in self._items if isinstance(item, Prompted)}
         self._items = []
         self._past = self._standing is not None and self._standing.past
         # what was taken twice at once is answered twice
@@ -296,6 +316,29 @@ class Recorder:
         if not answers:
             self._head = self._store.head(self.session).hash
         return answers
+
+    def _named(self, drafts: list[Draft]) -> list[Draft]:
+        """The same, where the session has no name yet but that of its source and a prompt gives it one:
+        a hook tells that a conversation began before anybody has said a word in it."""
+        place = next((n for n, draft in enumerate(drafts) if draft.kind == "turn"), None)
+        if place is None or self._unbegun or self._is_named:
+            return drafts
+        record = self._store.session(self.session).record
+        self._is_named = record.name != unnamed(self.conversation)
+        given = name_of(
+            msgspec.structs.replace(
+                self.conversation, name=self.conversation.name or asked_first(self._items)
+            )
+        )
+        if self._is_named or given == record.name:
+            return drafts
+        query = SessionQuery(name=given, project=record.project, tenant=record.tenant)
+        if self._store.sessions(query, limit=1).rows:
+            given = f"{given} {short(self.session)[2:]}"
+        named = Upsert("session", msgspec.structs.replace(record, name=given))
+        turn = drafts[place]
+        drafts[place] = msgspec.structs.replace(turn, changes=(*turn.changes, named))
+        return drafts
 
     def _noted(self, name: str, value: Any) -> Draft:
         note = ScratchRecord(name=f"{CURSOR}: {name}", value=value)
@@ -430,6 +473,11 @@ def name_of(conversation: Conversation) -> str:
     given = " ".join(legible(conversation.name).split())
     if given:
         return given if len(given) <= NAME_MAX else given[: NAME_MAX - 1] + "…"
+    return unnamed(conversation)
+
+
+def unnamed(conversation: Conversation) -> str:
+    """What a session is called of which nobody has said anything yet."""
     return f"{conversation.source} {legible(conversation.id)[:NAME_MAX]}"
 
 

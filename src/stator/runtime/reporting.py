@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from stator.errors import Busy, Conflict, InvalidInput, NotFound, WrongState
+from stator.errors import Busy, Conflict, IdReused, InvalidInput, NotFound, WrongState
 from stator.model.commit import Commit, Draft, Upsert
 from stator.model.ids import derived, short
 from stator.model.query import SessionQuery, SessionRow
@@ -69,7 +69,7 @@ class Reporter(Recorder):
         """Made from the key, where there is one: who reports again reports the same commit."""
         if not self._key:
             return self._context.mint("commit")
-        return derived("commit", self._id, self._source, self._key, str(len(self._drafts)))
+        return self._keyed(len(self._drafts))
 
     def _submit(self, draft: Draft) -> str:
         self._drafts.append(draft)
@@ -78,7 +78,21 @@ class Reporter(Recorder):
     def send(self) -> list[Commit]:
         """Append what was collected, in one transaction."""
         drafts, self._drafts = self._drafts, []
+        if self._key and drafts:
+            self._check_same(len(drafts))
         return self._store.append(self._id, drafts, barrier=True) if drafts else []
+
+    def _check_same(self, count: int) -> None:
+        """What was recorded under the key was recorded whole: it has as many parts as this, or none."""
+        first, last, beyond = (self._is_there(place) for place in (0, count - 1, count))
+        if first and (beyond or not last):
+            raise IdReused("other things were recorded under that key", session=self._id)
+
+    def _is_there(self, place: int) -> bool:
+        return bool(self._store.locate(self._keyed(place), self._id))
+
+    def _keyed(self, place: int) -> str:
+        return derived("commit", self._id, self._source, self._key, str(place))
 
 
 def begin(

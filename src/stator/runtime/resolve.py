@@ -111,7 +111,8 @@ def rows_of(
 def find_call(store: Store, text: str, *, session: str | None = None) -> Commit:
     """The intent of the call a person means: its id, or the end of one; in a session, or anywhere."""
     digits = suffix_of(text, "call")
-    places = store.locate(digits, session) if digits else []
+    wanted = f"k_{digits}" if is_id(text, "call") else digits
+    places = store.locate(wanted, session) if wanted else []
     found: dict[str, Commit] = {}
     for owner, seq in places:
         (commit,) = store.commits(owner, after=seq - 1, upto=seq, limit=1)
@@ -130,7 +131,7 @@ def find_call(store: Store, text: str, *, session: str | None = None) -> Commit:
 
 def intent_of(store: Store, session: str, call: str) -> Commit | None:
     """The commit that holds what a call was asked to do."""
-    for _, seq in store.locate(call[2:], session):
+    for _, seq in store.locate(f"k_{call[2:]}", session):  # a whole id: there is an index of those
         (found,) = store.commits(session, after=seq - 1, upto=seq, limit=1)
         if found.kind == "call" and found.call == call:
             return found

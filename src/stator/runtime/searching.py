@@ -7,6 +7,7 @@ and places; what is shown is read from the log, so nothing that was erased can b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -178,10 +179,17 @@ def _row(store: Store, session: str, trash: Trash) -> SessionRow | None:
 def _hits(store: Store, found: Iterable[Match], query: SearchQuery) -> Iterator[Hit]:
     standing: dict[str, list[tuple[int, int]]] = {}
     for row, seq in found:
-        (commit,) = store.commits(row.id, after=seq - 1, upto=seq, limit=1)
-        if row.id not in standing:
-            standing[row.id] = visible(reflog.rewinds(store, row.id), row.head)
+        try:
+            (commit,) = store.commits(row.id, after=seq - 1, upto=seq, limit=1)
+            if row.id not in standing:
+                standing[row.id] = visible(reflog.rewinds(store, row.id), row.head)
+        except NotFound:  # purged since it was found
+            continue
         part = snippet(said_in(commit), query.terms)
+        if (
+            not part.text
+        ):  # erased since, or since the index was told; that it matched is not to be said
+            continue
         yield Hit(
             session=row.id,
             name=row.record.name,
@@ -296,18 +304,34 @@ def forget(store: Store, context: Context, sessions: Iterable[str]) -> bool:
     """
     if context.index is None:
         return True
+    concerned = set(sessions)
     try:
-        with context.index(store, False) as index:
-            return index is None or _forget(store, index, sessions)
-    except IndexLost:
-        return True
+        for _ in range(TRIES):
+            with suppress(IndexLost), context.index(store, False) as index:
+                return index is None or _forget(store, index, concerned)
+        return False
     except StoreError:  # what it is about was done; that the index is behind, the next search sees
         return False
 
 
-def _forget(store: Store, index: Index, sessions: Iterable[str]) -> bool:
+def _forget(store: Store, index: Index, sessions: set[str]) -> bool:
     moved, gone = index.behind()
-    concerned = {session for session in sessions if index.mark(session).seq}
-    index.drop([session for session in gone if session in concerned])
-    _tell(store, index, [session for session in moved if session in concerned])
+    if gone:
+        index.drop(gone)
+    known = {session for session in sessions if index.mark(session).seq}
+    # Who just now reads one for the first time must not bring in what it read before.
+    index.put([_touched(session) for session in sessions - known])
+    _tell(store, index, [session for session in moved if session in known])
     return index.scrub()
+
+
+def _touched(session: str) -> Advance:
+    """A session of which nothing is known, but not as it was when nobody had asked: see `Index.put`."""
+    return Advance(
+        session=session,
+        project="",
+        agent="",
+        before=Mark(),
+        after=Mark(hash="touched"),
+        documents=[],
+    )

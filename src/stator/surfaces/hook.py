@@ -37,6 +37,8 @@ INTENTS = frozenset(("PreToolUse", "BeforeTool", "preToolUse"))
 """What must survive a power cut: what comes next may have an effect."""
 STARTS = frozenset(("SessionStart", "sessionStart"))
 KEY_SIZE = 32
+SHELLS = frozenset((b"sh", b"dash", b"bash", b"zsh", b"ash", b"ksh", b"fish"))
+SHELLS_MAX = 4
 
 
 def main() -> NoReturn:
@@ -211,16 +213,36 @@ def _key(folder: str) -> bytes:
     return os.urandom(KEY_SIZE)
 
 
-def line_of(agent: str, cwd: str, payload: bytes) -> bytes:
+def line_of(
+    agent: str, cwd: str, payload: bytes, process: tuple[int, int, int] | None = None
+) -> bytes:
     """A line of the spool: a mark, a checksum, a length, a header and what was said."""
     at = time.time_ns() // 1000
     quoted = encode_basestring_ascii
+    pid, born, space = process or agent_process()
     header = (
-        f'{{"id":"{at:x}-{os.urandom(6).hex()}","at":{at}'
+        f'{{"id":"{at:x}-{os.urandom(6).hex()}","at":{at},"process":[{pid},{born},{space}]'
         f',"agent":{quoted(agent)},"cwd":{quoted(cwd)}}}'
     )
     body = header.encode() + b"\t" + payload
     return b"stator1 %08x %d %b\n" % (zlib.crc32(body), len(body), body)
+
+
+def agent_process() -> tuple[int, int, int]:
+    """The agent's own process, when it started in the kernel's ticks, and the namespace it is known in:
+    that it died can be told later. Zeros where there is no way to tell. A shell in between is not it."""
+    pid = os.getppid()
+    for _ in range(SHELLS_MAX):
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                name, _, rest = file.read().partition(b"(")[2].rpartition(b")")
+            fields = rest.split()
+            if name not in SHELLS:
+                return pid, int(fields[19]), os.stat("/proc/self/ns/pid").st_ino
+            pid = int(fields[1])
+        except (OSError, ValueError, IndexError):
+            break
+    return 0, 0, 0
 
 
 # -- writing it -----------------------------------------------------------------------------------

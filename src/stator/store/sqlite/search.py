@@ -32,7 +32,7 @@ from stator.store.sqlite.writer import PATIENCE_S
 SUFFIX = "-search"
 APPLICATION_ID = 0x53544153
 """'STAS': a search index, and not a store."""
-VERSION = 1
+VERSION = 2
 """Of the tables, and of what `model.words` and `model.searchable` make of a commit: raise it with either."""
 CACHE_KIB = 32 * 1024
 
@@ -102,10 +102,13 @@ SELECT (SELECT id FROM session WHERE s = found.s), seq FROM (
 ) AS found
 """  # noqa: S608
 """Two statements for every question: nothing that was typed is ever part of them."""
+MADE_AS = "SELECT value FROM meta WHERE key = 'made'"
 BROKEN = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError)
 """What SQLite says of a file that is not the one it should be, or not any more."""
 RANKED_MAX = 10_000
 """Commits that match and are ranked: a word of more of them does not tell which is meant, and the newest come first."""
+MADE = [made.strip() for made in SCHEMA.split(";") if " TABLE " in made]
+"""The tables as SQLite repeats them. Those that FTS5 makes are its own: another release may write them otherwise."""
 TABLES = ["doc", "meta", "session", "word", "word_config", "word_data", "word_docsize", "word_idx"]
 
 
@@ -167,6 +170,9 @@ class SearchIndex:
         self._store = store
         self._log = log
         self._lock = threading.RLock()
+        self._emptied = False
+        self._made: Any = None
+        """Which index `behind` looked at: somebody else may make it anew at any time."""
         self._db = self._open()
         with contextlib.suppress(IndexLost), self._guarded():
             self._prepare()
@@ -205,15 +211,21 @@ class SearchIndex:
             if db.pragma("application_id") != APPLICATION_ID:
                 db.execute(SCHEMA)
                 db.execute("INSERT INTO meta VALUES ('store', ?)", (self._store,))
+                db.execute("INSERT INTO meta VALUES ('made', random())")
                 db.pragma("user_version", VERSION)
                 db.pragma("application_id", APPLICATION_ID)
+            if self._emptied:
+                space.mark(
+                    db
+                )  # what was there stands in the file until the WAL has been copied over it
+        self._emptied = False
 
     def _is_right(self) -> bool:
         db = self._db
         if db.pragma("user_version") != VERSION:
             return False
-        tables = many(db, "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
-        if [name for (name,) in tables] != TABLES:
+        tables = dict(many(db, "SELECT name, sql FROM sqlite_schema WHERE type = 'table'"))
+        if sorted(tables) != TABLES or not set(MADE) <= set(tables.values()):
             return False
         row = one(db, "SELECT value FROM meta WHERE key = 'store'")
         return row is not None and row[0] == self._store
@@ -221,6 +233,7 @@ class SearchIndex:
     def _empty(self) -> None:
         """Make the file an empty database, whatever it is; others who have it open see that."""
         db = self._db
+        self._emptied = True
         db.config(apsw.SQLITE_DBCONFIG_RESET_DATABASE, 1)
         try:
             db.execute("VACUUM")
@@ -276,6 +289,7 @@ class SearchIndex:
     def behind(self) -> tuple[list[str], list[str]]:
         stamp = self._log.heads_stamp()
         with self._guarded() as db:
+            self._made = one(db, MADE_AS)
             seen = one(db, "SELECT value FROM meta WHERE key = 'stamp'")
         if stamp and seen == (stamp,):
             return [], []
@@ -341,7 +355,8 @@ class SearchIndex:
         row = one(db, "SELECT s FROM session WHERE id = ?", (session,))
         if row is None:
             return
-        space.mark(db)
+        if one(db, "SELECT 1 FROM doc WHERE s = ? LIMIT 1", row) is not None:
+            space.mark(db)
         db.execute("DELETE FROM word WHERE rowid IN (SELECT d FROM doc WHERE s = ?)", row)
         db.execute("DELETE FROM doc WHERE s = ?", row)
         db.execute("DELETE FROM session WHERE s = ?", row)
@@ -374,7 +389,10 @@ class SearchIndex:
             (matching,) = one(
                 db, "SELECT count(*) FROM word WHERE word MATCH ?", (values["match"],)
             )
-            return many(db, BEST if matching <= RANKED_MAX else NEWEST, values)
+            found = many(db, BEST if matching <= RANKED_MAX else NEWEST, values)
+            if self._made is not None and one(db, MADE_AS) != self._made:
+                raise IndexLost  # and there may be less in the new one than was told to the old
+            return found
 
 
 def _listed(values: Sequence[Any]) -> str | None:

@@ -5,16 +5,18 @@ Nothing here creates a store; `asking` opens one for reading only, `telling` to 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from stator.connect import Place, connect, known_stores, locate
-from stator.errors import BadPosition, NotFound, Removed
+from stator.connect import Place, catch_up, connect, known_stores, locate
+from stator.errors import BadPosition, NotFound, Removed, StatorError
 from stator.model.ids import short
 from stator.model.position import AtName, Range, parse_range
 from stator.model.query import SessionRow
+from stator.runtime.context import nap
 from stator.runtime.reading import SessionView
 from stator.runtime.resolve import find_session, last_used
 from stator.runtime.stores import Store
@@ -41,6 +43,11 @@ class Asking:
     def now(self) -> int:
         return self.store.context.clock()
 
+    def wait(self, seconds: float) -> None:
+        """Wait for news; what hooks left meanwhile is part of it."""
+        nap(seconds)
+        catch_up(self.store)
+
     def session(self, name: str | None = None) -> SessionView:
         """The session a person means: the one named, $STATOR_SESSION, or the last one used."""
         wanted = name if name is not None else os.environ.get("STATOR_SESSION") or LAST
@@ -50,7 +57,7 @@ class Asking:
             if wanted != LAST:
                 raise
             found = self._newest()
-        return SessionView(self.store.port, found.id)
+        return SessionView(self.store.port, found.id, sleep=self.wait)
 
     def _newest(self) -> SessionRow:
         found = last_used(self.store.port)
@@ -132,6 +139,17 @@ def asking(store: str | None) -> Iterator[Asking]:
     place = locate(store)
     with connect(place.url, create=False, read_only=True) as opened:
         yield Asking(opened, place)
+
+
+@contextmanager
+def watching(store: str | None) -> Iterator[Asking]:
+    """Open the store that is meant for reading, to see what comes: also what hooks tell, which somebody
+    must take in."""
+    place = locate(store)
+    with contextlib.suppress(StatorError):
+        connect(place.url, create=False).close()
+    with asking(store) as ask:
+        yield ask
 
 
 @contextmanager

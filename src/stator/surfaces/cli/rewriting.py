@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shlex
 from pathlib import Path
 
@@ -84,7 +85,7 @@ def rewrite(
             for entry in view.entries("calls")
         ),
         cwd=folder,
-        command=f"claude --resume {about.id}",
+        command=_resuming(path, about.id, folder if output else ""),
     )
 
 
@@ -101,12 +102,25 @@ def show(screen: Screen, made: Rewritten) -> None:
 
 def _model(store: Store, session: str) -> str:
     """The model that answered last."""
-    answers = (
-        commit.tool
-        for commit in commits(store.port, session, load=False)
-        if commit.kind == "entry" and commit.actor == "model" and commit.tool
-    )
-    return next(reversed([*answers]), "")
+    found = ""
+    for commit in commits(store.port, session, load=False):
+        if commit.kind == "entry" and commit.actor == "model" and commit.tool:
+            found = commit.tool
+    return found
+
+
+def _resuming(path: Path, session: str, folder: str) -> str:
+    """What resumes it; `folder`: where the agent will work, if the file may not be where it looks."""
+    from stator.importers import claude_writing as claude
+
+    resume = f"claude --resume {session}"
+    if not folder or len(folder) > claude.FOLDER_MAX:
+        return resume
+    wanted = _kept(claude.folder_of(folder)) / f"{session}.jsonl"
+    if os.path.abspath(path) == os.path.abspath(wanted):
+        return resume
+    source, place = (shlex.quote(os.path.abspath(one)) for one in (path, wanted))
+    return f"mkdir -p {shlex.quote(str(wanted.parent))} && cp {source} {place} && {resume}"
 
 
 def _kept(folder: str) -> Path:
@@ -118,18 +132,19 @@ def _kept(folder: str) -> Path:
 def _write(path: Path, text: str) -> None:
     """Write a new file, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    partial = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-    try:
-        handle = os.open(path, flags, 0o600)
-    except FileExistsError:
-        raise Conflict(
-            f"{path} is there already", hint="a session that has not changed is the same file"
-        ) from None
+    handle = os.open(partial, flags, 0o600)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(text.encode("utf-8", "surrogatepass"))
             file.flush()
             os.fsync(file.fileno())
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
+        os.link(partial, path)
+    except FileExistsError:
+        raise Conflict(
+            f"{path} is there already",
+            hint="a session that has not changed is the same file; -o FILE names another",
+        ) from None
+    finally:
+        partial.unlink(missing_ok=True)

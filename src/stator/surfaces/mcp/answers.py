@@ -21,6 +21,11 @@ TEXT_MAX = 4000
 LIST_MAX = 500
 """Items of one recorded list in an answer."""
 DEPTH_MAX = 40
+ROW_MAX = 4000
+"""Characters of one row of an answer; a larger one has its values cut to `SHORT_MAX`."""
+SHORT_MAX = 400
+FIELDS_MAX = 20
+"""Fields of a record; what has more is no record of ours, but a value somebody recorded."""
 MESSAGE_MAX = 600
 """Characters of what an error says; it may repeat what it was given."""
 SECOND = 1_000_000
@@ -43,7 +48,7 @@ class Answer:
     """Whether something was appended."""
 
     def structured(self) -> dict[str, Any]:
-        return {"note": MARK, **shown(self.data)}
+        return {"note": MARK, **{name: _part(value) for name, value in self.data.items()}}
 
 
 def texts(structured: dict[str, Any], line: str) -> list[str]:
@@ -74,6 +79,26 @@ def shown(value: Any, depth: int = 0) -> Any:
         found = [shown(item, depth + 1) for item in value[:LIST_MAX]]
         return [*found, f"… ({rest:,} more)"] if rest > 0 else found
     return clean(value)
+
+
+def _part(value: Any) -> Any:
+    """A field of an answer; where it is a list of rows, none of them is larger than a row may be."""
+    return [_row(item) for item in value] if isinstance(value, list) else shown(value)
+
+
+def _row(value: Any) -> Any:
+    found = shown(value)
+    return _short(found) if len(json.dumps(found)) > ROW_MAX else found
+
+
+def _short(value: Any, depth: int = 0) -> Any:
+    """A value that was shown, with what is long in it cut, and what is nested long as cut text."""
+    if isinstance(value, dict) and depth < 2 and len(value) <= FIELDS_MAX:
+        return {name: _short(item, depth + 1) for name, item in value.items()}
+    if isinstance(value, (dict, list)):
+        value = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    rest = len(value) - SHORT_MAX if isinstance(value, str) else 0
+    return f"{value[:SHORT_MAX]}… ({rest:,} more characters)" if rest > 0 else value
 
 
 def told(text: str, limit: int = TEXT_MAX) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from stator.errors import BadPosition
+from stator.errors import BadPosition, InvalidInput, NotFound
 from stator.model.commit import Commit
 from stator.model.diff import Item
 from stator.model.jsontext import shown
@@ -21,7 +21,7 @@ from stator.surfaces.mcp.scope import named
 
 LIMIT = 20
 CHANGES = 50
-"""Net changes in one answer."""
+"""Net changes, and calls, in one answer."""
 SCANNED = 5_000
 """Commits that are looked through for those of some kinds, for one answer."""
 INCIDENTAL = frozenset({"after_in", "before_in", "digest", "commit", "factors"})
@@ -40,6 +40,12 @@ STANDING = (
     "flags",
 )
 """Collections of the state that are listed, in this order."""
+NARROWS = {
+    "kinds": ("commits",),
+    "after": ("commits",),
+    "last": ("commits", "turns", "files", "decisions", "calls"),
+}
+"""Which logs an argument means something to; ignored by the others, it would be a wrong answer."""
 Page = tuple[list[dict[str, Any]], str | None]
 
 
@@ -49,6 +55,13 @@ Page = tuple[list[dict[str, Any]], str | None]
 def log(desk: Desk, given: Given) -> Answer:
     row, view = desk.find(given)
     what = given.get("what", "commits")
+    for name, logs in NARROWS.items():
+        if name in given and what not in logs:
+            raise InvalidInput(
+                f"{what} are not narrowed by {name}",
+                path=f"$.{name}",
+                hint=f"{name} goes with what: {', '.join(logs)}",
+            )
     rows, rest = _LOGS[what](desk, view, given)
     line = f"{len(rows)} {what} of {named(row)}{'; there are more' if rest else ''}"
     data = {"session": row.id, "what": what, "rows": rows, "more": rest, "head": head_of(view)}
@@ -71,7 +84,8 @@ def _commits(desk: Desk, view: SessionView, given: Given) -> Page:
     found: list[Commit] = []
     last = 0
     span = f"@{after}..@{upto}"
-    for commit in view.log(span, newest_first=not forward, limit=SCANNED, load=False):
+    looked = SCANNED if kinds else limit
+    for commit in view.log(span, newest_first=not forward, limit=looked, load=False):
         last = commit.seq
         if not kinds or commit.kind in kinds:
             found.append(commit)
@@ -230,10 +244,14 @@ def diff(desk: Desk, given: Given) -> Answer:
         found = view.diff(desk.scope.span(start) if start is not None else None)
     items = [_change(item) for item in found.items if item.collection not in HIDDEN]
     changes, rest = _cut(items, given, CHANGES)
-    calls = [
-        filled(call=call.call, tool=call.tool, status=call.status, cause=call.cause, seq=call.seq)
-        for call in found.calls
-    ]
+    calls, calls_rest = _cut(
+        [
+            filled(call=c.call, tool=c.tool, status=c.status, cause=c.cause, seq=c.seq)
+            for c in found.calls
+        ],
+        given,
+        CHANGES,
+    )
     line = f"{len(items)} net changes in {named(row)} from {found.start} to {found.end}"
     data = {
         "session": row.id,
@@ -241,7 +259,7 @@ def diff(desk: Desk, given: Given) -> Answer:
         "to": found.end,
         "changes": changes,
         "calls": calls,
-        "more": rest,
+        "more": rest or calls_rest,
     }
     return Answer(line, data)
 
@@ -275,7 +293,13 @@ def recall(desk: Desk, given: Given) -> Answer:
         rows, rest = _cut([evicted_row(item) for item in found], given, CHANGES)
         line = f"{len(found)} keys left the view of {named(row)}"
         return Answer(line, {"session": row.id, "evicted": rows, "more": rest})
-    item = view.recall(given["key"])
+    try:
+        item = view.recall(given["key"])
+    except NotFound as error:
+        if error.hint.startswith("near"):
+            raise
+        hint = "recall without a key lists what left your view; log, what: state, what stands"
+        raise NotFound(error.what, hint=hint, **error.ids) from None
     text = "" if item.content is None else shown(item.content)
     first = offset(given)
     upto = first + TEXT_MAX

@@ -68,7 +68,12 @@ def token_in(path: str) -> str:
 def _make(path: str) -> None:
     """Whole or not at all, and never over one that somebody else has just made."""
     partial = f"{path}.{secrets.token_hex(8)}"
-    file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise InvalidInput(
+            f"{path} cannot be made: {error.strerror}", hint="--no-token asks for none"
+        ) from None
     try:
         os.write(file, secrets.token_urlsafe(TOKEN_BYTES).encode() + b"\n")
         os.fsync(file)

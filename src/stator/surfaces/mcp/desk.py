@@ -21,6 +21,9 @@ SOURCE = "mcp"
 CLIENT_MAX = 80
 """Characters of what a client calls itself."""
 
+DOUBTS_SHOWN = 50
+"""Calls in doubt in one answer."""
+
 
 @dataclass(frozen=True)
 class Desk:
@@ -62,7 +65,8 @@ def head_of(view: SessionView) -> dict[str, Any]:
 
 def doubts_of(desk: Desk, row: SessionRow) -> list[dict[str, Any]]:
     """Calls of a session that may or may not have happened."""
-    return [
+    found = settling.doubts(desk.scope.store.port, session=row.id)
+    rows: list[dict[str, Any]] = [
         {
             "call": doubt.call,
             "tool": doubt.tool,
@@ -72,8 +76,11 @@ def doubts_of(desk: Desk, row: SessionRow) -> list[dict[str, Any]]:
             "turn": doubt.turn,
             "seq": doubt.seq,
         }
-        for doubt in settling.doubts(desk.scope.store.port, session=row.id)
+        for doubt in found[:DOUBTS_SHOWN]
     ]
+    if len(found) > DOUBTS_SHOWN:
+        rows.append({"what": f"{len(found) - DOUBTS_SHOWN} more: they show once these are settled"})
+    return rows
 
 
 def filled(**fields: Any) -> dict[str, Any]:

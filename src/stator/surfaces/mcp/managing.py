@@ -7,11 +7,13 @@ from typing import Any, cast
 
 from msgspec import UNSET
 
-from stator.errors import InvalidInput
+from stator.errors import InvalidInput, NotFound
+from stator.model.commit import Commit
 from stator.model.query import SessionRow
 from stator.runtime import forks, lifecycle, reporting, settling
 from stator.runtime.lifecycle import Moved
 from stator.runtime.reporting import SAID
+from stator.runtime.resolve import find_call
 from stator.runtime.settling import Verdict
 from stator.surfaces.mcp.answers import Answer, when
 from stator.surfaces.mcp.arguments import cursor, more
@@ -21,6 +23,9 @@ from stator.surfaces.mcp.scope import named
 LIMIT = 20
 VERDICTS = {"done": "done", "not_done": "not done"}
 
+TAKEN_BY = {"at": ("fork",), "name": ("fork", "child"), "purpose": ("child",)}
+"""Arguments that mean something to some actions only."""
+
 
 # -- sessions -------------------------------------------------------------------------------------
 
@@ -29,11 +34,18 @@ def sessions(desk: Desk, given: Given) -> Answer:
     action = given.get("action", "list")
     if action != "list" and "session" not in given:
         raise InvalidInput(f"which session to {action}?", path="$.session")
+    for name, actions in TAKEN_BY.items():
+        if name in given and action not in actions:
+            raise InvalidInput(
+                f"{action} takes no {name}",
+                path=f"$.{name}",
+                hint=f"{name} goes with action {' or '.join(actions)}; the tool open begins a session",
+            )
     return _ACTIONS[action](desk, given)
 
 
 def _list(desk: Desk, given: Given) -> Answer:
-    page = desk.scope.listed(cursor(given), given.get("limit", LIMIT))
+    page = desk.scope.listed(cursor(given, 2), given.get("limit", LIMIT))
     rows = [session_row(row) for row in page.rows]
     line = f"{len(rows)} sessions{'; there are more' if page.cursor else ''}"
     return Answer(line, {"sessions": rows, "more": more(page.cursor)})
@@ -56,6 +68,7 @@ def session_row(row: SessionRow) -> dict[str, Any]:
 def _fork(desk: Desk, given: Given) -> Answer:
     source, view = desk.find(given)
     point = view.at(desk.scope.position(given.get("at", "head")))
+    source = desk.scope.store.port.session(point.session)  # a position may name another session
     context = desk.context(source)
     row = forks.fork(desk.scope.store.port, context, point, name=given.get("name", ""), **SAID)
     line = f"forked {named(source)} at @{point.seq}: {named(row)}; handle {row.id}"
@@ -128,12 +141,13 @@ def settle(desk: Desk, given: Given) -> Answer:
     if verdict is None:
         raise InvalidInput("what became of it?", path="$.verdict", hint="done, not_done or unknown")
     data: dict[str, Any] = {"session": row.id, "call": call, "verdict": verdict, "settled": False}
-    line = f"{call} stays in doubt"
+    intent = _call_of(desk, row, call)
+    line = f"{intent.call} is as it was: nothing was settled"
     if verdict != "unknown":
         found = settling.settle(
             desk.scope.store.port,
             desk.context(row),
-            call,
+            intent.call,
             cast("Verdict", VERDICTS[verdict]),
             by=desk.principal,
             value=given.get("value", UNSET),
@@ -141,7 +155,15 @@ def settle(desk: Desk, given: Given) -> Answer:
             session=row.id,
             **SAID,
         )
-        data |= {"call": found.call, "settled": True, "seq": found.seq}
+        data |= {"settled": True, "seq": found.seq}
         line = f"settled: {found.tool} {found.verdict}"
-    data["in_doubt"] = doubts_of(desk, row)
+    data |= {"call": intent.call, "in_doubt": doubts_of(desk, row)}
     return Answer(line, data, moved=data["settled"])
+
+
+def _call_of(desk: Desk, row: SessionRow, call: str) -> Commit:
+    try:
+        return find_call(desk.scope.store.port, call, session=row.id)
+    except NotFound as error:
+        hint = "settle without a call lists those in doubt"
+        raise NotFound(error.what, hint=hint, **error.ids) from None

@@ -18,7 +18,8 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated
 
-from stator.errors import NotFound, StatorError
+from stator.connect import catch_up
+from stator.errors import StatorError
 from stator.surfaces.mcp import resources
 from stator.surfaces.mcp.scope import Scope
 
@@ -28,6 +29,8 @@ SEND_S = 5.0
 """How long a client that does not read may hold the others up."""
 WATCHED_MAX = 1024
 """Resources that are watched at once; those asked for first are forgotten first."""
+CLIENTS_MAX = 256
+"""Connections that are told of one resource: of one that went without a word nobody hears."""
 
 Ctx = ServerRequestContext[Any, Any]
 
@@ -85,16 +88,21 @@ class Notices:
             watch.hash = now
             if watch.listeners:
                 await self._bus.publish(ResourceUpdated(uri=uri))
-            for client in list(watch.clients.values()):
-                with anyio.move_on_after(SEND_S):
-                    await client.send_resource_updated(uri)
+            for connection, client in list(watch.clients.items()):
+                try:
+                    with anyio.move_on_after(SEND_S):
+                        await client.send_resource_updated(uri)
+                except Exception:  # whatever it is, that client is gone, and the others are not
+                    watch.clients.pop(connection, None)
+            self._forget(uri)
 
     def _heads(self, sessions: set[str]) -> dict[str, str]:
         found = {}
+        catch_up(self._scope.store)
         for session in sessions:
             try:
                 found[session] = self._scope.store.port.head(session).hash
-            except NotFound:  # it was purged meanwhile
+            except StatorError:  # purged, or the store is busy: the next look will tell
                 continue
         return found
 
@@ -105,23 +113,27 @@ class Notices:
     ) -> types.SubscriptionsListenResult:
         """One stream; of a resource that is not to be seen from here it never hears."""
         wanted = params.notifications.resource_subscriptions or []
+        heard: list[tuple[str, _Watch]] = []
         for uri in wanted[:WATCHED_MAX]:
             try:
-                (await self._add(uri)).listeners += 1
+                watch = await self._add(uri)
             except StatorError:
                 continue
+            watch.listeners += 1
+            heard.append((uri, watch))
         try:
             return await self._streams(ctx, params)
         finally:
-            for uri in wanted[:WATCHED_MAX]:
-                if uri in self._watched:
-                    self._watched[uri].listeners -= 1
-                    self._forget(uri)
+            for uri, watch in heard:
+                watch.listeners -= 1
+                self._forget(uri)
 
     # -- the one with it --------------------------------------------------------------------------
 
     async def subscribe(self, ctx: Ctx, params: types.SubscribeRequestParams) -> types.EmptyResult:
         watch = await self._add(str(params.uri))
+        while len(watch.clients) >= CLIENTS_MAX:
+            del watch.clients[next(iter(watch.clients))]
         watch.clients[_connection(ctx)] = ctx.session
         return types.EmptyResult()
 
@@ -145,8 +157,8 @@ class Notices:
         return row.id, self._scope.store.port.head(row.id).hash
 
     def _forget(self, uri: str) -> None:
-        watch = self._watched[uri]
-        if watch.listeners <= 0 and not watch.clients:
+        watch = self._watched.get(uri)
+        if watch is not None and watch.listeners <= 0 and not watch.clients:
             del self._watched[uri]
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from stator.errors import NotFound
+from stator.errors import Conflict, NotFound
 from stator.model.brief import MAX_TOKENS
+from stator.model.ids import is_id
 from stator.model.query import SessionRow
 from stator.runtime import reporting
 from stator.runtime.recalling import Evicted
@@ -45,6 +46,8 @@ def _found(desk: Desk, given: Given) -> tuple[SessionRow, bool]:
         try:
             return desk.scope.find(wanted), False
         except NotFound as error:
+            if is_id(wanted, "session"):
+                raise  # whoever has a handle means that session, not a new one named like it
             if not purpose:
                 raise NotFound(
                     error.what, hint="give a purpose too, to begin one of that name"
@@ -54,9 +57,12 @@ def _found(desk: Desk, given: Given) -> tuple[SessionRow, bool]:
         if newest is None:
             raise NotFound("there is no session here yet", hint="give a purpose to begin one")
         return newest, False
-    return reporting.begin(
+    row, made = reporting.begin(
         desk.scope.store.port, desk.context(), agent=desk.client, name=wanted, purpose=purpose
     )
+    if not desk.scope.shows(row):
+        raise Conflict(f"the name {wanted!r:.80} is taken", hint="take another name")
+    return row, made
 
 
 def evicted_row(item: Evicted) -> dict[str, Any]:

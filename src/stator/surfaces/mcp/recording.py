@@ -21,6 +21,8 @@ FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 """Kind → the fields it must have, and those it may have besides `why`."""
 
+MAY_BE_EMPTY = ("value", "content")
+
 
 def record(desk: Desk, given: Given) -> Answer:
     row, view = desk.find(given)
@@ -58,7 +60,7 @@ def _report(reporter: Reporter, item: dict[str, Any], path: str) -> None:
     must, may = FIELDS[kind]
     takes = f"a {kind} takes {', '.join((*must, *may, 'why'))}"
     for name in must:
-        if name not in fields:
+        if name not in fields or (name not in MAY_BE_EMPTY and not fields[name].strip()):
             raise InvalidInput(f"a {kind} needs {name}", path=f"{path}.{name}", hint=takes)
     for name in fields:
         if name not in (*must, *may, "why"):

@@ -60,7 +60,10 @@ class Address:
 
 def parse(uri: str) -> Address:
     """The session and resource a URI names, or `NotFound`."""
-    parts = urlsplit(uri) if len(uri) <= URI_MAX else None
+    try:
+        parts = urlsplit(uri) if len(uri) <= URI_MAX else None
+    except ValueError:  # brackets that hold no address
+        parts = None
     kind = "" if parts is None else parts.path.removeprefix("/")
     if parts is None or parts.scheme != SCHEME or kind not in KINDS or not parts.netloc:
         raise NotFound("no such resource", hint=", ".join(k.template for k in KINDS.values()))

@@ -34,14 +34,13 @@ class Scope:
     def context(self, row: SessionRow, principal: str) -> Context:
         """The world of whoever adds to a session: its root is known only where its project is here."""
         here = self.store.context
-        root = here.root if row.record.project == here.project else ""
-        return replace(here, principal=principal, root=root)
+        project = row.record.project
+        root = here.root if project == here.project else ""
+        return replace(here, principal=principal, project=project, root=root)
 
     def find(self, handle: str) -> SessionRow:
         """The session a handle, the end of one or a name means, if it is one to be seen."""
-        named = self.store.port.sessions(self._query(name=handle), limit=CANDIDATES).rows
-        rows = [followed(self.store.port, row) for row in named] or self._by_id(handle)
-        rows = [row for row in rows if self._shows(row)]
+        rows = [row for row in self._meant(handle) if self.shows(row)]
         if len(rows) > 1:
             raise Ambiguous(
                 f"{len(rows)} sessions answer to {handle!r:.80}",
@@ -60,7 +59,7 @@ class Scope:
     def newest(self) -> SessionRow | None:
         """The session used last."""
         found = last_used(self.store.port, self.project)
-        if found is None or self._shows(found):
+        if found is None or self.shows(found):
             return found
         return next(iter(self.listed().rows), None)
 
@@ -68,7 +67,7 @@ class Scope:
         """Sessions, most recently used first."""
         page = self.store.port.sessions(self._query(), cursor=cursor, limit=limit)
         trash = Trash(self.store.port)
-        return Page([row for row in page.rows if self._shows(row, trash)], page.cursor)
+        return Page([row for row in page.rows if self.shows(row, trash)], page.cursor)
 
     def position(self, ref: str) -> str:
         """A ref whose session, if it names one, is known to be seen from here."""
@@ -85,7 +84,7 @@ class Scope:
         found = set()
         for session in set(sessions):
             try:
-                if self._shows(self.store.port.session(session)):
+                if self.shows(self.store.port.session(session)):
                     found.add(session)
             except NotFound:
                 continue
@@ -99,12 +98,16 @@ class Scope:
     def _query(self, *, name: str | None = None, suffix: str | None = None) -> SessionQuery:
         return SessionQuery(name=name, suffix=suffix, project=self.project, tenant=TENANT)
 
-    def _by_id(self, handle: str) -> list[SessionRow]:
+    def _meant(self, handle: str) -> list[SessionRow]:
+        """An id is only ever that session's, also where another one is named like it."""
         if is_id(handle, "session"):
             try:
                 return [self.store.port.session(handle)]
             except NotFound:
                 return []
+        named = self.store.port.sessions(self._query(name=handle), limit=CANDIDATES).rows
+        if named:
+            return [followed(self.store.port, row) for row in named]
         suffix = suffix_of(handle, "session")
         return (
             self.store.port.sessions(self._query(suffix=suffix), limit=CANDIDATES).rows
@@ -112,7 +115,8 @@ class Scope:
             else []
         )
 
-    def _shows(self, row: SessionRow, trash: Trash | None = None) -> bool:
+    def shows(self, row: SessionRow, trash: Trash | None = None) -> bool:
+        """Whether a session is one to be seen."""
         record = row.record
         own = self.project is None or record.project == self.project
         listed = record.mode != "project" and record.tenant == TENANT

@@ -17,6 +17,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from stator import __version__
+from stator.connect import catch_up
 from stator.errors import NotFound, StatorError
 from stator.surfaces.mcp import prompts, resources, tools
 from stator.surfaces.mcp.answers import failure, texts
@@ -87,7 +88,7 @@ class Answering:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name!r:.60}")
         work = partial(tools.call, self._desk(ctx), params.name, params.arguments or {})
         try:
-            answer = await anyio.to_thread.run_sync(work)
+            answer = await self._run(work)
         except Exception as error:
             return _failed(_known(error))
         if answer.moved:
@@ -182,15 +183,24 @@ class Answering:
             messages=[types.PromptMessage(role="user", content=said)],
         )
 
+    async def _run(self, work: Callable[[], T]) -> T:
+        """In a thread, on what is known by now: what hooks left since the server started is part of it."""
+
+        def current() -> T:
+            catch_up(self._scope.store)
+            return work()
+
+        return await anyio.to_thread.run_sync(current)
+
     async def _ask(self, ctx: Ctx, work: Callable[[], T]) -> T:
         try:
-            return await anyio.to_thread.run_sync(work)
+            return await self._run(work)
         except Exception as error:
             raise _refused(ctx, _known(error)) from None
 
 
 def _listed(desk: Desk, given: dict[str, Any]) -> tuple[list[dict[str, Any]], Any]:
-    return resources.listed(desk, cursor(given))
+    return resources.listed(desk, cursor(given, 2))
 
 
 def _tool(definition: Definition) -> types.Tool:

@@ -198,6 +198,8 @@ def _no_message(line: bytes) -> types.JSONRPCError:
         return _refusal(types.PARSE_ERROR, "Parse error")
     identifier = found.get("id") if isinstance(found, dict) else None
     known = isinstance(identifier, (int, str)) and not isinstance(identifier, bool)
+    if isinstance(identifier, str):  # half a surrogate pair cannot be written back
+        known = identifier.isascii() or identifier.encode(errors="ignore").decode() == identifier
     return _refusal(types.INVALID_REQUEST, "Invalid Request", identifier if known else None)
 
 

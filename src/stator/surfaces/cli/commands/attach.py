@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from stator.errors import NotFound
 from stator.model.commit import Commit
 from stator.model.ids import PREFIXES, short
 from stator.model.run import Cursor, parse_cursor
-from stator.runtime.context import nap
 from stator.runtime.reading import SessionView
 from stator.runtime.runfiles import READ_MAX, Output
 from stator.runtime.runs import Run
 from stator.runtime.tail import FIRST_S, Tailing
 from stator.surfaces.cli import escape, wire
-from stator.surfaces.cli.asking import Asking, asking, title
+from stator.surfaces.cli.asking import Asking, title, watching
 from stator.surfaces.cli.commands.log import FOLLOWED, row
 from stator.surfaces.cli.commands.ps import ending, plain
 from stator.surfaces.cli.exits import FINDING, OK
@@ -54,9 +54,9 @@ def attach(
         A run (its id or the end of it) or a session; of a session, also the run that is at work in it.
     """
     start = parse_cursor(from_) if from_ is not None else None
-    with asking(store) as ask, Screen(json=json, pager=False) as screen:
+    with watching(store) as ask, Screen(json=json, pager=False) as screen:
         run, view = _found(ask, what)
-        following = _Following(screen, view, run, start or _default(view, run))
+        following = _Following(screen, view, run, start or _default(view, run), ask.wait)
         try:
             if not json:
                 title(screen, view, ask.now)
@@ -102,8 +102,16 @@ def _default(view: SessionView, run: Run | None) -> Cursor:
 class _Following:
     """Reads both streams and shows what comes; `cursor` is after what was shown."""
 
-    def __init__(self, screen: Screen, view: SessionView, run: Run | None, cursor: Cursor) -> None:
+    def __init__(
+        self,
+        screen: Screen,
+        view: SessionView,
+        run: Run | None,
+        cursor: Cursor,
+        wait: Callable[[float], None],
+    ) -> None:
         self._screen = screen
+        self._wait = wait
         self._run = run
         self._tailing: Tailing = view._tailing(cursor.seq, load=False)
         self._seq, self._byte = cursor.seq, cursor.byte
@@ -119,7 +127,7 @@ class _Following:
             news = self._commits() + self._output(whole=over)
             self._screen.flush()
             if not over:
-                nap(FIRST_S if news else self._tailing.wait_s)
+                self._wait(FIRST_S if news else self._tailing.wait_s)
             elif not news:
                 return self._end()
 

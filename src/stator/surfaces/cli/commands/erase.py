@@ -145,6 +145,13 @@ def _lines(made: Erasing, result: ErasureResult | None, ask: Asking) -> Iterator
     elif result.pending:
         who = ", ".join(result.readers) or "another program"
         yield Line(f"{what} erased; not finished", "doubt")
+        if result.indexed:
+            yield Line(
+                "its words are still in the search index, which another program reads or keeps; "
+            )
+            yield Line("the next stator search of whoever keeps it finishes", "dim")
+            if not result.readers:
+                return
         yield Line(f"{who} reads an older state, so the bytes are still in the write-ahead log; ")
         yield Line("whoever writes after it is done finishes: stator doctor says whether", "dim")
     else:

@@ -11,7 +11,7 @@ import msgspec
 from stator.errors import NotFound
 from stator.model.ids import short
 from stator.model.retention import Action, Plan, parse_size
-from stator.runtime import projectmarks, retention
+from stator.runtime import projectmarks, retention, searching
 from stator.runtime.retention import Done
 from stator.surfaces.cli.asking import Asking, asking, telling
 from stator.surfaces.cli.exits import FINDING, OK
@@ -81,6 +81,9 @@ def gc(
             done = list(retention.apply(port, context, made, by=by, yes=yes))
         failed = [one for one in done if one.failed]
         unfinished = apply and bool(ask.store.info().detail.get("unfinished"))
+        if done:
+            forgotten = searching.forget(port, context, [one.action.session for one in done])
+            unfinished = unfinished or not forgotten
         if json:
             screen.document("stator.gc/1", _plain(made, done, applied=apply and not stopped))
         else:

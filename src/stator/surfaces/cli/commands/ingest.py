@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stator.connect import connect_as_is, locate, take_spool, worlds
-from stator.importers.ingesting import Ingested, reconcile
+from stator.importers.ingesting import Ingested, bury, reconcile
 from stator.model.ids import short
 from stator.model.query import SessionQuery
 from stator.runtime.paging import matching
@@ -53,11 +53,12 @@ def ingest(
         if transcripts:
             chosen += [row.id for row in matching(opened.port, SessionQuery(mode="recorded"))]
         world = worlds()
+        died = bury(opened.port, world)
         read = sum(reconcile(opened.port, world, one, done.transcripts) for one in chosen)
         if json:
-            screen.document("stator.ingest/1", plain(done) | {"transcripts": read})
+            screen.document("stator.ingest/1", plain(done) | {"transcripts": read, "died": died})
         else:
-            screen.lines(_lines(done, read), hang=2)
+            screen.lines(_lines(done, read, died), hang=2)
     return FINDING if done.bad or done.refused else OK
 
 
@@ -74,9 +75,15 @@ def plain(done: Ingested) -> dict[str, Any]:
     }
 
 
-def _lines(done: Ingested, read: int) -> Iterator[Line]:
+def _lines(done: Ingested, read: int, died: list[str]) -> Iterator[Line]:
     commits = done.commits + done.transcripts.commits
-    if not done.lines and not done.bad and not read:
+    for name in died:
+        yield (
+            Line("! ", "doubt")
+            .add(short(name), "id")
+            .add(": its program is gone without a word; what it was doing is in doubt")
+        )
+    if not done.lines and not done.bad and not read and not died:
         yield Line("nothing waits", "dim")
     else:
         came = f"{count(done.lines, 'line')} of hooks, {count(commits, 'commit')}"

@@ -11,7 +11,7 @@ from stator.model.commit import KINDS, Commit
 from stator.model.query import check_limit
 from stator.runtime.reading import SessionView
 from stator.surfaces.cli import gist, wire
-from stator.surfaces.cli.asking import Asking, asking, title
+from stator.surfaces.cli.asking import Asking, asking, title, watching
 from stator.surfaces.cli.detail import contents
 from stator.surfaces.cli.paint import Line, cells
 from stator.surfaces.cli.screen import SIDE_BY_SIDE, Screen
@@ -78,7 +78,10 @@ def log(
     kinds = _kinds(kind or [])
     if limit is not None:
         check_limit(limit)
-    with asking(store) as ask, Screen(json=json, pager=not no_pager and not follow) as screen:
+    with (
+        (watching if follow else asking)(store) as ask,
+        Screen(json=json, pager=not no_pager and not follow) as screen,
+    ):
         view, span = ask.aim(session, range)
         if follow:
             if span is not None or reverse:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import msgspec
 
 from stator.connect import keeps_index
 from stator.model.ids import short
-from stator.model.query import check_limit
+from stator.model.query import PAGE_MAX, check_limit
 from stator.runtime.searching import Hit
 from stator.surfaces.cli.asking import Asking, asking
 from stator.surfaces.cli.gist import count
@@ -42,6 +43,9 @@ stator search timeout --tool bash --path tests/ --not retry
 stator search jwt --json | jq -r '"\\(.session):@\\(.seq)"'
 """
 LIMIT = 20
+QUOTES = re.compile('["“”„«»]')
+TURN = 5
+"""Width of a turn, if none needs more."""
 DAY = 86_400_000_000
 PATIENCE_S = 0.3
 """How long filling the index may take before a bar says that it does."""
@@ -80,7 +84,7 @@ def search(
         Only what is about this path, or a part of one.
     """
     wanted = check_limit(LIMIT if limit is None else limit)
-    asked = " ".join([*map(_worded, words or ()), *(f"-{_phrase(one)}" for one in not_ or ())])
+    asked = " ".join([*map(_worded, words or ()), *map(_unwanted, not_ or ())])
     with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
         with _patiently(screen, ask) as progress:
             found = ask.store.search(
@@ -93,7 +97,7 @@ def search(
                 kinds=kind or (),
                 since=0 if since is None else parse_since(since, ask.now),
                 until=0 if until is None else _until(until, ask.now),
-                limit=wanted + 1,
+                limit=min(wanted + 1, PAGE_MAX),
                 progress=progress,
             )
         shown = found[:wanted]
@@ -103,7 +107,9 @@ def search(
         else:
             screen.lines(_lines(shown, projects=all))
             if len(found) > wanted:
-                screen.line(Line(f"… and more; -n {wanted * 2} shows more of them", "dim"))
+                screen.line(
+                    Line(f"… and more; -n {min(wanted * 2, PAGE_MAX)} shows more of them", "dim")
+                )
             screen.lines(_hint(shown))
         if not keeps_index(ask.store.port):
             note("no index can be kept beside this store, so each search reads all of it")
@@ -120,11 +126,13 @@ def _until(text: str, now: int) -> int:
 
 def _worded(word: str) -> str:
     """An argument as it is; one with spaces in it, which the shell's own quotes held together, is a phrase."""
-    return _phrase(word) if '"' not in word else word
+    return f'"{word}"' if len(word.split()) > 1 and not QUOTES.search(word) else word
 
 
-def _phrase(word: str) -> str:
-    return f'"{word}"' if len(word.split()) > 1 else word
+def _unwanted(word: str) -> str:
+    """An argument of --not: a word or a phrase, whatever stands around it."""
+    bare = QUOTES.sub(" ", word).strip()
+    return f'-"{bare}"' + ("*" if bare.endswith("*") else "")
 
 
 def _nothing(ask: Asking, *, everywhere: bool) -> str:
@@ -155,6 +163,7 @@ def _lines(hits: list[Hit], *, projects: bool) -> Iterator[Line]:
     for hit in hits:
         grouped.setdefault(hit.session, []).append(hit)
     places = widest((f"@{hit.seq}" for hit in hits), 10)
+    turns = max(TURN, widest((f" t{hit.turn}" for hit in hits), 12))
     kinds = widest((hit.kind for hit in hits), 12)
     for number, (session, group) in enumerate(grouped.items()):
         first = group[0]
@@ -165,7 +174,7 @@ def _lines(hits: list[Hit], *, projects: bool) -> Iterator[Line]:
         line.add(f" · {first.project}" if projects and first.project else "", "dim")
         yield line.add(f" · {count(len(group), 'hit')}", "dim")
         for hit in group:
-            yield _line(hit, places, kinds)
+            yield _line(hit, places, turns, kinds)
 
 
 def _hint(hits: list[Hit]) -> Iterator[Line]:
@@ -176,9 +185,9 @@ def _hint(hits: list[Hit]) -> Iterator[Line]:
         yield Line(f"stator show {short(hits[0].session)}:@{hits[0].seq} opens {what}", "dim")
 
 
-def _line(hit: Hit, places: int, kinds: int) -> Line:
+def _line(hit: Hit, places: int, turns: int, kinds: int) -> Line:
     line = Line("  ").add(f"@{hit.seq}", "id", width=places).add(" ")
-    line.add(stamp(hit.at), "dim").add(f" t{hit.turn}" if hit.turn else "", "dim", width=5)
+    line.add(stamp(hit.at), "dim").add(f" t{hit.turn}" if hit.turn else "", "dim", width=turns)
     line.add(" ").add(hit.kind, width=kinds).add(" ")
     if hit.rewound:
         line.add("(rewound) ", "dim")

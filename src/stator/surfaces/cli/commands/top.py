@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from stator.errors import BadQuery
 from stator.model.ids import short
-from stator.runtime.context import nap
 from stator.runtime.overview import Overview, Waiting, overview
 from stator.surfaces.cli import wire
-from stator.surfaces.cli.asking import Asking, asking
+from stator.surfaces.cli.asking import Asking, watching
 from stator.surfaces.cli.gist import count
 from stator.surfaces.cli.paint import Line, widest
 from stator.surfaces.cli.screen import Screen
@@ -54,7 +53,7 @@ def top(
     """
     if not EVERY_MIN_S <= every <= EVERY_MAX_S:
         raise BadQuery(f"a look every {EVERY_MIN_S:g} to {EVERY_MAX_S:g} seconds, not {every:g}")
-    with asking(store) as ask, Screen(json=json, pager=False) as screen:
+    with watching(store) as ask, Screen(json=json, pager=False) as screen:
         if json:
             for one in overview(ask.store.port, everything=all):
                 screen.item(plain(one, ask.now))
@@ -80,7 +79,7 @@ def _live(screen: Screen, ask: Asking, every: float, *, everything: bool) -> int
             if len(lines) > room:
                 screen.line(Line(f"… and {count(len(lines) - room, 'line')} more", "dim"))
             screen.flush()
-            nap(every)
+            ask.wait(every)
     except KeyboardInterrupt:  # how one leaves
         return 0
 
