@@ -234,12 +234,15 @@ class Recorder:
         return Open(commit.call, commit.tool, commit.effect)
 
     def _last_turn(self) -> tuple[str, int]:
-        """The last turn's prompt, and when it was asked."""
+        """The last turn's prompt, and when it was asked, where that is known."""
         turns = self._store.turns(self.session, newest_first=True, limit=1)
         if not turns:
             return "", 0
         commit = commit_at(self._store, self.session, turns[0].first, load=False)
-        return (commit.origin[1], commit.happened) if commit.origin else ("", 0)
+        if commit.origin is None:
+            return "", 0
+        # of what was told without a time only that is known when it was recorded: too late to compare with
+        return commit.origin[1], commit.happened if commit.happened != commit.at else 0
 
     def _all_prompts(self) -> frozenset[str]:
         found: set[str] = set()
