@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -15,7 +16,7 @@ from stator.errors import StoreBusy
 from stator.importers import taking
 from stator.importers.bringing import Bringing, bring
 from stator.importers.finding import look
-from stator.model.foreign import Cursor, Noise
+from stator.model.foreign import Conversation, Cursor, Noise, Returned
 from stator.runtime import projectmarks
 from stator.runtime.recording import Recorder
 from stator.runtime.stores import Store
@@ -113,6 +114,56 @@ def test_a_dry_run_says_that_a_closed_session_would_be_left_alone(store, path):
     assert fates(take(store, path, dry_run=True)) == ["left"]
 
 
+NUMBERS = (
+    "sessions",
+    "turns",
+    "calls",
+    "files",
+    "in_doubt",
+    "orphans",
+    "unknown",
+    "mended",
+    "skipped",
+)
+DATA = Path(__file__).parent / "data"
+
+
+def numbers(brought):
+    return {name: getattr(brought.total, name) for name in NUMBERS}
+
+
+@pytest.mark.parametrize("name", [*sorted(os.listdir(DATA)), "."])
+def test_a_dry_run_counts_what_the_import_then_counts(store, name):
+    seen = look([DATA / name])
+    would = bring(store, seen, dry_run=True)
+    assert store.sessions().rows == []
+    does = bring(store, look([DATA / name]))
+    assert (numbers(would), fates(would)) == (numbers(does), fates(does))
+
+
+def test_a_dry_run_says_what_would_be_in_doubt(store, tmp_path):
+    path = talk(tmp_path / "x.jsonl", {"ask": "go"}, {"call": "c1"})
+    assert take(store, path, dry_run=True).total.in_doubt == 1
+
+
+def test_a_dry_run_counts_once_what_two_files_tell_of(store, path, tmp_path):
+    shorter = talk(tmp_path / "in" / "two.jsonl", *turn(1))
+    brought = take(store, path, shorter, dry_run=True)
+    assert (brought.total.sessions, brought.total.turns, brought.total.calls) == (1, 2, 2)
+    assert sorted(fates(brought)) == ["new", "same"]
+    assert {one.name for one in brought.taken} == {"fix it"}
+
+
+def test_of_two_files_of_a_conversation_the_one_with_a_title_is_taken_first(store, path, tmp_path):
+    printed = talk(tmp_path / "in" / "printed.jsonl", {"call": "c1"}, {"done": "c1"})
+    os.utime(path, (1, 1))
+    brought = take(store, printed, path)
+    assert [Path(one.path).name for one in brought.taken] == ["one.jsonl", "printed.jsonl"]
+    view = store.read(brought.taken[0].session)
+    assert view.record.name == "fix it"
+    assert all(call.turn for call in view.calls())
+
+
 def test_the_source_is_only_read(store, path):
     path.chmod(0o444)
     path.parent.chmod(0o555)
@@ -148,6 +199,15 @@ def test_what_is_left_out_is_counted_by_kind(store, tmp_path):
 def test_a_write_nobody_answered_is_in_doubt(store, tmp_path):
     total = take(store, talk(tmp_path / "x.jsonl", *turn(1, done=False))).total
     assert total.in_doubt == 1
+
+
+def test_an_orphan_of_a_known_tool_is_one_too(store):
+    talk = Conversation(source="notebook", id="n9")
+    recorder = Recorder(store.port, store.context, talk)
+    recorder.take(Returned(id="c1", tool="edit"))
+    report = taking.Report()
+    report.recorded(recorder.flush())
+    assert (report.calls, report.orphans) == (1, 1)
 
 
 def test_a_result_without_a_call_is_an_orphan(store, tmp_path):

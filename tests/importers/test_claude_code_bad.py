@@ -67,6 +67,18 @@ def test_a_bad_line_in_the_middle_is_counted_and_the_rest_is_read(file, store, b
     assert report.calls == 2
 
 
+@pytest.mark.parametrize("depth", [300, 900])
+def test_a_value_that_is_too_deep_costs_itself_and_not_the_conversation(file, store, depth):
+    turn(file, 1)
+    deep: list[object] = []
+    for _ in range(depth):
+        deep = [deep]
+    file.prompt(deep)
+    turn(file, 2)
+    report = bring(store, file.path)
+    assert (report.calls, report.mended) == (2, 1)
+
+
 def test_lone_surrogates_are_kept(file, store):
     file.prompt("half \ud83d of it")
     bring(store, file.path)

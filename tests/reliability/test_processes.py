@@ -59,6 +59,17 @@ def test_a_new_store_can_be_read_by_its_owner_only(path):
 # -- appending ------------------------------------------------------------------------------------
 
 
+def test_who_flushes_every_session_flushes_what_another_appended_meanwhile(path, monkeypatch):
+    monkeypatch.setattr("stator.store.sqlite.appending.TAILS_MAX", 3)
+    with connect(path, project="test") as mine, connect(path, project="test") as theirs:
+        both, own = recorded_session(mine, "both"), recorded_session(mine, "own")
+        mine.port.append(both, [fact_draft(mine, both, "1")])
+        theirs.port.append(both, [fact_draft(theirs, both, "2")])
+        for number in (3, 4):  # the second of them is one too many to leave unflushed
+            mine.port.append(own, [fact_draft(mine, own, str(number))])
+        assert findings(path) == []
+
+
 def append_at_once(zygote, path, processes: int, each: int):
     """Ids acknowledged to processes that append to one session, and that session's log."""
     with connect(path, project="test") as store:

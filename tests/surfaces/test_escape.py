@@ -171,6 +171,9 @@ RUNS = {
     "ps": ["ps", "--all"],
     "attach": ["attach", "{run}"],
     "init": ["init", "{tmp}/a" + HOSTILE["window title"].replace("/", "")],
+    "ingest": ["ingest", MAIN, "--transcripts"],
+    "mcp": ["mcp", "--port", "1" + HOSTILE["window title"]],
+    "proxy": ["proxy", "-s", MAIN, "--", "{tmp}/none" + HOSTILE["clear screen"]],
 }
 
 

@@ -22,12 +22,13 @@ from stator.errors import (
     WrongState,
 )
 from stator.importers.finding import STUMBLES, Sight, Told
-from stator.importers.taking import Report, take, would_take
+from stator.importers.taking import Report, take
 from stator.model.foreign import Conversation
 from stator.model.query import SessionRow
 from stator.model.session import check_transition
 from stator.runtime.bundles import Imported
 from stator.runtime.context import Context
+from stator.runtime.foretelling import is_foretold
 from stator.runtime.projectmarks import Trash, purged
 from stator.runtime.recording import find, name_of
 from stator.runtime.stores import Store
@@ -127,6 +128,8 @@ class Bringing:
         self._read = 0
         self._now = ""
         self._changed: set[str] = set()
+        self._foretold: set[int] = set()
+        self._names: dict[str, str] = {}
         self.brought = Brought(
             total=Report(),
             others=sight.others,
@@ -169,6 +172,7 @@ class Bringing:
         talk, context = self._placed(told.found.conversation)
         told = Told(told.form, msgspec.structs.replace(told.found, conversation=talk))
         row = find(self._port, talk)
+        is_known = is_foretold(self._port, talk, self._foretold)
         before = self._read
         self._now += f" {name_of(talk)[:SHOWN]}"
         why = self._put_away(talk, row)
@@ -177,11 +181,11 @@ class Bringing:
             self._moved(0)
             if not why:
                 self._take(told, context, report)
-                fate = _fate(row, report)
+                fate = _fate(is_known, report)
         except (Stopped, StoreError):
             if report.commits:  # whole turns of it are in
                 report.sessions = 1
-                self._note(told, report, _fate(row, report), "")
+                self._note(told, report, _fate(is_known, report), "")
             raise
         except (WrongState, Removed) as refusal:
             why, report = refusal.what, Report()
@@ -193,10 +197,13 @@ class Bringing:
         self._read = before + told.found.size
 
     def _take(self, told: Told, context: Context, report: Report) -> None:
-        if not self.brought.dry_run:
-            take(self._port, context, told.form, told.found, report, progress=self._moved)
+        foretold = self._foretold if self.brought.dry_run else None
+        take(
+            self._port, context, told.form, told.found, report,
+            progress=self._moved, foretold=foretold,
+        )  # fmt: skip
+        if foretold is None:
             return
-        would_take(self._port, told.form, told.found, report, progress=self._moved)
         row = find(self._port, told.found.conversation)
         if row is not None and report.sessions:
             check_transition("entry", row.record.status, row.id)
@@ -205,6 +212,7 @@ class Bringing:
         found, talk = told.found, told.found.conversation
         row = find(self._port, talk)
         session = talk.session if row is None else row.id
+        name = self._names.setdefault(session, name_of(talk))
         if fate == "refused":
             report.refused[found.path] = why
         self.brought.total.add(report)
@@ -216,7 +224,7 @@ class Bringing:
             Taken(
                 path=found.path,
                 source=talk.source,
-                name=row.record.name if row is not None else name_of(talk),
+                name=row.record.name if row is not None else name,
                 project=row.record.project if row is not None else talk.project,
                 fate=fate,
                 session=session,
@@ -252,7 +260,7 @@ class Bringing:
             self._progress(self._now, min(self._read, self._size), self._size)
 
 
-def _fate(row: SessionRow | None, report: Report) -> Fate:
+def _fate(is_known: bool, report: Report) -> Fate:
     if not report.sessions:
         return "same"
-    return "new" if row is None else "grown"
+    return "grown" if is_known else "new"

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from stator.importers.media import DEEP
 from stator.importers.shell import touched
 from stator.model.commit import Source
 from stator.model.drafting import legible
@@ -98,10 +99,12 @@ def text_of(content: Any) -> str:
     return "\n".join(part for part in parts if isinstance(part, str))
 
 
-def without_images(value: Any) -> Any:
+def without_images(value: Any, depth: int = 0) -> Any:
     """A content without the bytes of its images and documents: what they were is said in their place."""
+    if depth > DEEP:
+        return value
     if isinstance(value, list):
-        return [without_images(one) for one in value]
+        return [without_images(one, depth + 1) for one in value]
     if not isinstance(value, dict):
         return value
     source = value.get("source")
@@ -112,7 +115,7 @@ def without_images(value: Any) -> Any:
         kept = f"{len(data) * 3 // 4} bytes, sha256 {_digest(data)}"
         kind, media = value.get("type", "file"), source.get("media_type", "")
         return {"type": "text", "text": f"[{kind} {media}, {kept}]"}
-    return {name: without_images(one) for name, one in value.items()}
+    return {name: without_images(one, depth + 1) for name, one in value.items()}
 
 
 def _digest(data: str) -> str:

@@ -184,16 +184,28 @@ def form_of(path: Path, begin: bytes, formats: Sequence[Format]) -> Format | Non
 
 
 def _in_order(told: list[Told]) -> list[Told]:
-    """The newest first, but nobody before the parent that it is found below, or was forked from."""
+    """The newest first, but nobody before the parent that it is found below, or was forked from. Of
+    several that tell of one conversation, the fullest comes first: it knows what was asked, and a
+    session is called after that."""
     told = sorted(told, key=lambda one: -one.found.changed)
     by_id: dict[tuple[str, str], list[Told]] = {}
-    for one in told:
-        by_id.setdefault((one.found.conversation.source, one.found.conversation.id), []).append(one)
+    for one in sorted(told, key=_is_partial):
+        by_id.setdefault(_key(one), []).append(one)
     placed: dict[int, Told] = {}
     for one in told:
         for each in reversed(_line_of(one, by_id)):
-            placed.setdefault(id(each), each)
+            for same in by_id[_key(each)]:
+                placed.setdefault(id(same), same)
     return list(placed.values())
+
+
+def _key(one: Told) -> tuple[str, str]:
+    return one.found.conversation.source, one.found.conversation.id
+
+
+def _is_partial(one: Told) -> tuple[bool, bool]:
+    """What has no title is what a program printed, not what it kept."""
+    return one.found.is_second_hand, not one.found.conversation.name.strip()
 
 
 def _line_of(one: Told, by_id: Mapping[tuple[str, str], list[Told]]) -> list[Told]:

@@ -16,6 +16,7 @@ from stator.model.foreign import digest_of
 SMALL = 256
 """Characters of packed bytes that may stay: an icon, a token."""
 DEEP = 60
+"""Levels down to which a value is looked at."""
 _DATA_URL = re.compile(r"data:([\w.+/-]{0,100})[^,]{0,200};base64,")
 
 

@@ -7,40 +7,33 @@ come to is recorded with the last of them: the next import goes on there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from stator.importers.format import Format, Found, Progress
 from stator.importers.lines import fingerprint
-from stator.model.commit import Commit
-from stator.model.drafting import UNSEEN, legible
+from stator.model.commit import Commit, Draft, Upsert
+from stator.model.drafting import UNASKED, UNSEEN
 from stator.model.foreign import (
-    Called,
     Conversation,
     Cursor,
     Item,
     Noise,
     Prompted,
-    Returned,
     Skipped,
-    Unknown,
     Via,
-    commit_id,
 )
+from stator.model.state import FileRecord
 from stator.runtime.context import Context
+from stator.runtime.foretelling import Foreteller, is_foretold
 from stator.runtime.recording import Recorder, find, noted_cursor
 from stator.store.port import Store
 
 PART_ITEMS = 3_000
 PART_BYTES = 4 * 2**20
 """A part ends with the turn in which it has come to so much, and at four times that anywhere."""
-TOLD: dict[type[Item], tuple[str, int, str]] = {
-    Prompted: ("turn", 0, "turns"),
-    Called: ("call", 1, "calls"),
-    Unknown: ("raw", 0, "unknown"),
-}
-"""What a dry run counts: an item's commit (kind, attempt), and the number of a report it adds to."""
 SKIPPED_SHOWN = 100
 """Lines that could not be read and are named; of the others only the number is known."""
 
@@ -89,13 +82,13 @@ class Report(msgspec.Struct, kw_only=True):
         elif isinstance(item, Noise):
             self.noise[item.kind] = self.noise.get(item.kind, 0) + 1
 
-    def recorded(self, commits: list[Commit]) -> None:
+    def recorded(self, commits: Sequence[Commit | Draft]) -> None:
         """Count what is new in the log."""
         self.commits += len(commits)
         for commit in commits:
             self.turns += commit.kind == "turn"
             self.calls += commit.kind == "call"
-            self.orphans += commit.kind == "call" and commit.tool == "?"
+            self.orphans += commit.kind == "call" and commit.cause == UNASKED
             self.unknown += commit.kind == "raw"
             self.in_doubt += commit.kind == "outcome" and commit.status == "in doubt"
 
@@ -124,11 +117,20 @@ def take(
     progress: Progress | None = None,
     via: Via = "import",
     conclude: bool = True,
+    foretold: set[int] | None = None,
 ) -> None:
-    """Take in what is new of a conversation, and of the sub-agents it tells of itself."""
-    taking = _Taking(store, context, found, report, via)
+    """Take in what is new of a conversation, and of the sub-agents it tells of itself.
+
+    With `foretold` (empty at first, then handed on from one conversation to the next) nothing is
+    recorded: it is counted, and what other files tell of it too counts once.
+    """
+    taking = _Taking(store, context, found, report, via, foretold)
     cursor = taking.cursor()
-    if found.is_second_hand and cursor is None and find(store, found.conversation) is not None:
+    if (
+        found.is_second_hand
+        and cursor is None
+        and is_foretold(store, found.conversation, foretold or set())
+    ):
         report.unchanged += 1
         return
     for item in form.read(found, cursor, progress):
@@ -136,50 +138,24 @@ def take(
     taking.finish(conclude=conclude)
 
 
-def would_take(
-    store: Store, form: Format, found: Found, report: Report, *, progress: Progress | None = None
-) -> None:
-    """Count what an import would bring: what is told of and not on record."""
-    row = find(store, found.conversation)
-    cursor = None if row is None else _known(_noted(store, row.id, found), found)
-    before = report.turns + report.calls + report.unknown
-    touched: set[str] = set()
-    is_new = row is None
-    for item in form.read(found, cursor, progress):
-        report.count(found.path, item)
-        if isinstance(item, Returned) and is_new:
-            touched |= {touch.path for touch in item.files}
-        if type(item) not in TOLD or item.id in found.conversation.fork_ids:
-            continue
-        kind, attempt, name = TOLD[type(item)]
-        is_new = row is None or not _is_recorded(store, found.conversation, item, kind, attempt)
-        if is_new:
-            setattr(report, name, getattr(report, name) + 1)
-    report.files += len(touched)
-    grown = report.turns + report.calls + report.unknown > before
-    report.sessions += grown
-    report.unchanged += not grown
-
-
-def _is_recorded(store: Store, talk: Conversation, item: Item, kind: str, attempt: int) -> bool:
-    row = find(store, talk if not item.within else Conversation(source=talk.source, id=item.within))
-    if row is None:
-        return False
-    known = commit_id(row.id, kind, (talk.source, legible(item.id)), attempt)
-    return bool(store.locate(known, row.id))
-
-
 class _Taking:
     """One conversation being taken in."""
 
     def __init__(
-        self, store: Store, context: Context, found: Found, report: Report, via: Via
+        self,
+        store: Store,
+        context: Context,
+        found: Found,
+        report: Report,
+        via: Via,
+        foretold: set[int] | None,
     ) -> None:
         self._store = store
         self._context = context
         self._found = found
         self._report = report
         self._via: Via = via
+        self._foretold = foretold
         self._recorders: dict[str, Recorder] = {}
         self._cursor: Cursor | None = None
         self._bytes = 0
@@ -204,13 +180,14 @@ class _Taking:
         whole = isinstance(item, Prompted) and not item.within
         if (full and whole) or self._waiting >= 4 * PART_ITEMS or self._bytes >= 4 * PART_BYTES:
             self._flush()
-        self._count(self._recorder(item.within).take(item))
+        recorder = self._recorder(item.within)
+        self._count(recorder, recorder.take(item))
         self._bytes += _size(item)
 
     def finish(self, *, conclude: bool) -> None:
         cause = UNSEEN if conclude else ""
         self._flush(conclude=cause, cursor=True)
-        if self._new:
+        if self._new or any(recorder.is_new for recorder in self._recorders.values()):
             self._report.sessions += 1
             self._report.names += [recorder.session for recorder in self._recorders.values()]
         else:
@@ -231,7 +208,11 @@ class _Taking:
             talk = (
                 self._found.conversation if not within else below(self._found.conversation, within)
             )
-            known = Recorder(self._store, self._context, talk, via=self._via)
+            known = (
+                Recorder(self._store, self._context, talk, via=self._via)
+                if self._foretold is None
+                else Foreteller(self._store, self._context, talk, self._foretold)
+            )
             self._recorders[within] = known
         return known
 
@@ -241,7 +222,7 @@ class _Taking:
             if noted is not None and recorder.cursor(self._found.place) == noted:
                 noted = None
             place = None if noted is None else (self._found.place, noted)
-            self._count(recorder.flush(conclude=conclude, cursor=place))
+            self._count(recorder, recorder.flush(conclude=conclude, cursor=place))
         self._bytes = 0
 
     def _note(self) -> dict[str, Any]:
@@ -253,11 +234,20 @@ class _Taking:
             "seen": fingerprint(self._found.path, self._cursor.offset),
         }
 
-    def _count(self, commits: list[Commit]) -> None:
-        self._report.recorded(commits)
-        for commit in commits:
-            self._touched |= {op.id for op in commit.delta if op.collection == "files"}
-        self._new += sum(commit.kind != "scratch" for commit in commits)
+    def _count(self, recorder: Recorder, commits: list[Commit]) -> None:
+        new = recorder.told() if isinstance(recorder, Foreteller) else commits
+        self._report.recorded(new)
+        for one in new:
+            self._touched |= _files(one)
+        self._new += sum(one.kind != "scratch" for one in new)
+
+
+def _files(one: Commit | Draft) -> set[str]:
+    """The files something touches, by names that hold within a conversation."""
+    if isinstance(one, Commit):
+        return {op.id for op in one.delta if op.collection == "files"}
+    records = [change.record for change in one.changes if isinstance(change, Upsert)]
+    return {f"{file.root} {file.path}" for file in records if isinstance(file, FileRecord)}
 
 
 def below(above: Conversation, within: str) -> Conversation:
@@ -294,5 +284,8 @@ def _size(item: Item) -> int:
         if isinstance(value, str):
             return len(value)
         if value is not None:
-            return len(repr(value))
+            try:
+                return len(repr(value))
+            except RecursionError:  # too deep to keep: what is kept says so, and is small
+                break
     return 8

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import singledispatchmethod
 from typing import Any
 
+import msgspec
 from msgspec import UNSET
 
 from stator.model.commit import Actor, Change, Draft, Provenance, Remove, Source, Upsert
@@ -53,6 +54,8 @@ TEXT_MAX = 2_000
 """Characters of what goes into a record's texts: a path, a step, a name."""
 UNSEEN = "no result was recorded"
 DIED = "the agent's program ended"
+UNASKED = "only its result was recorded"
+"""Why nothing is known of what a call was given."""
 
 
 @dataclass(slots=True)
@@ -209,7 +212,8 @@ class Drafter:
             return
         if known is None:  # its intent was never seen
             intent = Called(id=item.id, at=item.at, tool=item.tool or "?", attempt=item.attempt)
-            yield from self._make(intent)
+            for draft in self._make(intent):
+                yield msgspec.structs.replace(draft, cause=UNASKED)
             known = self.standing.calls[foreign]
         late = known.doubtful
         self.standing.over.add((foreign, known.attempt))

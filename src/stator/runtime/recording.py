@@ -235,7 +235,7 @@ class Recorder:
         return Open(commit.call, commit.tool, commit.effect)
 
     def _last_turn(self) -> tuple[str, int]:
-        """The last turn's prompt, and when it was asked."""
+        """The last turn's prompt, and when it was asked, where that is known."""
         turns = self._store.turns(self.session, newest_first=True, limit=1)
         if not turns:
             return "", 0
@@ -273,12 +273,12 @@ class Recorder:
         try:
             return self._append(drafts, head)
         except InvalidInput:
-            mended = [_mended(draft) for draft in drafts]
-            changed = sum(new is not old for new, old in zip(mended, drafts, strict=True))
+            whole = [mended(draft) for draft in drafts]
+            changed = sum(new is not old for new, old in zip(whole, drafts, strict=True))
             if not changed:
                 raise
             self.mended += changed
-            return self._append(mended, head)
+            return self._append(whole, head)
 
     def _append(self, drafts: list[Draft], head: str) -> list[Commit]:
         if self._unbegun:
@@ -380,7 +380,8 @@ class Recorder:
         return None
 
 
-def _mended(draft: Draft) -> Draft:
+def mended(draft: Draft) -> Draft:
+    """A draft as it can be recorded: in place of a value that cannot be stands what it was."""
     for name in ("input", "output"):
         value = getattr(draft, name)
         if value is UNSET:
@@ -439,7 +440,7 @@ def begin(
     does not come back. `at`: when it began, where that is known."""
     if (gone := purged(store, conversation.session)) is not None:
         raise gone
-    base = _fork_point(store, conversation)
+    base = fork_point(store, conversation)
     if base is not None:
         return _forked(store, context, conversation, base), False
     now = context.clock()
@@ -520,7 +521,7 @@ def _known(store: Store, source: str, foreign: str) -> SessionRow | None:
     return find(store, Conversation(source=source, id=foreign))
 
 
-def _fork_point(store: Store, conversation: Conversation) -> Point | None:
+def fork_point(store: Store, conversation: Conversation) -> Point | None:
     """Where in its parent a fork begins: after the last item they share."""
     if not conversation.fork_of:
         return None

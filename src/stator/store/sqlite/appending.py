@@ -166,8 +166,7 @@ class Appender:
         if len(live.place.tail) >= projection.TAIL_MAX:
             self.flush(db, live)
         elif self.unflushed >= TAILS_MAX:
-            for other in list(self.live.values()):
-                self.flush(db, other)
+            self.flush_all(db)
         return commits
 
     def _append_one(
@@ -308,6 +307,7 @@ class Appender:
         self.flush(db, self.session_live(db, session))
 
     def flush_all(self, db: apsw.Connection) -> None:
+        """Bring every session this process met up to date, with what others appended to it since."""
         for session in list(self.live):
             self.flush_session(db, session)
 

@@ -143,7 +143,8 @@ def _kinds(numbers: Mapping[str, int]) -> str:
 
 def _listed(rows: list[tuple[str, str]]) -> Iterator[Line]:
     for what, why in rows[:LISTED]:
-        yield Line(" " * 16).add(what).add(": ").add(why, "dim")
+        said = why.removeprefix(what).removesuffix(f" - at {what}").lstrip(": ")  # it is named once
+        yield Line(" " * 16).add(what).add(": ").add(said, "dim")
     if len(rows) > LISTED:
         yield Line(f"{'':16}… and {len(rows) - LISTED:,} more: --json lists them", "dim")
 
