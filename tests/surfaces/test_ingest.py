@@ -45,7 +45,7 @@ def test_what_could_not_be_used_is_a_finding(hooked, ask):
 
 def test_a_question_is_answered_with_what_hooks_left(hooked, ask):
     hooked.write(*talk())
-    assert "cursor c1" in ask("ls").out
+    assert "do it" in ask("ls").out
     assert "Shell" in ask("calls").out
     assert hooked.lines()
 
