@@ -11,8 +11,6 @@ import builtins
 import contextlib
 import functools
 import os
-import random
-import secrets
 import sys
 import time
 import warnings
@@ -365,10 +363,10 @@ def context(*, project: str | None = None, start: Path | None = None) -> Context
     return Context(
         clock=now,
         mint=mint,
-        secret=secrets.token_bytes,
+        secret=os.urandom,
         sleep=time.sleep,
         monotonic=time.monotonic,
-        jitter=random.random,
+        jitter=_jitter,
         host=os.uname().nodename,
         pid=os.getpid(),
         program=os.path.basename(sys.argv[0] or "python") if sys.argv else "python",
@@ -378,6 +376,12 @@ def context(*, project: str | None = None, start: Path | None = None) -> Context
         policy=lambda: policy_text(root),
         index=search_index,
     )
+
+
+def _jitter() -> float:
+    import random  # few programs ever wait
+
+    return random.random()
 
 
 def _user() -> str:

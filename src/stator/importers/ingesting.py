@@ -27,7 +27,6 @@ from stator.model.query import SessionQuery
 from stator.model.redact import has_placeholder
 from stator.runtime.context import Context
 from stator.runtime.paging import matching
-from stator.runtime.processes import start_ticks
 from stator.runtime.recording import Recorder, find, noted_cursor
 from stator.store.port import Store
 
@@ -128,6 +127,8 @@ def bury(store: Store, world: World) -> list[str]:
     What such a program was doing is in doubt, and nobody else will ever say so: it may be taken up by
     another program, or never.
     """
+    from stator.runtime.processes import start_ticks  # what starts programs is needed by few
+
     ended = []
     for row in matching(store, SessionQuery(mode="recorded", status="active")):
         note = noted_cursor(store, row.id, HOOKS)

@@ -24,14 +24,57 @@ in the length of the text, whatever it holds.
 
 from __future__ import annotations
 
-import hmac
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, lru_cache
 from itertools import groupby, pairwise
-from typing import Final, Literal, NamedTuple
+
+TYPE_CHECKING = False  # as type checkers know it: a hook cannot wait until `typing` is loaded
+if TYPE_CHECKING:
+    from typing import Any, AnyStr, Final, Literal, NamedTuple
+
+    class _Span(NamedTuple):
+        start: int
+        end: int
+        kind: str
+
+    class _Given(NamedTuple):
+        text: str
+        start: int
+        last: int
+        name: str
+        sort: _NameSort
+        op: str
+        value: str
+
+    _NameSort = Literal["password", "token", "credential", "auth"]
+else:
+    from collections import namedtuple
+
+    _Span = namedtuple("_Span", "start end kind")
+    _Given = namedtuple("_Given", "text start last name sort op value")
 
 __all__ = ["KINDS", "Redactor", "has_placeholder", "placeholder_pattern"]
+
+
+class _Late:
+    """A pattern that is made when it is first used: to make all of them takes longer than most programs
+    that need one or two of them run. After that its methods are the pattern's own."""
+
+    def __init__(self, source: str | bytes) -> None:
+        self._source = source
+
+    def __getattr__(self, name: str) -> Any:
+        found = re.compile(self._source)
+        for known in ("finditer", "fullmatch", "match", "search", "split", "sub"):
+            setattr(self, known, getattr(found, known))
+        return getattr(found, name)
+
+
+def _made_late(source: AnyStr) -> re.Pattern[AnyStr]:
+    made: Any = _Late(source)
+    return made  # type: ignore[no-any-return]  # `cast` would load `typing`
+
 
 KINDS: Final[tuple[tuple[str, str], ...]] = (
     ("age", "age encryption identity"),
@@ -70,7 +113,7 @@ KINDS: Final[tuple[tuple[str, str], ...]] = (
     ("xai", "xAI API key"),
 )
 
-placeholder_pattern: Final = re.compile(r"‹secret:[a-z][a-z-]{1,31}:[0-9a-f]{12}›")
+placeholder_pattern: Final = _made_late(r"‹secret:[a-z][a-z-]{1,31}:[0-9a-f]{12}›")
 
 _PLACEHOLDER_HEAD: Final = "‹secret:"
 
@@ -81,7 +124,7 @@ def has_placeholder(text: str) -> bool:
 
 
 _SHORTEST: Final = 20
-_WORDLIKE: Final = re.compile(r"[\w./()-]{0,19}+")
+_WORDLIKE: Final = _made_late(r"[\w./()-]{0,19}+")
 """A word shorter than any key, without what a name needs before a value: nothing to look for."""
 
 _PASSES_MAX: Final = 8
@@ -127,14 +170,10 @@ class Redactor:
         return "".join(parts)
 
     def _placeholder(self, kind: str, secret: str) -> str:
+        import hmac  # only now: most of what may hold a secret holds none
+
         digest = hmac.digest(self._key, secret.encode("utf-8", "surrogatepass"), "sha256")
         return f"‹secret:{kind}:{digest.hex()[:12]}›"
-
-
-class _Span(NamedTuple):
-    start: int
-    end: int
-    kind: str
 
 
 # --- shapes: one row per prefix ------------------------------------------------------------------
@@ -262,7 +301,7 @@ def _alternatives(literals: Iterable[str]) -> str:
 
 
 _SHAPES_AT: Final = _by_literal(_SHAPES)
-_LITERAL: Final = re.compile(_alternatives(_SHAPES_AT))
+_LITERAL: Final = _made_late(_alternatives(_SHAPES_AT))
 
 # --- sieve one: runs of word characters ----------------------------------------------------------
 
@@ -272,14 +311,14 @@ _RUN_MIN: Final = 20
 _RUN: Final = b"\1" * _RUN_MIN
 _RUN_BACK: Final = 40
 """How far before a run its prefix may start: services/T…/B…/ is the longest."""
-_PLAIN: Final = re.compile(
+_PLAIN: Final = _made_late(
     r"(?:[-_]{0,999}+(?:[a-z]{1,14}+[0-9]{0,3}+|[A-Z]{1,14}+[0-9]{0,3}+|[0-9]{1,4}+"
     r"|[a-z]{0,14}+(?:[A-Z][a-z]{2,13}+){1,9})(?![A-Za-z0-9])){0,99}[-_]{0,999}+"
 )
 """Short words between separators or capitals: an identifier or a ruled line, never a key."""
 
 
-_QUOTED_HEX: Final = re.compile(r"(?:[a-z]_)?[0-9a-f]{20,64}+")
+_QUOTED_HEX: Final = _made_late(r"(?:[a-z]_)?[0-9a-f]{20,64}+")
 """A digest or an id, whole in its quotes: no vendor's key, and its name is looked at elsewhere."""
 _QUOTE: Final = ord('"')
 
@@ -324,22 +363,20 @@ def _shape_spans(text: str, start: int, end: int) -> list[_Span]:
 
 # --- names ---------------------------------------------------------------------------------------
 
-_NameSort = Literal["password", "token", "credential", "auth"]
-
 _NAME_MAX: Final = 100
 _NAME_CHARS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
-_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_NOT_ALNUM: Final = re.compile(r"[^a-z0-9]{1,100}")
+_CAMEL: Final = _made_late(r"(?<=[a-z0-9])(?=[A-Z])")
+_NOT_ALNUM: Final = _made_late(r"[^a-z0-9]{1,100}")
 
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_PASSWORD_NAME: Final = re.compile(
+_PASSWORD_NAME: Final = _made_late(
     r"pass|pwd|\w{0,64}(?:password|passwd|passphrase|passcode)[0-9]{0,4}"
 )
-_TOKEN_NAME: Final = re.compile(
+_TOKEN_NAME: Final = _made_late(
     r"\w{0,64}(?:secret|token)[0-9]{0,4}|authorization"
     r"|\w{0,64}(?:api|access|private|secret|account|auth|signing|encryption|master|service|shared"
     r"|client|deploy)key[0-9]{0,4}"
@@ -388,14 +425,14 @@ _FILLER_WORDS: Final = _words(
     " bytes int integer bool boolean float number object any text char secretstr redacted masked"
     " hidden removed"
 )
-_FILLER: Final = re.compile(
+_FILLER: Final = _made_late(
     r"""(?xi) [*x.•\#?_=~+-]{1,200} | \$[a-z_]\w{0,100} | \$[{(].{0,200} | <[^<>]{0,200}>
     | %[a-z_]\w{0,100}%? | %\(\w{0,100}\)s | \{{1,2}[^{}]{0,200}\}{1,2} | \[[^\[\]]{0,200}\]"""
 )
 """Masks and templates that stand where a secret would."""
-_NUMBER: Final = re.compile(r"[+-]?[0-9][0-9_.,]{0,40}")
-_LABEL: Final = re.compile(r"[A-Za-z]{1,20}(?:[ _-][A-Za-z]{1,20}){0,5}:? ?")
-_CODE: Final = re.compile(
+_NUMBER: Final = _made_late(r"[+-]?[0-9][0-9_.,]{0,40}")
+_LABEL: Final = _made_late(r"[A-Za-z]{1,20}(?:[ _-][A-Za-z]{1,20}){0,5}:? ?")
+_CODE: Final = _made_late(
     r"[(\[{<$]|[&*!@]?[A-Za-z_]\w{0,100}+(?:(?:\.|::|->|\?\.)[A-Za-z_]\w{0,100}+){0,8}[(\[{<]"
     r"|[&*!@]?[A-Za-z_]\w{0,100}+(?:(?:\.|::|->|\?\.)[A-Za-z_]\w{0,100}+){1,8}$"
 )
@@ -429,8 +466,8 @@ def _has_digit(value: str) -> bool:
     return _DIGIT.search(value) is not None
 
 
-_DIGIT: Final = re.compile("[0-9]")
-_LETTER: Final = re.compile("[A-Za-z]")
+_DIGIT: Final = _made_late("[0-9]")
+_LETTER: Final = _made_late("[A-Za-z]")
 
 
 def _named_value(text: str, name: str) -> list[_Span] | None:
@@ -449,7 +486,7 @@ def _named_value(text: str, name: str) -> list[_Span] | None:
     return [_Span(0, len(text), "assigned")]
 
 
-_SCHEME: Final = re.compile(r"(?i)(bearer|basic|token|bot)[ \t]{1,4}([^\s‹›]{6,4096}+)")
+_SCHEME: Final = _made_late(r"(?i)(bearer|basic|token|bot)[ \t]{1,4}([^\s‹›]{6,4096}+)")
 
 
 def _fits_password(value: str) -> bool:
@@ -464,7 +501,7 @@ def _fits_token(value: str, sort: _NameSort) -> bool:
 
 # --- a name beside a value -----------------------------------------------------------------------
 
-_ASSIGNMENT: Final = re.compile(
+_ASSIGNMENT: Final = _made_late(
     r"""(?x)
     (?P<rest>[A-Za-z0-9_-]{1,48}+)
     (?:\\{0,7}["'`])? \]?
@@ -480,8 +517,8 @@ _ASSIGNMENT: Final = re.compile(
     """
 )
 _KIND_OF: Final = (
-    (re.compile(r"(?i).{0,60}secret.?access.?key"), re.compile(r"[A-Za-z0-9/+]{40}"), "aws"),
-    (re.compile(r"(?i).{0,60}account.?key"), re.compile(r"[A-Za-z0-9/+]{40,200}={0,2}"), "azure"),
+    (_made_late(r"(?i).{0,60}secret.?access.?key"), _made_late(r"[A-Za-z0-9/+]{40}"), "aws"),
+    (_made_late(r"(?i).{0,60}account.?key"), _made_late(r"[A-Za-z0-9/+]{40,200}={0,2}"), "azure"),
 )
 
 
@@ -550,8 +587,8 @@ def _bare_end(text: str, start: int, first: int, last: int) -> int:
     return first + len(value)
 
 
-_LIST_MARK: Final = re.compile("[,;&|]")
-_PUNCTUATION: Final = re.compile(r"[,;&|)\]}>]")
+_LIST_MARK: Final = _made_late("[,;&|]")
+_PUNCTUATION: Final = _made_late(r"[,;&|)\]}>]")
 
 
 def _is_line(text: str, start: int, last: int) -> bool:
@@ -563,21 +600,15 @@ def _is_line(text: str, start: int, last: int) -> bool:
     return lead is not None
 
 
-_LINE_BREAK: Final = re.compile(r"[\n\r]|\\[nr]")
-_LINE_LEAD: Final = re.compile(r"[ \t]{0,64}+(?:(?:-|export|set|ENV)[ \t]{1,4})?")
-_LINE_TAIL: Final = re.compile(r"[ \t]{0,40}+(?:$|[\n\r#]|\\[nr])")
+_LINE_BREAK: Final = _made_late(r"[\n\r]|\\[nr]")
+_LINE_LEAD: Final = _made_late(r"[ \t]{0,64}+(?:(?:-|export|set|ENV)[ \t]{1,4})?")
+_LINE_TAIL: Final = _made_late(r"[ \t]{0,40}+(?:$|[\n\r#]|\\[nr])")
 
 
-class _Bare(NamedTuple):
+class _Bare(_Given):
     """An unquoted value and how it was given: free text, so its looks decide."""
 
-    text: str
-    start: int
-    last: int
-    name: str
-    sort: _NameSort
-    op: str
-    value: str
+    __slots__ = ()
 
     def fits(self) -> bool:
         value, op = self.value, self.op.strip()
@@ -620,7 +651,7 @@ _SYMBOL: Final = frozenset("!@#$%^*+~?/=")
 
 # --- headers, private keys -----------------------------------------------------------------------
 
-_HEADER: Final = re.compile(
+_HEADER: Final = _made_late(
     r"""(?xi) authorization \\{0,7}["']? [ \t]{0,4} [:=,] [ \t]{0,4} [bruf]{0,2} \\{0,7}["'`]?
     (bearer|token|bot|basic) [ \t]{1,4} ([^\s"'`\\,;<>{}$‹›]{6,4096}+)"""
 )
@@ -639,14 +670,14 @@ def _auth_assignment(text: str, at: int) -> _Span | None:
 
 _PEM_MAX: Final = 16384
 """A 16384-bit RSA key is 13 KB of PEM."""
-_PEM_BEGIN: Final = re.compile(r"-{4,5} ?BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}")
-_PEM_END: Final = re.compile(r"-{4,5} ?END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?(?: ?-{1,5})?")
-_PEM_WHOLE: Final = re.compile(
+_PEM_BEGIN: Final = _made_late(r"-{4,5} ?BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}")
+_PEM_END: Final = _made_late(r"-{4,5} ?END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?(?: ?-{1,5})?")
+_PEM_WHOLE: Final = _made_late(
     rf"([^-]{{0,{_PEM_MAX}}}+(?:-(?!---)[^-]{{0,{_PEM_MAX}}}+){{0,64}}+)"
     r"-{4,5} ?END [A-Z0-9 ]{0,60}-{4,5}"
 )
 _PEM_GAP: Final = r"""(?:\\{1,4}[nr]|[\s"'+,>#|*]){0,64}"""
-_PEM_CUT: Final = re.compile(
+_PEM_CUT: Final = _made_late(
     rf"(?:{_PEM_GAP}[A-Za-z][A-Za-z-]{{2,20}}: [^\n\\]{{1,80}}+){{0,4}}"
     rf"(?:{_PEM_GAP}[A-Za-z0-9+/=]{{16,{_PEM_MAX}}}+){{1,256}}+"
     rf"(?:{_PEM_GAP}[A-Za-z0-9+/=]{{1,64}}+)?"
@@ -698,13 +729,13 @@ _NAME_TAIL: Final = (
 _PEM_MARK: Final = rb"(?<=private key)(?=(?: block)? ?(-))"
 _NAMES: Final[tuple[tuple[re.Pattern[bytes], _Finder], ...]] = (
     (
-        re.compile(
+        _made_late(
             rb"k(?:ey|en(?<=token)|[od](?<=ssk.)|d(?<=pkd))(?:%b|%b)" % (_NAME_TAIL, _PEM_MARK)
         ),
         _key,
     ),
-    (re.compile(rb"cre(?:t(?<=secret)|de)" + _NAME_TAIL), _assignment),
-    (re.compile(rb"uth(?<=auth)" + _NAME_TAIL), _auth_assignment),
+    (_made_late(rb"cre(?:t(?<=secret)|de)" + _NAME_TAIL), _assignment),
+    (_made_late(rb"uth(?<=auth)" + _NAME_TAIL), _auth_assignment),
 )
 
 
@@ -728,7 +759,7 @@ def _name_spans(text: str, data: bytes) -> list[_Span]:
 
 # --- sieve three: URLs ---------------------------------------------------------------------------
 
-_USERINFO: Final = re.compile(
+_USERINFO: Final = _made_late(
     r"""://(?:[^\s/?#"'`<>@:\\‹›]{0,128}+:([^\s/?#"'`<>\\‹›]{1,256})|([A-Za-z0-9_.~%-]{20,256}+))@"""
 )
 

@@ -46,7 +46,6 @@ from stator.model.query import (
 from stator.model.state import Entry
 from stator.store.port import Durability
 from stator.store.sqlite import (
-    audit,
     calls,
     connection,
     listing,
@@ -418,8 +417,10 @@ class SqliteStore:
         self._appender.forget_all()
 
     def audit(self) -> Iterator[Finding]:
+        from stator.store.sqlite import audit as checks  # long, and seldom asked for
+
         with self._reading() as db:
-            yield from audit.audit(db, self.path)
+            yield from checks.audit(db, self.path)
 
     def usage(self, *, by: UsageBy = "content", session: str | None = None) -> dict[str, int]:
         with self._reading() as db:
