@@ -13,14 +13,33 @@ import tempfile
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import stator
 from stator.model.commit import Draft, Purge, Upsert
+from stator.model.foreign import (
+    Answered,
+    Began,
+    Called,
+    Compacted,
+    Conversation,
+    Ended,
+    Item,
+    Planned,
+    Prompted,
+    Returned,
+    Spawned,
+    Step,
+    Touch,
+    TurnEnded,
+    Unknown,
+    Via,
+)
 from stator.model.ids import PREFIXES, Kind
 from stator.model.state import FlagRecord
 from stator.runtime import projectmarks, projects
 from stator.runtime.context import Context
+from stator.runtime.recording import Recorder
 from stator.runtime.sessions import Session
 from stator.runtime.stores import Store
 from stator.store import sqlite
@@ -180,6 +199,43 @@ def going_on(store: Store) -> None:
     port.append(own.id, [said])
 
 
+def recorded(store: Store) -> None:
+    """What others did: told by a transcript and by hooks, with a doubt, a late result and what nobody can read."""
+    talk = Conversation(source="claude-code", id="9d4f", name="recorded", cwd="/home/dev/demo")
+    ask = {"type": "tool_use", "id": "toolu_1", "name": "Write", "input": {"file_path": "a.py"}}
+    told: list[Item] = [
+        Began(id="b1", at=1_780_000_000_000_000, how="startup"),
+        Prompted(id="p1", at=1_780_000_000_000_001, content="write a.py"),
+        Answered(id="m1", reply={"role": "assistant", "content": [ask]}, usage={"tokens": 18}),
+        Called(id="toolu_1", tool="Write", input={"file_path": "a.py", "n": 1.5}),
+        Returned(id="toolu_1", output="ok", files=(Touch(path="a.py", op="created"),)),
+        Called(id="toolu_2", tool="Bash", input={"command": "make"}),
+        Planned(id="pl1", steps=(Step(step="test", status="in_progress"),)),
+        Spawned(id="sub", child="agent-a", call="toolu_2", name="look"),
+        Unknown(id="raw/7", raw={"type": "new"}),
+        Compacted(id="compact/1", summary="a.py was written", before=18, after=4),
+        Prompted(id="p2", at=1_780_000_000_000_002, content="go on"),
+        Returned(id="toolu_2", output="done"),
+        Returned(id="toolu_9", output="whose?"),
+        TurnEnded(),
+        Ended(id="e1", reason="other"),
+    ]
+    below = Conversation(source="claude-code", id="agent-a", parent="9d4f", parent_call="toolu_2")
+    beside = Conversation(
+        source="claude-code", id="ec63", fork_of="9d4f", fork_ids=frozenset({"p1", "m1"})
+    )
+    for about, items, via in (
+        (talk, told, "import"),
+        (talk, told[:5], "hook"),
+        (below, told[1:2], "hook"),
+        (beside, [*told[:5], Prompted(id="p3", content="another way")], "import"),
+    ):
+        recorder = Recorder(store.port, store.context, about, via=cast("Via", via))
+        for item in items:
+            recorder.take(item)
+        recorder.flush(cursor=("a.jsonl", {"offset": 12}))
+
+
 def main() -> None:
     database, bundle = (os.path.abspath(name) for name in sys.argv[1:3])
     with tempfile.TemporaryDirectory() as root, opened(database, root) as store:
@@ -198,7 +254,8 @@ def main() -> None:
                     t.decide(f"choice {n}", topic=f"topic {n % 11}", why=f"because {n}")
         loop(store)
         going_on(store)
-        store.export(["fix-login", "going-on"], bundle, tree=True)
+        recorded(store)
+        store.export(["fix-login", "going-on", "recorded"], bundle, tree=True)
         print(fork.id)
 
 
