@@ -148,6 +148,16 @@ def _over_http(
 
 
 def _say(text: str) -> None:
-    # an agent that does not listen to what is said beside the protocol must lose nothing by it
-    with contextlib.suppress(OSError, ValueError):
+    """One line beside the protocol. An agent that does not listen to it must lose nothing by that."""
+    try:
         say(f"stator proxy: {text}")
+        if sys.stderr is not None:
+            sys.stderr.flush()
+    except ValueError:
+        return
+    except OSError:
+        # what is left of it would be written once more at the end, and fail the whole run
+        with contextlib.suppress(OSError):
+            nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+            os.dup2(nowhere, 2)
+            os.close(nowhere)
