@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import tomllib
@@ -274,3 +275,8 @@ def test_the_plugin_says_what_init_would(ask):
     assert json.loads((folder / "hooks/hooks.json").read_text())["hooks"] == hooks
     assert json.loads((folder / ".mcp.json").read_text())["mcpServers"][SERVER] == bare.server
     assert json.loads((folder / ".claude-plugin/plugin.json").read_text())["name"] == "stator"
+
+
+def test_whoever_lacks_the_mcp_package_is_told(ask, home, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert "pip install 'stator[mcp]'" in ask("init", "claude-code", "--yes").out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import secrets
 import shutil
@@ -201,6 +202,8 @@ def _show_end(
     elif not remove:
         for agent in agents:
             screen.line(Line(f"{agent.name}: {agent.note}", "dim"))
+        if importlib.util.find_spec("mcp") is None:
+            screen.line(Line("the MCP server needs: pip install 'stator[mcp]'", "doubt"))
 
 
 def _plain(
