@@ -52,6 +52,8 @@ INPUTS_MAX = 64
 """Commits an answer is said to derive from: the newest of what was shown since the last one."""
 TEXT_MAX = 2_000
 """Characters of what goes into a record's texts: a path, a step, a name."""
+OVER_MAX = 10_000
+"""Calls that are remembered to be over: whoever tells of one again does so soon."""
 UNSEEN = "no result was recorded"
 DIED = "the agent's program ended"
 UNASKED = "only its result was recorded"
@@ -95,8 +97,8 @@ class Standing:
     """The keys of what was approved for a tool."""
     told: Callable[[str, str, int], bool] = lambda kind, foreign, attempt: False
     """Whether a commit of that kind records that item, and that attempt at it, already."""
-    over: set[tuple[str, int]] = field(default_factory=set)
-    """Calls, and attempts at them, of which an outcome was drafted."""
+    over: dict[tuple[str, int], None] = field(default_factory=dict)
+    """The newest calls, and attempts at them, of which an outcome was drafted."""
     given_up: Callable[[str], Open | None] = lambda foreign: None
     """A call in the log that was said to be cancelled because nobody had answered it."""
     dropped: dict[str, Open] = field(default_factory=dict)
@@ -160,7 +162,7 @@ class Drafter:
         )
         standing.turn_open, standing.prompt, standing.turn_at = True, prompt, item.at
         standing.begun.add(prompt)
-        standing.since.append(draft.id)
+        self._shown(draft)
         yield draft
 
     @_make.register
@@ -180,7 +182,7 @@ class Drafter:
         draft = self._draft(
             "entry", item.id, item.at, actor=item.by, source=item.by, output=item.content
         )
-        self.standing.since.append(draft.id)
+        self._shown(draft)
         yield draft
 
     @_make.register
@@ -216,7 +218,7 @@ class Drafter:
                 yield msgspec.structs.replace(draft, cause=UNASKED)
             known = self.standing.calls[foreign]
         late = known.doubtful
-        self.standing.over.add((foreign, known.attempt))
+        self._end(foreign, known.attempt)
         if item.status == "in doubt":
             known.doubtful = True
         else:
@@ -232,7 +234,7 @@ class Drafter:
             output_summary=legible(item.summary), usage=item.used or None,
             changes=self._files(item.files),
         )  # fmt: skip
-        self.standing.since.append(draft.id)
+        self._shown(draft)
         yield draft
 
     @_make.register
@@ -363,6 +365,19 @@ class Drafter:
         """Whether something happened before the last turn began, and says nothing of that."""
         return 0 < at < self.standing.turn_at
 
+    def _shown(self, draft: Draft) -> None:
+        """What the next answer derives from."""
+        since = self.standing.since
+        since.append(draft.id)
+        if len(since) > 2 * INPUTS_MAX:
+            del since[:-INPUTS_MAX]
+
+    def _end(self, foreign: str, attempt: int) -> None:
+        over = self.standing.over
+        over[foreign, attempt] = None
+        if len(over) > OVER_MAX:
+            del over[next(iter(over))]
+
     def _is_over(self, foreign: str, attempt: int) -> bool:
         """Whether a call has had its outcome: told of once more, it must not seem to be open again."""
         return (foreign, attempt) in self.standing.over or self.standing.told(
@@ -378,7 +393,7 @@ class Drafter:
     def _unanswered(self, foreign: str, call: Open, at: int, cause: str) -> Draft:
         """A write may have happened; what only reads did no harm and may be asked again."""
         doubtful = call.effect == "write"
-        self.standing.over.add((foreign, call.attempt))
+        self._end(foreign, call.attempt)
         if doubtful:
             call.doubtful = True
         else:
