@@ -8,7 +8,6 @@ harm; the rest the store answers with the commit that is there.
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import singledispatchmethod
@@ -17,6 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from stator.model import paths
 from stator.model.commit import Actor, Change, Draft, Provenance, Remove, Source, Upsert
 from stator.model.foreign import (
     Answered,
@@ -435,13 +435,7 @@ class Drafter:
         path = legible(path.replace("\0", "")) if path else ""
         if not path.strip():
             return ".", ""
-        clean = posixpath.normpath(path)
-        if not posixpath.isabs(clean):
-            return (".", clean) if not clean.startswith("..") else ("..", clean)
-        base = posixpath.normpath(self._root) if self._root else ""
-        if base and (clean == base or clean.startswith(base.rstrip("/") + "/")):
-            return ".", posixpath.relpath(clean, base)
-        return "/", clean
+        return paths.split(path, self._root)
 
 
 def _settled(status: str) -> str:

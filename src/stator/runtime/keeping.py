@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from stator.errors import InvalidInput
+from stator.model import paths
 from stator.model.commit import Commit, Draft, Provenance, Upsert
 from stator.model.state import FileRecord, file_key
-from stator.runtime import paths, plainfiles, worktree
+from stator.runtime import plainfiles, worktree
 from stator.runtime.arguments import texts
 from stator.runtime.plainfiles import Look
 from stator.store.port import Store

@@ -8,9 +8,9 @@ from hashlib import sha256
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, Literal
 
+from stator.model import paths
 from stator.model.commit import Upsert
 from stator.model.state import FileOp, FileRecord
-from stator.runtime import paths
 from stator.runtime.keeping import (
     SKIPPED,
     Batch,

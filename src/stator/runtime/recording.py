@@ -389,12 +389,12 @@ def mended(draft: Draft) -> Draft:
         try:
             canon.dumps(value)
         except InvalidInput as refusal:
-            note = {"not kept": str(refusal), "began": legible(repr_of(value))}
+            note = {"not kept": str(refusal), "began": legible(_beginning(value))}
             draft = msgspec.structs.replace(draft, **{name: note})
     return draft
 
 
-def repr_of(value: Any) -> str:
+def _beginning(value: Any) -> str:
     """The beginning of a value that is too large or too deep to be shown."""
     if isinstance(value, str):
         return value[:200]

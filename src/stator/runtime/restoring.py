@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from stator.errors import Conflict, InvalidInput
+from stator.model import paths
 from stator.model.commit import Commit, Draft, Upsert
 from stator.model.delta import Version
 from stator.model.patch import FilePatch, Side, file_patch
 from stator.model.state import FileOp, FileRecord, file_key
-from stator.runtime import patching, paths, plainfiles
+from stator.runtime import patching, plainfiles
 from stator.runtime.arguments import text, texts
 from stator.runtime.keeping import (
     BYTES_LIMIT,

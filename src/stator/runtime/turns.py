@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import UNSET
 
 from stator.errors import BadTurn, Diverged, InvalidInput
-from stator.model import canon, replay
+from stator.model import canon, paths, replay
 from stator.model.call import Answer, Asked, EffectOf, Outcome
 from stator.model.commit import Actor, Change, Commit, Draft, Provenance, Remove, Upsert
 from stator.model.replay import Known
@@ -38,7 +38,6 @@ from stator.model.state import (
     UseKind,
     WorkingRecord,
 )
-from stator.runtime import paths
 from stator.runtime.arguments import cause, mapping, text, texts, thousandths
 from stator.runtime.calls import Calling
 from stator.runtime.keeping import record_kept

@@ -11,8 +11,8 @@ import msgspec
 
 from stator.connect import project_root
 from stator.errors import InvalidInput
+from stator.model import paths
 from stator.model.query import check_limit
-from stator.runtime import paths
 from stator.runtime.reading import SessionView
 from stator.runtime.reasons import Reason
 from stator.surfaces.cli import gist

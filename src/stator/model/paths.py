@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import posixpath
-from pathlib import PurePath
 
 from stator.errors import InvalidInput
 
@@ -16,12 +15,10 @@ def split(path: str, root: str) -> tuple[str, str]:
     """
     if not path or "\0" in path:
         raise InvalidInput("a file needs a path without NUL", path="$.path")
-    posix = PurePath(path).as_posix()
-    if not posixpath.isabs(posix):
-        clean = posixpath.normpath(posix)
+    clean = posixpath.normpath(path)
+    if not posixpath.isabs(clean):
         return (".", clean) if not clean.startswith("..") else ("..", clean)
-    base = posixpath.normpath(PurePath(root).as_posix()) if root else ""
-    clean = posixpath.normpath(posix)
+    base = posixpath.normpath(root) if root else ""
     if base and (clean == base or clean.startswith(base.rstrip("/") + "/")):
         return ".", posixpath.relpath(clean, base)
     return "/", clean
