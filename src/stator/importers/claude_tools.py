@@ -5,12 +5,11 @@ changed. Pure; used for transcripts and hooks alike, so that both say the same o
 from __future__ import annotations
 
 import re
-from hashlib import sha256
 from typing import Any, Literal
 
 import msgspec
 
-from stator.importers.media import DEEP
+from stator.importers.media import DEEP, bytes_of
 from stator.importers.shell import touched
 from stator.model.commit import Source
 from stator.model.drafting import legible
@@ -112,21 +111,10 @@ def without_images(value: Any, depth: int = 0) -> Any:
         data = source["data"]
         if source.get("type") == "text":
             return value
-        kept = f"{len(data) * 3 // 4} bytes, sha256 {_digest(data)}"
+        kept = f"{len(data) * 3 // 4} bytes, sha256 {digest_of(bytes_of(data))}"
         kind, media = value.get("type", "file"), source.get("media_type", "")
         return {"type": "text", "text": f"[{kind} {media}, {kept}]"}
     return {name: without_images(one, depth + 1) for name, one in value.items()}
-
-
-def _digest(data: str) -> str:
-    """A digest of what base64 holds, or of the text itself where it holds nothing."""
-    import binascii
-
-    try:
-        raw = binascii.a2b_base64(data)
-    except ValueError:
-        raw = data.encode("utf-8", "surrogatepass")
-    return sha256(raw).hexdigest()[:16]
 
 
 def verdict(

@@ -39,11 +39,16 @@ def without_bytes(value: Any, depth: int = 0) -> Any:
 
 def note(media: str, data: str) -> str:
     """What is kept of a file: `[image/png, 1,204 bytes, sha256 0f3a…, not kept]`."""
-    try:
-        raw = unpacked(data)
-    except (Error, ValueError):
-        raw = data.encode("utf-8", "surrogatepass")
+    raw = bytes_of(data)
     return f"[{media or 'data'}, {len(raw):,} bytes, sha256 {digest_of(raw)}, not kept]"
+
+
+def bytes_of(data: str) -> bytes:
+    """What base64 holds, or the text itself where it holds nothing."""
+    try:
+        return unpacked(data)
+    except (Error, ValueError):
+        return data.encode("utf-8", "surrogatepass")
 
 
 def _packed(block: dict[str, Any]) -> tuple[str, str] | None:
