@@ -280,3 +280,10 @@ def test_the_plugin_says_what_init_would(ask):
 def test_whoever_lacks_the_mcp_package_is_told(ask, home, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert "pip install 'stator[mcp]'" in ask("init", "claude-code", "--yes").out
+
+
+def test_an_agent_nobody_knows_is_named_with_those_that_are_known(ask, home):
+    answer = ask("init", "windsurf", "--dry-run")
+    assert answer.code == 2
+    assert "'windsurf'" in answer.err
+    assert "claude-code, codex, gemini, cursor" in answer.err

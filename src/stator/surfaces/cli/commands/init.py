@@ -93,7 +93,8 @@ def init(
             f"one folder, not {len(folders)}", hint=f"a folder and agents: {', '.join(AGENTS)}"
         )
     if (user or shared or remove or dry_run) and not wanted:
-        raise BadQuery("which agent?", hint="stator init claude-code --dry-run")
+        named = f": {folders[0]!r:.40} is none that is known" if folders else ""
+        raise BadQuery(f"which agent{named}?", hint=", ".join(AGENTS))
     root = Path(os.path.abspath(folders[0] if folders else "."))
     if wanted:
         where = Where(root, "user" if user else "project", shared, store)
