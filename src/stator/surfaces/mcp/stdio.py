@@ -29,6 +29,8 @@ LINE_MAX = 4 * 1024 * 1024
 """Bytes of one message, as over HTTP."""
 CHUNK = 65_536
 BOM = b"\xef\xbb\xbf"
+LEAVE_S = 0.5
+"""How long the reader may take to notice that nobody is left to read for."""
 DRAIN_S = 30.0
 """How long what was asked may take after the input has ended."""
 STREAMED = "subscriptions/listen"
@@ -75,9 +77,14 @@ async def _serve(server: Server[Any], source: int, sink: int) -> None:
             target=wire.read, args=(os.dup(source), anyio.lowlevel.current_token()), daemon=True
         )
         reader.start()
-        await server.run(inbound, outbound, server.create_initialization_options())
-        await wire.done()
-        tasks.cancel_scope.cancel()
+        try:
+            await server.run(inbound, outbound, server.create_initialization_options())
+            await wire.done()
+            tasks.cancel_scope.cancel()
+        finally:
+            # One that is still busy when the interpreter ends can take the whole program down with it.
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(reader.join, LEAVE_S)
 
 
 class _Wire:
