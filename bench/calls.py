@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import stator
-from stator.model.ids import retype
+from stator.model.values.ids import retype
 
 CPU_TARGET_US = 150
 FSYNC_TARGET = 5

@@ -22,9 +22,9 @@ from bench.peers.base import RELAXED
 from bench.peers.ours import Stator
 from bench.report import rewrite
 from bench.workload import NOUNS, VERBS, Workload
-from stator.model.query import SessionQuery
-from stator.runtime.paging import matching
-from stator.runtime.stores import Store
+from stator.model.log.query import SessionQuery
+from stator.runtime.base.paging import matching
+from stator.runtime.facade.store import Store
 
 RESULTS = Path(__file__).with_name("RESULTS-search.md")
 ASKED = 20

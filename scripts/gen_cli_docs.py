@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from stator.surfaces.cli.main import main as program
-from stator.surfaces.cli.table import COMMANDS
+from stator.surfaces.cli.registry import COMMANDS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/reference/cli.md"
 INTRODUCTION = """\

@@ -30,13 +30,13 @@ from typing import Any, cast
 
 import msgspec
 
-from stator.model.ids import PREFIXES, Kind
-from stator.model.state import Effect, FileOp, StepStatus
-from stator.runtime.context import Context
-from stator.runtime.sessions import Session
-from stator.runtime.stores import Store
-from stator.runtime.tools import Tool
-from stator.runtime.turns import Turn
+from stator.model.records.types import Effect, FileOp, StepStatus
+from stator.model.values.ids import PREFIXES, Kind
+from stator.runtime.base.context import Context
+from stator.runtime.driving.tools import Tool
+from stator.runtime.driving.turn import Turn
+from stator.runtime.facade.session import Session
+from stator.runtime.facade.store import Store
 from stator.store.memory import MemoryStore
 from stator.store.rows import pack
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from stator.model.canon import INT_MAX, Foreign
+from stator.model.values.canon import INT_MAX, Foreign
 
 ODD_TEXT = [
     "",

@@ -31,27 +31,38 @@ MAY_IMPORT = {
         "stator.runtime",
         "stator.store.port",
         "stator.importers",
-        "stator.whereabouts",
+        "stator.locations",
+    ),
+    "hooks": (
+        "stator.errors",
+        "stator.model",
+        "stator.runtime",
+        "stator.store.port",
+        "stator.importers",
+        "stator.hooks",
+        "stator.locations",
     ),
     "surfaces": (
         "stator.errors",
         "stator.model",
         "stator.runtime",
         "stator.connect",
+        "stator.hooks",
         "stator.importers",
         "stator.protocol",
         "stator.surfaces",
-        "stator.whereabouts",
+        "stator.locations",
         "stator.__version__",
     ),
     "errors": (),
-    "whereabouts": (),
+    "locations": (),
     "connect": (
         "stator.errors",
-        "stator.whereabouts",
+        "stator.locations",
         "stator.model",
         "stator.runtime",
         "stator.store",
+        "stator.hooks",
         "stator.importers",
     ),
     "aio": ("stator.connect", "stator.runtime", "stator.store.port"),
@@ -77,22 +88,22 @@ INJECTED = frozenset("os random secrets socket subprocess sys time uuid uuid_uti
 """What the runtime is given instead of taking."""
 RUNTIME_EXCEPTIONS = {
     # asks git about the folder an agent works in; git is another program
-    "stator.runtime.worktree": {"os", "subprocess"},
+    "stator.runtime.files.git": {"os", "subprocess"},
     # looks at the files an agent's tools touch, before and after
-    "stator.runtime.observe": {"os"},
+    "stator.runtime.driving.observe": {"os"},
     # opens and writes them, folder by folder, so that no link is followed
-    "stator.runtime.plainfiles": {"os"},
+    "stator.runtime.files.safe_io": {"os"},
     # executes the supervisor of a run and ends what a dead one left: other programs, as git is
-    "stator.runtime.processes": {"os", "subprocess", "sys"},
+    "stator.runtime.runs.processes": {"os", "subprocess", "sys"},
     # a run's folder is not the store's: it is this machine's, and so is the lock that says it lives
-    "stator.runtime.runfiles": {"os"},
+    "stator.runtime.runs.folder": {"os"},
     # a bundle is a file that a person names; which zstd there is depends on the interpreter
-    "stator.runtime.bundlefile": {"os", "sys"},
+    "stator.runtime.bundles.file": {"os", "sys"},
     # the type of a path that callers hand in
-    "stator.runtime.stores": {"os"},
-    "stator.runtime.aio": {"os"},
+    "stator.runtime.facade.store": {"os"},
+    "stator.runtime.facade.aio": {"os"},
     # looks whether asyncio is loaded at all, so as not to load it
-    "stator.runtime.context": {"sys"},
+    "stator.runtime.base.context": {"sys"},
 }
 NOT_NAMES = ("utils", "util", "helpers", "helper", "manager", "common", "misc")
 

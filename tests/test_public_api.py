@@ -146,7 +146,7 @@ def test_reading_a_store_does_not_load_what_only_writing_needs(tmp_path):
     code = (
         "import sys, stator; from stator.connect import connect;"
         f"connect({str(tmp_path / 'a.db')!r}).sessions();"
-        "print([name for name in ('stator.model.redact', 'rich', 'cyclopts', 'asyncio') if name in sys.modules])"
+        "print([name for name in ('stator.model.log.redact', 'rich', 'cyclopts', 'asyncio') if name in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

@@ -15,10 +15,10 @@ import stator
 from bench.peers.base import BARRIER, FULL, READS, RELAXED, Peer, package_versions
 from bench.workload import Turn
 from stator.connect import connect
-from stator.runtime.reading import SessionView
-from stator.runtime.sessions import Session
-from stator.runtime.stores import Store
-from stator.runtime.tools import Tool
+from stator.runtime.driving.tools import Tool
+from stator.runtime.facade.session import Session
+from stator.runtime.facade.store import Store
+from stator.runtime.views.session import SessionView
 from stator.store import sqlite  # noqa: F401 - so that "after imports" is after this one too
 
 EFFECTS = {"Read": "read", "Grep": "read", "Ls": "read", "Bash": "write", "Edit": "write"}

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from stator import aio, errors
     from stator.connect import connect, open
     from stator.errors import ApprovalNeeded, BudgetSpent, InDoubt, NotDone, Paused, StatorError
-    from stator.model.approval import Rule
-    from stator.model.call import Outcome, Result
-    from stator.runtime.reading import SessionView
-    from stator.runtime.runs import Run
-    from stator.runtime.sessions import Session
-    from stator.runtime.stores import Store
-    from stator.runtime.tools import tool
-    from stator.runtime.turns import Turn
+    from stator.model.calls.approval import Rule
+    from stator.model.calls.life import Outcome, Result
+    from stator.runtime.driving.tools import tool
+    from stator.runtime.driving.turn import Turn
+    from stator.runtime.facade.session import Session
+    from stator.runtime.facade.store import Store
+    from stator.runtime.runs.run import Run
+    from stator.runtime.views.session import SessionView
 
 __version__ = "0.4.0"
 
@@ -56,21 +56,21 @@ _HOMES = {
     "BudgetSpent": "stator.errors",
     "InDoubt": "stator.errors",
     "NotDone": "stator.errors",
-    "Outcome": "stator.model.call",
+    "Outcome": "stator.model.calls.life",
     "Paused": "stator.errors",
-    "Result": "stator.model.call",
-    "Rule": "stator.model.approval",
-    "Run": "stator.runtime.runs",
-    "Session": "stator.runtime.sessions",
-    "SessionView": "stator.runtime.reading",
+    "Result": "stator.model.calls.life",
+    "Rule": "stator.model.calls.approval",
+    "Run": "stator.runtime.runs.run",
+    "Session": "stator.runtime.facade.session",
+    "SessionView": "stator.runtime.views.session",
     "StatorError": "stator.errors",
-    "Store": "stator.runtime.stores",
-    "Turn": "stator.runtime.turns",
+    "Store": "stator.runtime.facade.store",
+    "Turn": "stator.runtime.driving.turn",
     "aio": "stator.aio",
     "connect": "stator.connect",
     "errors": "stator.errors",
     "open": "stator.connect",
-    "tool": "stator.runtime.tools",
+    "tool": "stator.runtime.driving.tools",
 }
 
 

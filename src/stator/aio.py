@@ -11,14 +11,14 @@ import os
 from typing import Any
 
 from stator.connect import connect as _connect
-from stator.runtime.aio import (
+from stator.runtime.facade.aio import (
     AsyncContributor,
     AsyncSession,
     AsyncStore,
     AsyncTurn,
     AsyncView,
 )
-from stator.runtime.aio_runs import AsyncRun
+from stator.runtime.facade.aio_runs import AsyncRun
 from stator.store.port import Durability
 
 __all__ = [

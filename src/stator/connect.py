@@ -23,13 +23,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from stator.errors import InvalidInput, NotAStore, StatorError, StoreReadOnly
-from stator.model.ids import PREFIXES, Kind
-from stator.model.query import SessionQuery
-from stator.runtime.context import Context
-from stator.runtime.paging import matching
-from stator.runtime.stores import Store
-from stator.store import port
-from stator.whereabouts import (
+from stator.locations import (
     ELSEWHERE,
     nearest,
     path_of,
@@ -37,17 +31,19 @@ from stator.whereabouts import (
     users,
     waits,
 )
-from stator.whereabouts import (
-    FILE as FILE,
-)
-from stator.whereabouts import (
-    FOLDER as FOLDER,
-)
+from stator.locations import FILE as FILE
+from stator.locations import FOLDER as FOLDER
+from stator.model.log.query import SessionQuery
+from stator.model.values.ids import PREFIXES, Kind
+from stator.runtime.base.context import Context
+from stator.runtime.base.paging import matching
+from stator.runtime.facade.store import Store
+from stator.store import port
 
 if TYPE_CHECKING:
-    from stator.importers.ingesting import Ingested, Limits
-    from stator.runtime.sessions import Session
-    from stator.store.sqlite import search
+    from stator.hooks.ingest import Ingested, Limits
+    from stator.runtime.facade.session import Session
+    from stator.store.sqlite import search_index as search
 
 PROJECT_FILE = "project"
 POLICY_FILE = "stator.toml"
@@ -126,12 +122,12 @@ def catch_up(store: Store) -> None:
 
 def _overlaid(store: port.Store, folder: str) -> port.Store:
     """The store as it would be if what hooks left were taken in."""
-    from stator.importers import ingesting
+    from stator.hooks import ingest
     from stator.store.memory import MemoryStore
     from stator.store.overlay import Overlay
 
     laid = Overlay(store, MemoryStore())
-    ingesting.look(laid, worlds(), folder)
+    ingest.look(laid, worlds(), folder)
     laid.freeze()
     return laid
 
@@ -144,9 +140,9 @@ def connect_as_is(url: str, *, create: bool = False, start: str | None = None) -
 
 def take_spool(store: port.Store, folder: str, *, limits: Limits | None = None) -> Ingested:
     """Take in what hooks left in a folder, each conversation in the project it took place in."""
-    from stator.importers import ingesting
+    from stator.hooks import ingest
 
-    return ingesting.ingest(store, worlds(), folder, limits=limits or ingesting.EVERYTHING)
+    return ingest.ingest(store, worlds(), folder, limits=limits or ingest.EVERYTHING)
 
 
 def worlds() -> Callable[[str], Context]:
@@ -205,7 +201,7 @@ _passing: weakref.WeakKeyDictionary[port.Store, port.Index] = weakref.WeakKeyDic
 @contextmanager
 def search_index(store: port.Store, create: bool) -> Iterator[port.Index | None]:
     """The search index of a store: a file beside it, or a temporary one where none can be kept."""
-    from stator.store.sqlite import search
+    from stator.store.sqlite import search_index as search
 
     path = _path(store)
     if path and search.can_be_kept(path):
@@ -228,7 +224,7 @@ def search_index(store: port.Store, create: bool) -> Iterator[port.Index | None]
 
 def keeps_index(store: port.Store) -> bool:
     """Whether the search index of a store is still there tomorrow."""
-    from stator.store.sqlite import search
+    from stator.store.sqlite import search_index as search
 
     path = _path(store)
     return bool(path) and search.can_be_kept(path)

@@ -19,17 +19,17 @@ from typing import Any, Literal
 from stator.connect import context as real_context
 from stator.connect import mint, search_index
 from stator.errors import BadType
-from stator.model.commit import Commit
-from stator.model.reply import Reply
-from stator.model.script import Divergence
-from stator.model.state import Effect
-from stator.runtime import replaying
-from stator.runtime.context import Context
-from stator.runtime.reading import SessionView
-from stator.runtime.replay_sources import Source, gather, load_fixture
-from stator.runtime.replayed import Replayed, Uncaptured
-from stator.runtime.stores import Store
-from stator.runtime.tools import Tool
+from stator.model.calls.expectations import Divergence
+from stator.model.log.commit import Commit
+from stator.model.records.types import Effect
+from stator.model.window.reply import Reply
+from stator.runtime.base.context import Context
+from stator.runtime.driving.tools import Tool
+from stator.runtime.facade.store import Store
+from stator.runtime.replay import engine
+from stator.runtime.replay.report import Replayed, Uncaptured
+from stator.runtime.replay.sources import Source, gather, load_fixture
+from stator.runtime.views.session import SessionView
 from stator.store.memory import MemoryStore
 
 with contextlib.suppress(ImportError):  # pytest is not needed for the rest
@@ -214,7 +214,7 @@ class ScriptedTool(Tool[..., Any]):
 
 def replay(
     source: Any,
-    agent: replaying.Agent,
+    agent: engine.Agent,
     *,
     session: str | None = None,
     turns: str | None = None,
@@ -229,7 +229,7 @@ def replay(
     like that are made otherwise are a divergence too. `passphrase` opens a fixture that is locked.
     """
     found = _source(source, session or "", passphrase)
-    return replaying.replay(found, agent, MemoryStore(), real_context(), turns=turns, strict=strict)
+    return engine.replay(found, agent, MemoryStore(), real_context(), turns=turns, strict=strict)
 
 
 def _source(source: Any, session: str, passphrase: str | None) -> Source:

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import stator
-from stator.model.commit import Draft, Purge, Upsert
-from stator.model.foreign import (
+from stator.model.exchange.items import (
     Answered,
     Began,
     Called,
@@ -35,13 +34,14 @@ from stator.model.foreign import (
     Unknown,
     Via,
 )
-from stator.model.ids import PREFIXES, Kind
-from stator.model.state import FlagRecord
-from stator.runtime import projectmarks, projects
-from stator.runtime.context import Context
-from stator.runtime.recording import Recorder
-from stator.runtime.sessions import Session
-from stator.runtime.stores import Store
+from stator.model.log.commit import Draft, Purge, Upsert
+from stator.model.records.types import FlagRecord
+from stator.model.values.ids import PREFIXES, Kind
+from stator.runtime.base import project_flags, project_session
+from stator.runtime.base.context import Context
+from stator.runtime.facade.session import Session
+from stator.runtime.facade.store import Store
+from stator.runtime.ingest.recorder import Recorder
 from stator.store import sqlite
 
 
@@ -185,10 +185,12 @@ def going_on(store: Store) -> None:
             t.say("soon gone")
     port, context = store.port, store.context
     trashed = store.read("trashed").row
-    projectmarks.put(port, context, trashed, projectmarks.TRASH, by="local:someone", why="trash=1d")
+    project_flags.put(
+        port, context, trashed, project_flags.TRASH, by="local:someone", why="trash=1d"
+    )
     gone = store.read("purged").row
-    mark = FlagRecord(name=projectmarks.PURGED, on=gone.id, why="purge=1d", by="local:someone")
-    own = projects.own(port, context, gone.record)
+    mark = FlagRecord(name=project_flags.PURGED, on=gone.id, why="purge=1d", by="local:someone")
+    own = project_session.own(port, context, gone.record)
     said = Draft(
         id=context.mint("commit"),
         session=own.id,

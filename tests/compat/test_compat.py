@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 import stator
-from stator.runtime.verify import verify
-from stator.surfaces.cli import wire
+from stator.runtime.views.verify import verify
+from stator.surfaces.cli.render import wire
 
 DATA = Path(__file__).parent / "data"
 RELEASES = sorted(path.stem for path in DATA.glob("*.db"))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stator.runtime.aio_pool import Pool
+from stator.runtime.facade.aio_pool import Pool
 from stator.store.contract import *  # noqa: F403
 from stator.store.contract import Capabilities, MakeStore
 from stator.store.memory import MemoryStore

@@ -28,11 +28,23 @@ from hypothesis.stateful import (
 )
 
 from stator.errors import StatorError
-from stator.model import chain
-from stator.model.commit import Change, Commit, Draft, Erase, Remove, Upsert
-from stator.model.query import CallQuery, Holder, Lease, SessionQuery
-from stator.model.rewinds import resets
-from stator.model.state import (
+from stator.model.log import chain
+from stator.model.log.commit import (
+    Change,
+    Commit,
+    Draft,
+    Erase,
+    Remove,
+    Upsert,
+)
+from stator.model.log.query import (
+    CallQuery,
+    Holder,
+    Lease,
+    SessionQuery,
+)
+from stator.model.log.rewinds import resets
+from stator.model.records.types import (
     COLLECTIONS,
     AppRecord,
     ApprovalRecord,
@@ -44,7 +56,7 @@ from stator.model.state import (
     ScratchRecord,
     WorkingRecord,
 )
-from stator.runtime import rewinding
+from stator.runtime.branches import rewind as rewinding
 from stator.store.contract.drive import START, Drafts, Ids, salts
 from stator.store.memory import MemoryStore
 from stator.store.port import Store

@@ -17,11 +17,11 @@ import pytest
 import stator
 from docs.runner import PAGES, ROOT, Page, blocks, loose, runs
 from stator import errors
-from stator.model.commit import KINDS
-from stator.model.state import COLLECTIONS
-from stator.store.sqlite import sandbox
-from stator.surfaces.cli import wire
-from stator.surfaces.cli.table import COMMANDS
+from stator.model.log.commit import KINDS
+from stator.model.records.types import COLLECTIONS
+from stator.store.sqlite.queries import sandbox
+from stator.surfaces.cli.registry import COMMANDS
+from stator.surfaces.cli.render import wire
 
 DOCS = ROOT / "docs"
 EVERYTHING = [*PAGES, "ARCHITECTURE.md", "GLOSSARY.md", "CHANGELOG.md", "CONTRIBUTING.md"]

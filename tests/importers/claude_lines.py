@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from stator.importers.claude_code import FORMAT
-from stator.importers.taking import Report, take
-from stator.model.foreign import Conversation, Cursor
-from stator.runtime.reading import SessionView
+from stator.importers.claude_code.transcript import FORMAT
+from stator.importers.conversation import Report, take
+from stator.model.exchange.items import Conversation, Cursor
+from stator.runtime.views.session import SessionView
 
 SESSION = "11111111-2222-4333-8444-555555555555"
 TALK = Conversation(source="claude-code", id=SESSION)

@@ -95,7 +95,7 @@ class Hooked:
 
 
 def session(store: Any, talk: str = "c1") -> Any:
-    from stator.model.foreign import Conversation
+    from stator.model.exchange.items import Conversation
 
     return store.read(Conversation(source="cursor", id=talk).session)
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from stator.importers import table, taking
+from stator.importers import conversation, registry
 from stator.importers.format import Found, Progress, below
-from stator.importers.lines import lines, parsed
-from stator.model.foreign import (
+from stator.importers.reading.jsonl import lines, parsed
+from stator.model.exchange.items import (
     Answered,
     Called,
     Conversation,
@@ -104,8 +104,8 @@ def install() -> None:
     module = ModuleType("stator.importers.notebook")
     module.__dict__["FORMAT"] = FORMAT
     sys.modules["stator.importers.notebook"] = module
-    table.MODULES.clear()
-    table.MODULES["notebook"] = "notebook"
+    registry.MODULES.clear()
+    registry.MODULES["notebook"] = "notebook"
 
 
 def talk(path: Path, *said: Any, id: str = "n1", **about: object) -> Path:
@@ -130,5 +130,5 @@ if __name__ == "__main__":
     from stator.surfaces.cli.main import main
 
     install()
-    taking.PART_ITEMS = 500  # so that a conversation of some hundred turns has several parts
+    conversation.PART_ITEMS = 500  # so that a conversation of some hundred turns has several parts
     sys.exit(main(sys.argv[1:]))

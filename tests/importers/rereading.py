@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from importers.taken import found_in, taken, view
-from stator.importers.table import load
-from stator.importers.taking import Report, take
-from stator.model.foreign import Called, Prompted, Returned
+from stator.importers.conversation import Report, take
+from stator.importers.registry import load
+from stator.model.exchange.items import Called, Prompted, Returned
 
 
 def bring(store, path, name):

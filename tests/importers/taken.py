@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from stator.importers import taking
+from stator.importers import conversation
 from stator.importers.format import Found
-from stator.importers.lines import beginning
-from stator.importers.table import MODULES, load
-from stator.runtime.reading import SessionView
-from stator.runtime.rendering import Rendering
+from stator.importers.reading.jsonl import beginning
+from stator.importers.registry import MODULES, load
+from stator.runtime.views.session import SessionView
+from stator.runtime.window.transcript import Rendering
 
 DATA = Path(__file__).parent / "data"
 REAL = Path(os.environ.get("STATOR_TRANSCRIPTS") or "/nonexistent")
@@ -37,11 +37,11 @@ def found_in(path, name) -> list[Found]:
     return list(load(name).conversations(Path(path)))
 
 
-def taken(store, path, name) -> taking.Report:
+def taken(store, path, name) -> conversation.Report:
     """Import all that a file holds."""
-    report = taking.Report()
+    report = conversation.Report()
     for found in found_in(path, name):
-        taking.take(store.port, store.context, load(name), found, report)
+        conversation.take(store.port, store.context, load(name), found, report)
     return report
 
 

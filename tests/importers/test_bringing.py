@@ -13,13 +13,18 @@ import pytest
 import stator
 from importers.notebook import FORMAT, Notebook, talk, turn
 from stator.errors import StoreBusy
-from stator.importers import taking
-from stator.importers.bringing import Bringing, bring
-from stator.importers.finding import look
-from stator.model.foreign import Conversation, Cursor, Noise, Returned
-from stator.runtime import projectmarks
-from stator.runtime.recording import Recorder
-from stator.runtime.stores import Store
+from stator.importers import conversation
+from stator.importers.discover import look
+from stator.importers.run import Bringing, bring
+from stator.model.exchange.items import (
+    Conversation,
+    Cursor,
+    Noise,
+    Returned,
+)
+from stator.runtime.base import project_flags
+from stator.runtime.facade.store import Store
+from stator.runtime.ingest.recorder import Recorder
 
 
 @pytest.fixture
@@ -205,7 +210,7 @@ def test_an_orphan_of_a_known_tool_is_one_too(store):
     talk = Conversation(source="notebook", id="n9")
     recorder = Recorder(store.port, store.context, talk)
     recorder.take(Returned(id="c1", tool="edit"))
-    report = taking.Report()
+    report = conversation.Report()
     report.recorded(recorder.flush())
     assert (report.calls, report.orphans) == (1, 1)
 
@@ -282,7 +287,7 @@ def test_a_closed_session_of_which_nothing_is_new_is_as_it_was(store, path):
 def test_a_session_in_the_trash_stays_there(store, path):
     (one,) = take(store, path).taken
     row = store.port.session(one.session)
-    projectmarks.put(store.port, store.context, row, projectmarks.TRASH, by="ann", why="old")
+    project_flags.put(store.port, store.context, row, project_flags.TRASH, by="ann", why="old")
     grow(path, *turn(3))
     (left,) = take(store, path).taken
     assert (left.fate, left.why) == ("left", "it is in the trash")
@@ -326,8 +331,8 @@ def test_an_import_that_is_stopped_says_what_is_in_and_goes_on_when_it_is_run_ag
 
 
 def test_a_long_conversation_that_is_stopped_leaves_whole_turns(store, tmp_path, monkeypatch):
-    monkeypatch.setattr(taking, "PART_ITEMS", 4)
-    monkeypatch.setattr("stator.importers.lines.CHUNK", 256)
+    monkeypatch.setattr(conversation, "PART_ITEMS", 4)
+    monkeypatch.setattr("stator.importers.reading.jsonl.CHUNK", 256)
     path = talk(tmp_path / "x.jsonl", *(row for n in range(20) for row in turn(n)))
     asked = iter([False] * 8 + [True] * 100)
     (one,) = take(store, path, stop=lambda: next(asked)).taken
@@ -360,11 +365,13 @@ def test_a_store_that_takes_no_more_ends_it_and_what_is_in_is_known(store, tmp_p
 
 
 def test_a_report_adds_up(store):
-    one = taking.Report(turns=1, noise={"a": 1}, skipped=1, skips=[taking.Skip("x", 1, "bad")])
-    two = taking.Report(turns=2, noise={"a": 2, "b": 1}, refused={"x": "why"}, names=["s"])
+    one = conversation.Report(
+        turns=1, noise={"a": 1}, skipped=1, skips=[conversation.Skip("x", 1, "bad")]
+    )
+    two = conversation.Report(turns=2, noise={"a": 2, "b": 1}, refused={"x": "why"}, names=["s"])
     one.add(two)
     assert msgspec.to_builtins(one) == {
-        **msgspec.to_builtins(taking.Report()),
+        **msgspec.to_builtins(conversation.Report()),
         "turns": 3,
         "noise": {"a": 3, "b": 1},
         "skipped": 1,

@@ -21,10 +21,10 @@ from importers.claude_lines import (
     prompts,
     view,
 )
-from stator.importers.claude_code import FORMAT
-from stator.importers.claude_lines import turn_id
-from stator.importers.lines import beginning
-from stator.model.foreign import (
+from stator.importers.claude_code.lines import turn_id
+from stator.importers.claude_code.transcript import FORMAT
+from stator.importers.reading.jsonl import beginning
+from stator.model.exchange.items import (
     Answered,
     Called,
     Compacted,
@@ -40,8 +40,8 @@ from stator.model.foreign import (
     Unknown,
     digest_of,
 )
-from stator.model.redact import Redactor
-from stator.runtime.rendering import Rendering
+from stator.model.log.redact import Redactor
+from stator.runtime.window.transcript import Rendering
 
 OTHER = "99999999-2222-4333-8444-555555555555"
 

@@ -12,10 +12,17 @@ import pytest
 import stator
 from importers.claude_lines import SESSION, Writing, bring, items, kinds, of, prompts, view
 from stator.errors import InvalidInput
-from stator.importers import lines
-from stator.importers.claude_code import FORMAT
-from stator.importers.lines import beginning
-from stator.model.foreign import Answered, Called, Noise, Prompted, Returned, Skipped
+from stator.importers.claude_code.transcript import FORMAT
+from stator.importers.reading import jsonl
+from stator.importers.reading.jsonl import beginning
+from stator.model.exchange.items import (
+    Answered,
+    Called,
+    Noise,
+    Prompted,
+    Returned,
+    Skipped,
+)
 
 
 @pytest.fixture
@@ -180,7 +187,7 @@ def test_other_encodings_and_line_ends_are_read(file, store, encode):
 
 
 def test_a_line_beyond_all_measure_is_passed_over(file, store, monkeypatch):
-    monkeypatch.setattr(lines, "LINE_MAX", 100_000)
+    monkeypatch.setattr(jsonl, "LINE_MAX", 100_000)
     turn(file, 1)
     file.prompt("x" * 200_000)
     turn(file, 2)

@@ -10,9 +10,9 @@ import pytest
 import stator
 from importers.claude_lines import bring
 from importers.counts import claude_code
-from stator.model.commit import Commit
-from stator.model.query import SessionQuery
-from stator.runtime.reading import SessionView
+from stator.model.log.commit import Commit
+from stator.model.log.query import SessionQuery
+from stator.runtime.views.session import SessionView
 
 DATA = Path(__file__).parent / "data" / "claude-code"
 REAL = os.environ.get("STATOR_TRANSCRIPTS", "")

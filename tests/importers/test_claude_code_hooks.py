@@ -11,10 +11,10 @@ import pytest
 
 import stator
 from importers.claude_lines import bring, view
-from stator.importers import claude_code_hooks as hooks
-from stator.importers.claude_code import FORMAT
-from stator.importers.claude_lines import moment
-from stator.model.foreign import (
+from stator.hooks import claude_code as hooks
+from stator.importers.claude_code.lines import moment
+from stator.importers.claude_code.transcript import FORMAT
+from stator.model.exchange.items import (
     Answered,
     Began,
     Compacted,
@@ -24,8 +24,8 @@ from stator.model.foreign import (
     Spawned,
     TurnEnded,
 )
-from stator.model.query import SessionQuery
-from stator.runtime.recording import Recorder
+from stator.model.log.query import SessionQuery
+from stator.runtime.ingest.recorder import Recorder
 
 DATA = Path(__file__).parent / "data" / "claude-code"
 SESSION = "5e551000-0000-4000-8000-00000000000a"

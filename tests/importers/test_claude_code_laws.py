@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import stator
 from importers.claude_lines import SESSION, Writing, bring, items, view
 from importers.test_claude_code_hooks import MAIN, TOLD, WHOLE, record, tally
-from stator.model.foreign import Cursor, Noise, Skipped
+from stator.model.exchange.items import Cursor, Noise, Skipped
 
 LINES = MAIN.read_bytes().splitlines(keepends=True)
 GARDEN = MAIN.stem

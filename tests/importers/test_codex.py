@@ -13,12 +13,13 @@ from importers import counts_codex, rereading
 from importers.rereading import grown, items, outcomes, said_by_model, spent, totals
 from importers.taken import DATA, REAL, asked, found_in, kinds, plan, real, rendered, taken, view
 from stator.errors import InvalidInput
-from stator.importers import lines, packed
-from stator.importers.codex import FORMAT
+from stator.importers.codex.rollout import FORMAT
 from stator.importers.format import Found
-from stator.importers.lines import beginning
-from stator.model.foreign import Conversation
-from stator.model.reply import requests
+from stator.importers.reading import jsonl as lines
+from stator.importers.reading import zstd
+from stator.importers.reading.jsonl import beginning
+from stator.model.exchange.items import Conversation
+from stator.model.window.reply import requests
 
 HERE = DATA / "codex"
 ID = "0199aaaa-0000-7000-8000-0000000000"
@@ -356,7 +357,7 @@ def test_a_file_that_grows_line_by_line_becomes_the_same_session(store, tmp_path
 
 def test_a_packed_rollout_says_the_same(store, tmp_path):
     path = tmp_path / f"{MAIN.name}.zst"
-    path.write_bytes(vars(packed)["zstd"].compress(MAIN.read_bytes()))
+    path.write_bytes(vars(zstd)["zstd"].compress(MAIN.read_bytes()))
     bring(store, path)
     assert bring(store, MAIN)[0].turns == 0
 

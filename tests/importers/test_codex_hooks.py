@@ -8,11 +8,19 @@ import pytest
 
 import stator
 from importers.taken import DATA, asked, view
-from stator.importers import codex_hooks
-from stator.importers.codex import FORMAT
-from stator.importers.taking import Report, take
-from stator.model.foreign import Answered, Began, Called, Compacted, Ended, Returned, TurnEnded
-from stator.runtime.recording import Recorder
+from stator.hooks import codex
+from stator.importers.codex.rollout import FORMAT
+from stator.importers.conversation import Report, take
+from stator.model.exchange.items import (
+    Answered,
+    Began,
+    Called,
+    Compacted,
+    Ended,
+    Returned,
+    TurnEnded,
+)
+from stator.runtime.ingest.recorder import Recorder
 
 HERE = DATA / "codex"
 NOTICES = [json.loads(line) for line in (HERE / "hooks.jsonl").read_text().splitlines()]
@@ -28,13 +36,11 @@ def store():
 def hooked(store, notices=NOTICES, state=None, first=0):
     """Record what hooks were told."""
     state = {} if state is None else state
-    talk = codex_hooks.conversation(notices[0])
+    talk = codex.conversation(notices[0])
     assert talk is not None
     recorder = Recorder(store.port, store.context, talk, via="hook")
     for number, said in enumerate(notices, first):
-        for item in codex_hooks.items(
-            said, 1_790_000_000_000_000 + number, f"hook/{number}", state
-        ):
+        for item in codex.items(said, 1_790_000_000_000_000 + number, f"hook/{number}", state):
             recorder.take(item)
         recorder.flush()
 
@@ -47,7 +53,7 @@ def imported(store):
 
 def one(said, state=None):
     state = {} if state is None else state
-    return list(codex_hooks.items({"session_id": "s", **said}, 5, "hook/1", state))
+    return list(codex.items({"session_id": "s", **said}, 5, "hook/1", state))
 
 
 def calls(shown):
@@ -79,7 +85,7 @@ def test_how_a_command_ended_is_left_to_the_rollout(store):
 
 def test_without_a_rollout_hooks_tell_all_they_know(store):
     hooked(store, state={"no transcript": True})
-    shown = view(store, codex_hooks.conversation(NOTICES[0]))
+    shown = view(store, codex.conversation(NOTICES[0]))
     assert [call.status for call in shown.calls()] == ["ok"] * 5
     assert [c.value("output")["output"][0]["type"] for c in shown.log() if c.actor == "model"] == [
         "message"
@@ -89,7 +95,7 @@ def test_without_a_rollout_hooks_tell_all_they_know(store):
 def test_a_call_that_no_hook_saw_return_is_in_doubt_when_the_program_comes_back(store):
     hooked(store, NOTICES[:5])
     hooked(store, [{**NOTICES[0], "source": "resume"}], first=50)
-    shown = view(store, codex_hooks.conversation(NOTICES[0]))
+    shown = view(store, codex.conversation(NOTICES[0]))
     assert ("Bash", "in doubt") in calls(shown)
 
 
@@ -132,4 +138,4 @@ def test_wrong_shapes_break_nothing(value):
         kind
     ) in "SessionStart UserPromptSubmit PreToolUse PostToolUse Stop SubagentStart Odd".split():
         one({"hook_event_name": kind, **dict.fromkeys(names, value)})
-    assert codex_hooks.conversation({"session_id": value}) is None or value == "x"
+    assert codex.conversation({"session_id": value}) is None or value == "x"

@@ -10,8 +10,8 @@ import pytest
 
 import stator
 from importers.hooking import said
-from stator.importers import cursor_hooks
-from stator.model.foreign import Noise
+from stator.hooks import cursor
+from stator.model.exchange.items import Noise
 
 LINES = [
     json.loads(line)
@@ -60,12 +60,12 @@ def test_files_are_told_from_the_folder_that_is_open(view):
 
 @pytest.mark.parametrize("wrong", [{}, {"conversation_id": 7}, {"conversation_id": None}])
 def test_a_line_of_no_conversation_says_so(wrong):
-    assert cursor_hooks.conversation(wrong) is None
+    assert cursor.conversation(wrong) is None
 
 
 @pytest.mark.parametrize("name", [None, 7, "", "somethingNew"])
 def test_what_is_not_known_is_passed_over(name):
-    found = list(cursor_hooks.items({"hook_event_name": name}, 1, "u", {}))
+    found = list(cursor.items({"hook_event_name": name}, 1, "u", {}))
     assert [type(item) for item in found] == [Noise]
 
 
@@ -75,5 +75,5 @@ def test_a_field_of_another_shape_breaks_nothing(line):
     for name in line:
         if name != "hook_event_name":
             for wrong in shapes:
-                cursor_hooks.conversation(line | {name: wrong})
-                list(cursor_hooks.items(line | {name: wrong}, 1, "u", {}))
+                cursor.conversation(line | {name: wrong})
+                list(cursor.items(line | {name: wrong}, 1, "u", {}))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stator.errors import InvalidInput
-from stator.importers.documents import document_in
+from stator.importers.reading.json_document import document_in
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

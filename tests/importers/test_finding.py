@@ -7,9 +7,9 @@ import os
 import pytest
 
 from importers.notebook import FORMAT, talk
-from stator.importers import finding
-from stator.importers.finding import look
-from stator.model.bundle import MAGIC
+from stator.importers import discover
+from stator.importers.discover import look
+from stator.model.exchange.bundle import MAGIC
 
 
 def found(*paths, **options):
@@ -110,7 +110,7 @@ def test_a_folder_that_cannot_be_read_is_named(tmp_path):
 
 
 def test_a_walk_ends_at_its_limit_and_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(finding, "FILES_MAX", 2)
+    monkeypatch.setattr(discover, "FILES_MAX", 2)
     for n in range(3):
         talk(tmp_path / f"{n}.jsonl", id=str(n))
     sight = found(tmp_path)
@@ -119,7 +119,7 @@ def test_a_walk_ends_at_its_limit_and_says_so(tmp_path, monkeypatch):
 
 
 def test_a_folder_that_is_too_deep_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(finding, "DEPTH_MAX", 1)
+    monkeypatch.setattr(discover, "DEPTH_MAX", 1)
     talk(tmp_path / "a" / "b" / "c" / "one.jsonl")
     assert list(found(tmp_path).unread) == [str(tmp_path / "a" / "b")]
 

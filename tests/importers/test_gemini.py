@@ -13,12 +13,12 @@ from importers import counts_gemini, rereading
 from importers.rereading import grown, items, outcomes, said_by_model, spent, totals
 from importers.taken import DATA, REAL, asked, plan, real, rendered, taken
 from stator.errors import InvalidInput
-from stator.importers import lines
 from stator.importers.format import Found
-from stator.importers.gemini import FORMAT
-from stator.importers.lines import beginning
-from stator.model import foreign
-from stator.model.foreign import Conversation, digest_of
+from stator.importers.gemini.chat import FORMAT
+from stator.importers.reading import jsonl as lines
+from stator.importers.reading.jsonl import beginning
+from stator.model.exchange import items as foreign
+from stator.model.exchange.items import Conversation, digest_of
 
 CHATS = DATA / "gemini" / "garden" / "chats"
 MAIN = CHATS / "session-2026-10-02T08-00-7d1f0000.jsonl"

@@ -8,12 +8,12 @@ import pytest
 
 import stator
 from importers.taken import DATA, asked, view
-from stator.importers import gemini_hooks
-from stator.importers.gemini import FORMAT
-from stator.importers.taking import Report, take
-from stator.model.foreign import Called, Prompted, Returned
-from stator.model.redact import Redactor
-from stator.runtime.recording import Recorder
+from stator.hooks import gemini
+from stator.importers.conversation import Report, take
+from stator.importers.gemini.chat import FORMAT
+from stator.model.exchange.items import Called, Prompted, Returned
+from stator.model.log.redact import Redactor
+from stator.runtime.ingest.recorder import Recorder
 
 HERE = DATA / "gemini"
 NOTICES = [json.loads(line) for line in (HERE / "hooks.jsonl").read_text().splitlines()]
@@ -39,12 +39,12 @@ def chat(tmp_path):
 def hooked(store, notices, chat, state=None, first=0):
     """Record what hooks were told."""
     state = {} if state is None else state
-    talk = gemini_hooks.conversation(notices[0])
+    talk = gemini.conversation(notices[0])
     assert talk is not None
     recorder = Recorder(store.port, store.context, talk, via="hook")
     for number, said in enumerate(notices, first):
         told = {**said, "transcript_path": str(chat)}
-        for item in gemini_hooks.items(told, 1, f"hook/{number}", state):
+        for item in gemini.items(told, 1, f"hook/{number}", state):
             recorder.take(item)
         recorder.flush()
     return view(store, talk)
@@ -127,9 +127,7 @@ def test_the_same_command_twice_at_once_is_two_calls():
     state = {"no transcript": True}
     before, after = NOTICES[kind_at("BeforeTool", 2)], NOTICES[kind_at("AfterTool", 2)]
     told = [
-        item
-        for said in (before, before, after, after)
-        for item in gemini_hooks.items(said, 1, "", state)
+        item for said in (before, before, after, after) for item in gemini.items(said, 1, "", state)
     ]
     began = [item.id for item in told if isinstance(item, Called)]
     ended = [item.id for item in told if isinstance(item, Returned)]
@@ -172,7 +170,7 @@ def test_the_program_asking_to_compress_is_no_compaction(store, chat):
 
 def test_what_a_tool_answered_tells_its_files_and_how_it_ended():
     state = {"no transcript": True}
-    told = [item for said in NOTICES for item in gemini_hooks.items(said, 1, "x", state)]
+    told = [item for said in NOTICES for item in gemini.items(said, 1, "x", state)]
     ended = [item for item in told if isinstance(item, Returned)]
     assert [(touch.op, touch.path) for touch in ended[0].files] == [
         ("created", "/home/dev/garden/rose.txt")
@@ -189,7 +187,7 @@ def test_wrong_shapes_break_nothing(value):
     names = "tool_name tool_input tool_response prompt prompt_response timestamp source".split()
     for kind in "SessionStart BeforeAgent BeforeTool AfterTool AfterAgent SessionEnd Odd".split():
         said = {"hook_event_name": kind, **dict.fromkeys(names, value), "transcript_path": value}
-        list(gemini_hooks.items(said, 5, "hook/1", {}))
+        list(gemini.items(said, 5, "hook/1", {}))
 
 
 def test_what_hooks_put_before_the_first_prompt_is_no_part_of_it(store, chat):

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from importers.hooking import HOOK, Hooked, pre, prompt, said
-from stator.importers.spool import Line, parsed
+from stator.hooks.spool import Line, parsed
+from stator.locations import CURRENT, KEY
 from stator.surfaces import hook
-from stator.whereabouts import CURRENT, KEY
 
 
 def told(line: bytes) -> dict[str, Any]:
@@ -289,7 +289,7 @@ def test_the_checksum_is_of_all_that_follows_it():
 
 
 def test_nothing_that_takes_time_is_imported_for_an_ordinary_line(hooked):
-    heavy = "re json msgspec apsw hashlib typing stator.connect stator.model.redact".split()
+    heavy = "re json msgspec apsw hashlib typing stator.connect stator.model.log.redact".split()
     program = (
         "import os, sys; from stator.surfaces import hook; leave = os._exit\n"
         f"os._exit = lambda code: leave(bool(set({heavy}) & set(sys.modules)))\n"

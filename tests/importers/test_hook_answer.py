@@ -8,10 +8,10 @@ import pytest
 
 import stator
 from importers.hooking import post, pre, prompt, said, talk
-from stator.importers import spool
-from stator.model.foreign import Conversation
+from stator.hooks import spool
+from stator.model.exchange.items import Conversation
 from stator.surfaces import hook_answer
-from stator.surfaces.installing.agents import CLAUDE, CODEX, GEMINI
+from stator.surfaces.agent_settings.agents import CLAUDE, CODEX, GEMINI
 
 
 def answered(done):

@@ -14,9 +14,9 @@ import pytest
 import stator
 from importers.hooking import Hooked, kinds, post, pre, prompt, said, session, talk
 from stator.connect import take_spool
-from stator.importers import spool
-from stator.importers.ingesting import Limits
-from stator.runtime.processes import start_ticks
+from stator.hooks import spool
+from stator.hooks.ingest import Limits
+from stator.runtime.runs.processes import start_ticks
 from stator.surfaces.hook import line_of
 
 WHOLE = ["open", "run", "turn", "call", "outcome", "turn_end", "pause"]
@@ -146,9 +146,9 @@ def test_a_line_of_an_unknown_agent_is_set_aside(hooked):
 
 
 def test_what_a_mapper_cannot_read_is_set_aside_and_the_rest_taken(hooked, monkeypatch):
-    from stator.importers import cursor_hooks
+    from stator.hooks import cursor
 
-    monkeypatch.setattr(cursor_hooks, "_shell", lambda *_: 1 / 0)
+    monkeypatch.setattr(cursor, "_shell", lambda *_: 1 / 0)
     hooked.write(prompt(), said("afterShellExecution"), said("stop"))
     assert hooked.kinds() == ["open", "turn", "turn_end"]
     assert spool.standing(str(hooked.spool)).bad == 1
@@ -156,9 +156,9 @@ def test_what_a_mapper_cannot_read_is_set_aside_and_the_rest_taken(hooked, monke
 
 def test_what_was_set_aside_stays_when_its_file_is_read_again(hooked, monkeypatch):
     """A limit leaves the file for the next, who finds another line in it that cannot be used."""
-    from stator.importers import cursor_hooks
+    from stator.hooks import cursor
 
-    monkeypatch.setattr(cursor_hooks, "_shell", lambda *_: 1 / 0)
+    monkeypatch.setattr(cursor, "_shell", lambda *_: 1 / 0)
     hooked.write(prompt(), said("afterShellExecution"), said("stop"), said("afterShellExecution"))
     with stator.connect("memory:") as store:
         for _ in range(2):
@@ -170,10 +170,10 @@ def test_what_was_set_aside_stays_when_its_file_is_read_again(hooked, monkeypatc
 
 
 def test_a_line_is_set_aside_before_it_is_noted_as_read(hooked, monkeypatch):
-    from stator.importers import cursor_hooks
+    from stator.hooks import cursor
 
     def body() -> None:
-        monkeypatch.setattr(cursor_hooks, "_shell", lambda *_: 1 / 0)
+        monkeypatch.setattr(cursor, "_shell", lambda *_: 1 / 0)
         monkeypatch.setattr(spool.Aside, "close", lambda _: os.kill(os.getpid(), signal.SIGKILL))
         stator.connect(hooked.path)
 

@@ -11,8 +11,8 @@ import pytest
 import stator
 from importers.taken import DATA, asked, found_in, kind_of, sessions, taken, views
 from stator.errors import InvalidInput
-from stator.importers import inspect_log
-from stator.importers.inspect_ai import FORMAT
+from stator.importers.inspect_ai import log_file
+from stator.importers.inspect_ai.samples import FORMAT
 
 LOG = DATA / "inspect" / "log.json"
 
@@ -96,7 +96,7 @@ def test_a_log_without_samples_is_known_and_holds_none(store, tmp_path):
 
 
 def test_a_bomb_is_refused_before_it_is_in_memory_and_the_rest_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(inspect_log, "DOCUMENT_MAX", 2**20)
+    monkeypatch.setattr(log_file, "DOCUMENT_MAX", 2**20)
     bomb = '{"id": 1, "messages": "' + "0" * 2**24 + '"}'
     path = zipped(tmp_path / "log.eval", whole(), **{"samples/2_epoch_1.json": bomb})
     *good, bad = found_in(path, "inspect")

@@ -344,7 +344,7 @@ def test_what_a_running_opencode_wrote_last_is_read(store, tmp_path):
 
 
 def test_it_is_found_where_opencode_keeps_it(tmp_path):
-    from stator.importers.opencode import FORMAT
+    from stator.importers.opencode.session import FORMAT
 
     (place,) = FORMAT.places(tmp_path, {})
     assert place == tmp_path / ".local/share/opencode/opencode.db"

@@ -32,8 +32,8 @@ from importers.taken import (
     view,
 )
 from stator.errors import InvalidInput
-from stator.importers import documents
-from stator.importers.table import load
+from stator.importers.reading import json_document
+from stator.importers.registry import load
 
 TASK = DATA / "cline" / "1770913324799"
 FILES = {
@@ -226,7 +226,7 @@ def test_what_is_read_of_odd_files_can_be_recorded(store, tmp_path, name, path):
 
 @pytest.mark.parametrize(("name", "path"), DOCUMENTS)
 def test_a_file_above_the_limit_is_refused_with_the_reason(monkeypatch, name, path):
-    monkeypatch.setattr(documents, "DOCUMENT_MAX", 100)
+    monkeypatch.setattr(json_document, "DOCUMENT_MAX", 100)
     with pytest.raises(InvalidInput, match="read as a whole"):
         found_in(path, name)
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import stator
 from importers.hooking import Hooked, kinds, post, pre, prompt, said, session, talk
 from stator.errors import StoreReadOnly
-from stator.importers import spool
-from stator.model.query import CallQuery, SessionQuery
+from stator.hooks import spool
+from stator.model.log.query import CallQuery, SessionQuery
 from stator.surfaces import hook
 
 LINES = st.lists(

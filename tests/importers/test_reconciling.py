@@ -14,12 +14,13 @@ import pytest
 import stator
 from importers.hooking import kinds, post, pre, prompt, said, session
 from stator.connect import take_spool, worlds
-from stator.importers import cursor_hooks, ingesting
+from stator.hooks import cursor as cursor_hooks
+from stator.hooks import ingest
+from stator.hooks.ingest import Limits
+from stator.importers.conversation import Report
 from stator.importers.format import Found
-from stator.importers.ingesting import Limits
-from stator.importers.lines import lines, parsed
-from stator.importers.taking import Report
-from stator.model.foreign import (
+from stator.importers.reading.jsonl import lines, parsed
+from stator.model.exchange.items import (
     Answered,
     Called,
     Conversation,
@@ -62,7 +63,7 @@ class Format:
 
 @pytest.fixture(autouse=True)
 def formats(monkeypatch):
-    monkeypatch.setattr(ingesting, "_form", lambda agent: Format())
+    monkeypatch.setattr(ingest, "_form", lambda agent: Format())
 
 
 @pytest.fixture
@@ -233,7 +234,7 @@ def test_a_mapper_is_told_whether_a_transcript_could_be_read(hooked, transcript,
         return []
 
     mapper = SimpleNamespace(conversation=cursor_hooks.conversation, items=items)
-    monkeypatch.setattr(ingesting, "load", lambda agent: mapper)
+    monkeypatch.setattr(ingest, "load", lambda agent: mapper)
     hooked.write(*transcript.told(prompt()), prompt(2, "c2"))
     stator.connect(hooked.path).close()
     assert seen == [False, True]
@@ -245,7 +246,7 @@ def test_on_demand_the_transcript_is_read_once_more(hooked, transcript):
     transcript.turn()
     with stator.connect(hooked.path) as store:
         report = Report()
-        assert ingesting.reconcile(store.port, worlds(), session(store).id, report)
+        assert ingest.reconcile(store.port, worlds(), session(store).id, report)
         assert (report.calls, kinds(store)) == (1, ["open", "turn", "entry", "call", "outcome"])
 
 
@@ -253,4 +254,4 @@ def test_a_session_without_hooks_has_no_transcript_to_read(hooked):
     with stator.connect(hooked.path) as store:
         with store.open("by hand") as own:
             identifier = own.id
-        assert not ingesting.reconcile(store.port, worlds(), identifier, Report())
+        assert not ingest.reconcile(store.port, worlds(), identifier, Report())

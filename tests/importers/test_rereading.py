@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import stator
 from importers.rereading import bring, outcomes, said_by_model, spent
 from importers.taken import DATA, asked, found_in, view
-from stator.importers.table import load
-from stator.importers.taking import Report, take
+from stator.importers.conversation import Report, take
+from stator.importers.registry import load
 
 CODEX = DATA / "codex"
 FILES = {

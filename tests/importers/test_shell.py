@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stator.importers.shell import touched
+from stator.importers.reading.shell_effects import touched
 
 
 @pytest.mark.parametrize(

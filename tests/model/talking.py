@@ -13,12 +13,12 @@ import msgspec
 from hypothesis import strategies as st
 
 from stator.errors import NotFound
-from stator.model.commit import Commit, Draft, Upsert
-from stator.model.jsontext import canonical
-from stator.model.reply import requests
-from stator.model.state import ScratchRecord
-from stator.runtime.compaction import Options, propose, undoing
-from stator.runtime.rendering import Rendering
+from stator.model.log.commit import Commit, Draft, Upsert
+from stator.model.records.types import ScratchRecord
+from stator.model.values.json_text import canonical
+from stator.model.window.reply import requests
+from stator.runtime.window.compaction import Options, propose, undoing
+from stator.runtime.window.transcript import Rendering
 from stator.store.contract.drive import Story, begin
 from stator.store.memory import MemoryStore
 

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from stator.model import canon
-from stator.model.app import fields_of, load, schema_name
-from stator.model.state import AppRecord, Entry
+from stator.model.records.app_state import fields_of, load, schema_name
+from stator.model.records.types import AppRecord, Entry
+from stator.model.values import canon
 from strategies import foreign_values, same
 
 

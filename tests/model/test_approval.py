@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stator.errors import InvalidInput
-from stator.model.approval import (
+from stator.model.calls.approval import (
     Pattern,
     Rule,
     answer,
@@ -20,8 +20,8 @@ from stator.model.approval import (
     sign,
     used_up,
 )
-from stator.model.commit import Remove
-from stator.model.state import ApprovalRecord, Entry, ErasedRecord
+from stator.model.log.commit import Remove
+from stator.model.records.types import ApprovalRecord, Entry, ErasedRecord
 from strategies import plain_text
 
 NOW = 1_800_000_000_000_000

@@ -10,9 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stator.errors import BadBudget, InvalidInput
-from stator.model.brief import MIN_TOKENS, SECTIONS, TARGETS, Gathered, Told, Topic, compose
-from stator.model.query import Head
-from stator.model.telling import VALUE_MAX, arguments_text, value_text
+from stator.model.log.query import Head
+from stator.model.records.text import VALUE_MAX, arguments_text, value_text
+from stator.model.views.brief import (
+    MIN_TOKENS,
+    SECTIONS,
+    TARGETS,
+    Gathered,
+    Told,
+    Topic,
+    compose,
+)
 
 HEAD = Head(42, "ab" * 32, 7)
 NASTY = [

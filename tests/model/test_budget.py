@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stator.errors import BadBudget, InvalidInput
-from stator.model.budget import (
+from stator.model.calls.budget import (
     AMOUNT_MAX,
     UNPRICED,
     Amount,

@@ -31,8 +31,8 @@ from stator.errors import (
     TooDeep,
     TooLarge,
 )
-from stator.model import canon
-from stator.model.canon import (
+from stator.model.values import canon
+from stator.model.values.canon import (
     BYTES_MAX,
     DEPTH_MAX,
     INT_BITS_MAX,

@@ -18,14 +18,14 @@ from model.talking import (
     played,
     talk_of,
 )
-from stator.model import compaction
-from stator.model.commit import Commit
-from stator.model.delta import Put, to_plain
-from stator.model.fold import fold
-from stator.model.reply import Dialect
-from stator.model.state import COLLECTIONS, EvictedRecord
-from stator.model.transcript import Transcript
-from stator.runtime.rendering import Rendering
+from stator.model.log.commit import Commit
+from stator.model.log.delta import Put, to_plain
+from stator.model.log.fold import fold
+from stator.model.records.types import COLLECTIONS, EvictedRecord
+from stator.model.window import compaction
+from stator.model.window.reply import Dialect
+from stator.model.window.transcript import Transcript
+from stator.runtime.window.transcript import Rendering
 
 PROVIDERS: list[Dialect] = ["anthropic", "openai", "openai-chat", "plain"]
 law = settings(suppress_health_check=[HealthCheck.too_slow])

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stator.model.delta import Drop, Put, Version
-from stator.model.diff import fold_range, net_delta, render_item
-from stator.model.state import DecisionRecord, FactRecord, FileRecord
+from stator.model.log.delta import Drop, Put, Version
+from stator.model.records.types import DecisionRecord, FactRecord, FileRecord
+from stator.model.views.diff import fold_range, net_delta, render_item
 
 
 def nothing(version):

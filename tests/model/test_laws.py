@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stator.errors import BadDelta, StatorError
-from stator.model import chain
-from stator.model.commit import (
+from stator.model.log import chain
+from stator.model.log.commit import (
     CONTENT,
     Change,
     Commit,
@@ -22,11 +22,18 @@ from stator.model.commit import (
     Remove,
     Upsert,
 )
-from stator.model.delta import Drop, Op, Put, from_plain, json_patch, to_plain
-from stator.model.fold import fold
-from stator.model.reduce import reduce
-from stator.model.seal import Place, same_part, seal
-from stator.model.state import (
+from stator.model.log.delta import (
+    Drop,
+    Op,
+    Put,
+    from_plain,
+    json_patch,
+    to_plain,
+)
+from stator.model.log.fold import fold
+from stator.model.log.reduce import reduce
+from stator.model.log.seal import Place, same_part, seal
+from stator.model.records.types import (
     COLLECTIONS,
     AppRecord,
     ArtifactRecord,

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stator.model.patch import FilePatch, Side, file_patch, is_binary, quoted, text_of
+from stator.model.views.patch import (
+    FilePatch,
+    Side,
+    file_patch,
+    is_binary,
+    quoted,
+    text_of,
+)
 
 LINES = st.lists(
     st.sampled_from(["a\n", "b\n", "\n", "c\r\n", " x\n", "\x0cp\n", "é\n"]), max_size=30

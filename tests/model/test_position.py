@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stator.errors import BadPosition
-from stator.model.position import (
+from stator.model.values.position import (
     AtHead,
     AtName,
     AtSeq,

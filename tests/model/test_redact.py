@@ -15,8 +15,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from stator.model import redact
-from stator.model.redact import KINDS, Redactor, has_placeholder, placeholder_pattern
+from stator.model.log import redact
+from stator.model.log.redact import (
+    KINDS,
+    Redactor,
+    has_placeholder,
+    placeholder_pattern,
+)
 
 KEY = b"a session's key"
 MIX = "aB3dE5gH7jK9mN1pQ2sT4vW6xY8zC0fLrUtOiR3nM5bV7c"

@@ -8,10 +8,16 @@ from typing import Any
 import pytest
 
 from stator.errors import BadDelta, InvalidInput
-from stator.model.commit import Draft, Purge, Remove, Reset, Upsert
-from stator.model.delta import Drop, Put
-from stator.model.reduce import reduce
-from stator.model.state import (
+from stator.model.log.commit import (
+    Draft,
+    Purge,
+    Remove,
+    Reset,
+    Upsert,
+)
+from stator.model.log.delta import Drop, Put
+from stator.model.log.reduce import reduce
+from stator.model.records.types import (
     COLLECTIONS,
     KEPT_IN_REWIND,
     DecisionRecord,

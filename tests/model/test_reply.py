@@ -14,8 +14,16 @@ from hypothesis import given
 
 from model.talking import response
 from stator.errors import BadType
-from stator.model import canon
-from stator.model.reply import Reply, Request, dialect, plain_reply, requests, text_of, usage_of
+from stator.model.values import canon
+from stator.model.window.reply import (
+    Reply,
+    Request,
+    dialect,
+    plain_reply,
+    requests,
+    text_of,
+    usage_of,
+)
 from strategies import foreign_values, plain_values
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stator.errors import InvalidInput
-from stator.model.retention import (
+from stator.model.sessions.retention import (
     UNITS,
     WINDOW,
     Subject,

@@ -5,7 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stator.model.rewinds import Rewind, agree_upto, stands, visible
+from stator.model.log.rewinds import (
+    Rewind,
+    agree_upto,
+    stands,
+    visible,
+)
 
 
 @st.composite

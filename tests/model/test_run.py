@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stator.errors import BadPosition, InvalidInput
-from stator.model.run import (
+from stator.model.sessions.detached_run import (
     LAST_WAIT_S,
     RESTARTS,
     SEGMENTS,

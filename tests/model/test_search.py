@@ -10,8 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stator.errors import BadQuery
-from stator.model.search import SNIPPET, TEXT_MAX, Term, parse, snippet
-from stator.model.words import BETWEEN, WORD_MAX, folded, indexed, parts, places, words
+from stator.model.values.tokenizer import (
+    BETWEEN,
+    WORD_MAX,
+    folded,
+    indexed,
+    parts,
+    places,
+    words,
+)
+from stator.model.views.search import (
+    SNIPPET,
+    TEXT_MAX,
+    Term,
+    parse,
+    snippet,
+)
 from strategies import any_text
 
 # -- words ----------------------------------------------------------------------------------------

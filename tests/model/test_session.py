@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stator.errors import BadBudget, InvalidInput, LeaseLost, WrongState
-from stator.model.commit import KINDS
-from stator.model.session import (
+from stator.model.log.commit import KINDS
+from stator.model.sessions.lifecycle import (
     AFTER_THE_END,
     CONTRIBUTIONS,
     TRANSITIONS,

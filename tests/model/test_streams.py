@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stator.model.reply import requests, text_of, usage_of
-from stator.model.streams import Assembler
+from stator.model.window.reply import requests, text_of, usage_of
+from stator.model.window.streams import Assembler
 from strategies import plain_values
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stator.model import redact
-from stator.model.suspect import MARKS, suspicious
+from stator.model.log import redact
+from stator.model.log.secret_prefilter import MARKS, suspicious
 
 REDACTOR = redact.Redactor(b"k" * 32)
 WORDS = "SK MTA password Token api_key pwd to\u212aen a1B2c3D4e5F6g7H8i9J0 abcdef AAAA 0123456789abcdef0123456789abcdef"

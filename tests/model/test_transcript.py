@@ -11,8 +11,8 @@ import pytest
 from model.providers import ACCEPTS
 from model.talking import Talk, response
 from stator.errors import InvalidInput
-from stator.model.reply import Dialect
-from stator.model.transcript import Transcript
+from stator.model.window.reply import Dialect
+from stator.model.window.transcript import Transcript
 
 PROVIDERS: list[Dialect] = ["anthropic", "openai", "openai-chat", "plain"]
 every_provider = pytest.mark.parametrize("provider", PROVIDERS)

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from model.anew import printed
 from model.providers import ACCEPTS
 from model.talking import log_of, moves, moves_and_erasures, tell
-from stator.model.commit import Commit
-from stator.model.reply import Dialect, requests
-from stator.model.transcript import Transcript
+from stator.model.log.commit import Commit
+from stator.model.window.reply import Dialect, requests
+from stator.model.window.transcript import Transcript
 
 PROVIDERS: list[Dialect] = ["anthropic", "openai", "openai-chat", "plain"]
 law = settings(suppress_health_check=[HealthCheck.too_slow])

@@ -7,10 +7,20 @@ import json
 import pytest
 
 from stator.errors import BadWorkflow
-from stator.model import canon, workflow
-from stator.model.commit import Commit
-from stator.model.replay import KnownCall
-from stator.model.workflow import Call, Parameter, Workflow, extract, fill, literal, parse, written
+from stator.model.calls import workflow
+from stator.model.calls.known import KnownCall
+from stator.model.calls.workflow import (
+    Call,
+    Parameter,
+    Workflow,
+    extract,
+    fill,
+    literal,
+    parse,
+    written,
+)
+from stator.model.log.commit import Commit
+from stator.model.values import canon
 
 BASE = {"schema": "stator.workflow/1", "name": "w"}
 

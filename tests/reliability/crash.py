@@ -20,7 +20,7 @@ import stator
 import stator.aio
 from stator.connect import connect
 from stator.errors import ApprovalNeeded, NotDone
-from stator.runtime.calls import Intent
+from stator.runtime.driving.call import Intent
 from stator.store.sqlite import SqliteStore
 
 TURNS = 3

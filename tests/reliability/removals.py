@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import stator
 from reliability.support import incompressible
-from stator.model.retention import Action, Plan, parse
-from stator.runtime import erasing, projectmarks, retention
+from stator.model.sessions.retention import Action, Plan, parse
+from stator.runtime.base import project_flags
+from stator.runtime.retention import erase as erasing
+from stator.runtime.retention import policies
 
 MARK = "q7Zx-marker-"
 
@@ -29,8 +31,8 @@ def purge(store: stator.Store) -> None:
     """Purge the first session, unless that is done."""
     rows = [row for row in store.sessions().rows if row.record.name == "s0"]
     for row in rows:
-        if not projectmarks.has(store.port, row, projectmarks.TRASH):
-            projectmarks.put(store.port, store.context, row, projectmarks.TRASH, by="me", why="")
+        if not project_flags.has(store.port, row, project_flags.TRASH):
+            project_flags.put(store.port, store.context, row, project_flags.TRASH, by="me", why="")
     _apply(store, "purge", [row.id for row in rows])
 
 
@@ -46,8 +48,8 @@ def erase(store: stator.Store) -> None:
 
 
 def _apply(store: stator.Store, what: str, sessions: list[str]) -> None:
-    retention.set_policies(store.port, store.context, parse(["keep=2"]), project="test", by="me")
-    subjects = {one.session: one for one in retention.subjects(store.port)}
+    policies.set_policies(store.port, store.context, parse(["keep=2"]), project="test", by="me")
+    subjects = {one.session: one for one in policies.subjects(store.port)}
     actions = [
         Action(
             what=what,  # type: ignore[arg-type]
@@ -60,7 +62,7 @@ def _apply(store: stator.Store, what: str, sessions: list[str]) -> None:
         )
         for session in sessions
     ]
-    for done in retention.apply(store.port, store.context, Plan(actions=actions), by="local:ann"):
+    for done in policies.apply(store.port, store.context, Plan(actions=actions), by="local:ann"):
         assert not done.failed, done.failed
 
 

@@ -21,10 +21,10 @@ import msgspec
 import stator
 from stator.connect import connect
 from stator.errors import StatorError
-from stator.model.commit import Draft, Upsert
-from stator.model.query import CallQuery, SessionQuery
-from stator.model.state import COLLECTIONS, FactRecord, SessionRecord
-from stator.runtime.verify import verify
+from stator.model.log.commit import Draft, Upsert
+from stator.model.log.query import CallQuery, SessionQuery
+from stator.model.records.types import COLLECTIONS, FactRecord, SessionRecord
+from stator.runtime.views.verify import verify
 
 HERE = Path(__file__).parent
 PATIENCE_S = 60

@@ -29,12 +29,19 @@ from stator.errors import (
     NewerBundle,
     StatorError,
 )
-from stator.model import bundle, canon, chain
-from stator.model.bundle import Header, Limits, Lock, Manifest
-from stator.model.commit import Commit, Draft
-from stator.model.delta import Put
-from stator.runtime.bundlefile import BundleReader
-from stator.runtime.bundles import read_commits
+from stator.model.exchange import bundle
+from stator.model.exchange.bundle import (
+    Header,
+    Limits,
+    Lock,
+    Manifest,
+)
+from stator.model.log import chain
+from stator.model.log.commit import Commit, Draft
+from stator.model.log.delta import Put
+from stator.model.values import canon
+from stator.runtime.bundles.file import BundleReader
+from stator.runtime.bundles.transfer import read_commits
 
 
 @pytest.fixture

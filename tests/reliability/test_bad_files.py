@@ -28,7 +28,7 @@ from stator.errors import (
     StoreReadOnly,
     StoreReplaced,
 )
-from stator.runtime.verify import holds_head, verify
+from stator.runtime.views.verify import holds_head, verify
 from stator.store.sqlite.projection import pack_ledger, unpack_ledger
 
 

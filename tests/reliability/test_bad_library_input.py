@@ -20,10 +20,10 @@ import stator
 from reliability.support import answers, fact_draft, findings, look, recorded_session
 from stator.connect import connect
 from stator.errors import InvalidInput, StatorError
-from stator.model.canon import BYTES_MAX, DEPTH_MAX, NODES_MAX
-from stator.model.commit import Draft, Remove, Upsert
-from stator.model.state import FactRecord
-from stator.runtime import lifecycle
+from stator.model.log.commit import Draft, Remove, Upsert
+from stator.model.records.types import FactRecord
+from stator.model.values.canon import BYTES_MAX, DEPTH_MAX, NODES_MAX
+from stator.runtime.driving import lifecycle
 from stator.store.sqlite import SqliteStore
 
 LONE = "a\ud800b"

@@ -10,7 +10,7 @@ import pytest
 from reliability.support import findings, script_environment
 from stator.connect import connect
 from stator.errors import Busy
-from stator.runtime import rewinding
+from stator.runtime.branches import rewind
 
 RETRY = """
 import sys, stator
@@ -74,7 +74,7 @@ def test_a_retry_whose_process_is_killed_goes_on_under_its_name(program, path):
 def test_the_original_is_nobodys_to_rewind_while_its_retry_runs(program, path):
     program(RETRY)
     with connect(path, project="test") as store, pytest.raises(Busy):
-        rewinding.rewind(store.port, store.context, store.read("main").id, "t1")
+        rewind.rewind(store.port, store.context, store.read("main").id, "t1")
 
 
 @pytest.mark.parametrize("words", [1, 3, 5])

@@ -22,8 +22,8 @@ import pytest
 from reliability.crash import POLICIES, STYLES, TURNS, World, check_anthropic
 from reliability.support import Zygote, findings
 from stator.connect import connect
-from stator.model.transcript import Transcript
-from stator.runtime import approvals, settling
+from stator.model.window.transcript import Transcript
+from stator.runtime.driving import approvals, settlement
 
 RUNS_MAX = 20
 """Processes a program may need; every cell needs fewer."""
@@ -87,11 +87,11 @@ class Story:
         """A person looks at the world and says what became of each call in doubt."""
         world = World(str(self.effects))
         with connect(self.path, project="test") as store:
-            for doubt in settling.doubts(store.port):
-                verdict: settling.Verdict = (
+            for doubt in settlement.doubts(store.port):
+                verdict: settlement.Verdict = (
                     "done" if world.count(doubt.tool, doubt.arguments["n"]) else "not done"
                 )
-                settling.settle(store.port, store.context, doubt.call, verdict, by="local:person")
+                settlement.settle(store.port, store.context, doubt.call, verdict, by="local:person")
 
     def _is_over(self) -> bool:
         """Whether it died after it had left in order; the same program would then begin anew."""

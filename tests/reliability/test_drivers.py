@@ -9,7 +9,7 @@ import pytest
 from reliability.crash import World
 from reliability.support import findings
 from stator.connect import connect
-from stator.runtime import lifecycle
+from stator.runtime.driving import lifecycle
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 from reliability.support import answers, findings, incompressible, recorded_session
 from stator.connect import connect
 from stator.errors import Erased
-from stator.model.commit import Draft, Erase
-from stator.model.state import ErasedRecord
+from stator.model.log.commit import Draft, Erase
+from stator.model.records.types import ErasedRecord
 from stator.store.sqlite import space
 
 pytestmark = pytest.mark.usefixtures("uncompressed")

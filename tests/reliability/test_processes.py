@@ -60,7 +60,7 @@ def test_a_new_store_can_be_read_by_its_owner_only(path):
 
 
 def test_who_flushes_every_session_flushes_what_another_appended_meanwhile(path, monkeypatch):
-    monkeypatch.setattr("stator.store.sqlite.appending.TAILS_MAX", 3)
+    monkeypatch.setattr("stator.store.sqlite.append.TAILS_MAX", 3)
     with connect(path, project="test") as mine, connect(path, project="test") as theirs:
         both, own = recorded_session(mine, "both"), recorded_session(mine, "own")
         mine.port.append(both, [fact_draft(mine, both, "1")])

@@ -12,13 +12,15 @@ from reliability.removals import MARK, REMOVALS, fill
 from reliability.support import all_sessions, copy_store, findings, incompressible
 from stator.connect import connect
 from stator.errors import InvalidInput, WrongState
-from stator.model.commit import Upsert
-from stator.model.ids import to_bytes
-from stator.model.run import RunInfo
-from stator.model.state import FileRecord, PlanRecord
-from stator.runtime import erasing, projects, retention
-from stator.runtime.resolve import Point
-from stator.runtime.runfiles import RunFiles
+from stator.model.log.commit import Upsert
+from stator.model.records.types import FileRecord, PlanRecord
+from stator.model.sessions.detached_run import RunInfo
+from stator.model.values.ids import to_bytes
+from stator.runtime.base import project_session
+from stator.runtime.retention import erase as erasing
+from stator.runtime.retention import policies
+from stator.runtime.runs.folder import RunFiles
+from stator.runtime.views.refs import Point
 from stator.store.sqlite import space
 
 BY = "local:ann"
@@ -252,8 +254,8 @@ def test_who_erased_a_session_is_still_told_when_it_is_erased_again(store, sessi
 
 def test_a_hold_is_released_and_never_erased(store, session):
     """Else whoever may erase could let go what somebody is bound to keep."""
-    retention.hold(store.port, store.context, session.id, by=BY, why="case 4711")
-    own = projects.known(store.port, session.record)
+    policies.hold(store.port, store.context, session.id, by=BY, why="case 4711")
+    own = project_session.known(store.port, session.record)
     assert own is not None
     with pytest.raises(WrongState, match="holds session"):
         erasing.of_commit(store.port, Point(own.id, own.head, "head"))
@@ -261,7 +263,7 @@ def test_a_hold_is_released_and_never_erased(store, session):
         erasing.of_record(store.port, own.id, "flags", f"hold\n{session.id}")
     with pytest.raises(InvalidInput):
         erasing.of_session(store.port, own.id)
-    retention.release(store.port, store.context, session.id, by=BY)
+    policies.release(store.port, store.context, session.id, by=BY)
     assert erasing.of_commit(store.port, Point(own.id, own.head, "head")).items
 
 

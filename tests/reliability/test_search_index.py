@@ -13,9 +13,9 @@ import pytest
 from reliability.removals import REMOVALS
 from reliability.support import bare, copy_store
 from stator.connect import connect, keeps_index
-from stator.model.commit import Draft, Erase
-from stator.model.search import SearchQuery, parse
-from stator.runtime import searching
+from stator.model.log.commit import Draft, Erase
+from stator.model.views.search import SearchQuery, parse
+from stator.runtime.views import search
 from stator.store.port import IndexLost
 
 RARE, TRACE = "zzyxwvutquirk", b"yxwvutquirk"
@@ -116,7 +116,7 @@ def test_who_read_it_for_the_first_time_does_not_bring_back_what_is_gone(store, 
     fill(store)
     session = store.read("s0").id
     with store.context.index(store.port, True) as index:
-        read = list(searching._advances(store.port, session, index.mark(session)))
+        read = list(search._advances(store.port, session, index.mark(session)))
         REMOVALS[what](store)
         index.put(read)
     assert TRACE not in raw(path)
@@ -266,7 +266,7 @@ def test_an_index_emptied_while_another_reads_it_says_that_its_bytes_are_left(pa
 def test_an_index_that_somebody_made_anew_since_it_was_filled_gives_no_answer(store, path):
     fill(store)
     with store.context.index(store.port, True) as index:
-        searching.catch_up(store.port, index)
+        search.catch_up(store.port, index)
         another_release(index_of(path))
         with store.context.index(store.port, True):
             pass

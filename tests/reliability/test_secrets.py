@@ -18,8 +18,8 @@ import stator
 from reliability.support import all_sessions, bare
 from stator.connect import connect
 from stator.errors import StatorError
-from stator.model.commit import Draft, Upsert
-from stator.model.state import COLLECTIONS, SessionRecord
+from stator.model.log.commit import Draft, Upsert
+from stator.model.records.types import COLLECTIONS, SessionRecord
 
 pytestmark = pytest.mark.usefixtures("uncompressed")
 

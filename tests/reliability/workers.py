@@ -21,7 +21,7 @@ from typing import Any
 import apsw
 
 import stator
-import stator.model.redact  # what is loaded late is loaded before the fork
+import stator.model.log.redact  # what is loaded late is loaded before the fork
 import stator.store.sqlite
 from reliability import removals
 from reliability.crash import act_when_told as act_when_told
@@ -30,8 +30,8 @@ from reliability.crash import play as play
 from reliability.support import fact_draft, populate
 from stator.connect import connect
 from stator.errors import StatorError
-from stator.runtime.rendering import Rendering
-from stator.runtime.verify import verify
+from stator.runtime.views.verify import verify
+from stator.runtime.window.transcript import Rendering
 
 
 def read_until_told(talk: Any, path: str) -> None:

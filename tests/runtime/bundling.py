@@ -7,14 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import stator
-from stator.model import bundle
-from stator.model.bundle import Batch, End, Header, Manifest
-from stator.model.commit import Commit
-from stator.model.delta import Put
-from stator.model.state import FactRecord, SessionRecord
-from stator.runtime.bundlefile import BundleWriter
-from stator.runtime.stores import Store
-from stator.runtime.verify import verify
+from stator.model.exchange import bundle
+from stator.model.exchange.bundle import (
+    Batch,
+    End,
+    Header,
+    Manifest,
+)
+from stator.model.log.commit import Commit
+from stator.model.log.delta import Put
+from stator.model.records.types import FactRecord, SessionRecord
+from stator.runtime.bundles.file import BundleWriter
+from stator.runtime.facade.store import Store
+from stator.runtime.views.verify import verify
 
 
 def machine(folder: Path, project: str) -> Store:

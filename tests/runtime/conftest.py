@@ -6,7 +6,7 @@ import pytest
 
 import stator
 from stator import testing
-from stator.runtime.stores import Store
+from stator.runtime.facade.store import Store
 
 
 @pytest.fixture

@@ -16,10 +16,11 @@ from stator.errors import (
     NotFound,
     WrongState,
 )
-from stator.model.approval import answer
-from stator.model.commit import Upsert
-from stator.model.state import ApprovalRecord
-from stator.runtime import approvals, projects
+from stator.model.calls.approval import answer
+from stator.model.log.commit import Upsert
+from stator.model.records.types import ApprovalRecord
+from stator.runtime.base import project_session
+from stator.runtime.driving import approvals
 
 ANN = "local:ann"
 
@@ -198,7 +199,7 @@ def test_the_projects_own_session_is_never_the_last_one_used(paid):
 
 def test_a_session_that_has_the_projects_name_is_not_taken_for_it(paid):
     store, _, call = paid
-    with store.open(projects.PROJECT_SESSION):
+    with store.open(project_session.PROJECT_SESSION):
         pass
     with pytest.raises(Conflict):
         approvals.approve(store.port, store.context, call, by=ANN, scope="project")

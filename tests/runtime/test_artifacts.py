@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from runtime.conftest import memory_store
 from stator.errors import Erased, InvalidInput, NotFound
-from stator.runtime.artifacts import coarse, unified
+from stator.runtime.views.artifacts import coarse, unified
 
 
 @pytest.fixture

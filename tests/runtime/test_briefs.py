@@ -11,10 +11,10 @@ import pytest
 import stator
 from runtime.support import Counted, Died, driving, raising
 from stator.errors import BadPosition
-from stator.model.commit import Draft, Provenance, Upsert
-from stator.model.state import EvictedRecord, FlagRecord, PreferenceRecord
-from stator.runtime import projects
-from stator.runtime.reading import SessionView
+from stator.model.log.commit import Draft, Provenance, Upsert
+from stator.model.records.types import EvictedRecord, FlagRecord, PreferenceRecord
+from stator.runtime.base import project_session
+from stator.runtime.views.session import SessionView
 
 
 def section(made, name):
@@ -278,7 +278,7 @@ def test_what_is_not_a_verified_users_own_is_labelled_with_its_source(either):
 
 
 def mark_imported(store, session, why):
-    row = projects.own(store.port, store.context, store.read(session).record)
+    row = project_session.own(store.port, store.context, store.read(session).record)
     record = FlagRecord(name="imported", on=session, why=why)
     store.port.append(
         row.id,

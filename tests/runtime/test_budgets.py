@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from stator.errors import BadBudget, HeadMoved, InvalidInput, WrongState
-from stator.model.budget import Breach, parse_amounts
-from stator.model.commit import Draft, Upsert
-from stator.model.query import Head
-from stator.model.session import Parent
-from stator.runtime import budgets
+from stator.model.calls.budget import Breach, parse_amounts
+from stator.model.log.commit import Draft, Upsert
+from stator.model.log.query import Head
+from stator.model.sessions.lifecycle import Parent
+from stator.runtime.driving import budgets
 
 ANN = "local:ann"
 

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 
 from stator.connect import mint
 from stator.errors import StatorError
-from stator.model.commit import Commit, Upsert
-from stator.model.state import (
+from stator.model.log.commit import Commit, Upsert
+from stator.model.records.types import (
     COLLECTIONS,
     ErasedRecord,
     EvictedRecord,
@@ -23,9 +23,9 @@ from stator.model.state import (
     ScoreRecord,
     TagRecord,
 )
-from stator.runtime import bundles
-from stator.runtime.context import Context
-from stator.runtime.verify import verify
+from stator.runtime.base.context import Context
+from stator.runtime.bundles import transfer
+from stator.runtime.views.verify import verify
 from stator.store.contract.drive import Clock, Drafts, Ids, Story, begin
 from stator.store.memory import MemoryStore
 from stator.store.sqlite import SqliteStore, create
@@ -129,8 +129,8 @@ def test_what_went_another_way_comes_in_as_it_was(before, here, there, later):
             story = begin(store, "story", project="p").drive()
             for action in before:
                 act(story, *action)
-            bundles.export(store, context(), [story.session], file)
-            bundles.import_bundle(other, context(), file)
+            transfer.export(store, context(), [story.session], file)
+            transfer.import_bundle(other, context(), file)
             theirs = taken_up(other, story, "there")
             kept = [one for one in here if one[0] != "erase"]  # what is erased here stays so
             for actions, one in ((kept, story), (there, theirs)):
@@ -140,8 +140,8 @@ def test_what_went_another_way_comes_in_as_it_was(before, here, there, later):
             for more in ((), later):
                 for action in more:
                     act(theirs, *action)
-                bundles.export(other, context(), [story.session], file, replace=True)
-                (brought,) = bundles.import_bundle(store, context(), file).sessions
+                transfer.export(other, context(), [story.session], file, replace=True)
+                (brought,) = transfer.import_bundle(store, context(), file).sessions
                 assert list(verify(store)) == []
                 assert state(store, brought.into) == state(other, story.session)
                 _check_pointers(store, brought.into)
@@ -176,9 +176,9 @@ def test_what_travels_is_the_same(actions, forked):
             act(fork, *action)
         with SqliteStore(f"{folder}/there.db", durability="relaxed") as target:
             file = f"{folder}/x.stator"
-            bundles.export(source, context(), [story.session, fork.session], file)
+            transfer.export(source, context(), [story.session, fork.session], file)
             here = dataclasses.replace(context(), project="/elsewhere")
-            bundles.import_bundle(target, here, file)
+            transfer.import_bundle(target, here, file)
             for session in (story.session, fork.session):
                 assert target.commits(session) == source.commits(session)
                 assert target.head(session) == source.head(session)

@@ -15,14 +15,21 @@ import stator
 from runtime.bundling import bulky, facts, findings, machine, made, read_file, whole, work
 from runtime.waiting import ask_for
 from stator.errors import BadBundle, Busy, Conflict, Erased, InvalidInput
-from stator.model import chain
-from stator.model.approval import answer
-from stator.model.commit import Draft, Gone, Purge, Upsert
-from stator.model.query import Holder
-from stator.model.state import FlagRecord
-from stator.runtime import approvals, bundles, projects
-from stator.runtime.bundles import read_commits
-from stator.runtime.imported import imported_upto
+from stator.model.calls.approval import answer
+from stator.model.log import chain
+from stator.model.log.commit import (
+    Draft,
+    Gone,
+    Purge,
+    Upsert,
+)
+from stator.model.log.query import Holder
+from stator.model.records.types import FlagRecord
+from stator.runtime.base import project_session
+from stator.runtime.base.provenance import imported_upto
+from stator.runtime.bundles import transfer
+from stator.runtime.bundles.transfer import read_commits
+from stator.runtime.driving import approvals
 
 
 @pytest.fixture
@@ -210,7 +217,7 @@ def test_a_tree_brings_forks_and_children(here, there, file):
 
 
 def test_a_project_s_own_session_does_not_travel(here, file):
-    row = projects.own(here.port, here.context, work(here).record)
+    row = project_session.own(here.port, here.context, work(here).record)
     with pytest.raises(InvalidInput, match="belongs to its store"):
         here.export(row.id, file)
 
@@ -375,7 +382,7 @@ def test_a_session_is_not_fast_forwarded_under_a_driver_that_just_took_it(here, 
 def test_what_was_purged_here_is_not_brought_back(here, there, file):
     view = work(here)
     here.export("fix-login", file)
-    own = projects.own(
+    own = project_session.own(
         there.port, there.context, view.record.__class__(id="", name="", project="/srv/shop")
     )
     flag = FlagRecord(name="purged", on=view.id, why="90 days")
@@ -397,7 +404,7 @@ def test_what_was_purged_in_one_project_is_not_brought_back_into_another(
     """Also where the project it was in is not known any more, so that it would go to another."""
     view = work(here)
     carry(here, there, file)
-    own = projects.own(there.port, there.context, there.port.session(view.id).record)
+    own = project_session.own(there.port, there.context, there.port.session(view.id).record)
     flag = FlagRecord(name="purged", on=view.id, why="90 days", by="local:ann")
     draft = Draft(
         id=there.context.mint("commit"),
@@ -548,14 +555,14 @@ def test_an_erasure_of_what_both_share_is_carried_out_where_they_parted(
 def test_two_exports_to_one_place_do_not_write_into_each_other(here, file, monkeypatch):
     work(here)
     (file.parent / "x.stator.partial").write_text("somebody's")
-    batches = bundles._batches
+    batches = transfer._batches
 
     def meanwhile(*args):
         monkeypatch.undo()
         here.export("fix-login", file)
         return batches(*args)
 
-    monkeypatch.setattr(bundles, "_batches", meanwhile)
+    monkeypatch.setattr(transfer, "_batches", meanwhile)
     with pytest.raises(Conflict, match="there already"):
         here.export("fix-login", file)
     assert len(read_commits(str(file))) == 1

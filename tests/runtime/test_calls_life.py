@@ -25,8 +25,9 @@ from stator.errors import (
     NotDone,
     Paused,
 )
-from stator.model import replay
-from stator.model.call import (
+from stator.model.calls import known
+from stator.model.calls.backoff import Policy
+from stator.model.calls.life import (
     Asked,
     Await,
     Granted,
@@ -39,8 +40,7 @@ from stator.model.call import (
     Stop,
     life,
 )
-from stator.model.retry import Policy
-from stator.runtime import approvals, lifecycle
+from stator.runtime.driving import approvals, lifecycle
 
 # -- laws -----------------------------------------------------------------------------------------
 
@@ -223,8 +223,8 @@ def test_a_programs_turns_are_those_of_its_runs_in_order(runs):
         met = min(match, len(naive.turns))
         begun = naive.last + 1
         naive.run(met, fresh)
-        spans = replay.program(spans, begun, naive.last, met + 1)
-        found = [replay.turn_at(spans, place) for place in range(1, len(naive.turns) + 2)]
+        spans = known.program(spans, begun, naive.last, met + 1)
+        found = [known.turn_at(spans, place) for place in range(1, len(naive.turns) + 2)]
         assert found == [*naive.turns, None]
 
 
@@ -604,7 +604,7 @@ def test_a_pause_request_stops_before_the_next_call_and_it_runs_later(memory):
 
 
 def request_pause(store, session, why):
-    from stator.model.commit import Draft
+    from stator.model.log.commit import Draft
 
     draft = Draft(
         id=store.context.mint("commit"), session=session, kind="pause_request", cause=why,

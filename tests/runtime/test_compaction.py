@@ -14,13 +14,13 @@ from model.providers import ACCEPTS
 from runtime.conftest import memory_store
 from runtime.support import Counted, Died, Model, driving, kinds, raising, says
 from stator.errors import InvalidInput, NotFound, TooLarge, WrongState
-from stator.model.commit import Draft, Erase, Upsert
-from stator.model.compaction import LEVELS
-from stator.model.said import Result, late_note
-from stator.model.state import EvictedRecord, FactRecord, SessionRecord
-from stator.runtime import compaction
-from stator.runtime.opening import opening
-from stator.runtime.rendering import Rendering
+from stator.model.log.commit import Draft, Erase, Upsert
+from stator.model.records.types import EvictedRecord, FactRecord, SessionRecord
+from stator.model.window.compaction import LEVELS
+from stator.model.window.messages import Result, late_note
+from stator.runtime.base.first_commit import opening
+from stator.runtime.window import compaction
+from stator.runtime.window.transcript import Rendering
 
 LONG = "a line of a file\n" * 60
 KEPT = ("decisions", "facts", "preferences", "dead_ends", "plan", "artifacts", "pending", "calls")

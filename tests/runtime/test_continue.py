@@ -9,9 +9,9 @@ import pytest
 import stator
 from runtime.support import Counted, Died, Model, driving, kinds, raising, says, statuses
 from stator.errors import CallFailed, Diverged, InDoubt, NotDone
-from stator.model.call import Note
-from stator.runtime import approvals, lifecycle, settling
-from stator.runtime.calls import Calling
+from stator.model.calls.life import Note
+from stator.runtime.driving import approvals, lifecycle, settlement
+from stator.runtime.driving.call import Calling
 
 # -- which turn is which --------------------------------------------------------------------------
 
@@ -866,7 +866,7 @@ def test_a_dead_drivers_call_settled_from_outside_is_what_the_program_gets(memor
     with driving(memory) as s:
         begun = start(s.turn("one"), act.tool(), n=1)
         raise Died
-    settling.settle(memory.port, memory.context, begun.asked.call, verdict, by="local:boss")
+    settlement.settle(memory.port, memory.context, begun.asked.call, verdict, by="local:boss")
     with driving(memory) as s, s.turn("one") as t:
         assert t.continued
         t.call(act.tool(), n=1)

@@ -8,7 +8,7 @@ import apsw
 import pytest
 
 from stator.errors import Conflict, InvalidInput, NotFound
-from stator.runtime.verify import verify
+from stator.runtime.views.verify import verify
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ import stator
 from runtime.writing import SECRET, put, write
 from stator import aio
 from stator.errors import Erased, InvalidInput, NotFound
-from stator.runtime.keeping import ContentKeeper, Rules
-from stator.runtime.observe import stamps
+from stator.runtime.driving.observe import stamps
+from stator.runtime.files.capture import ContentKeeper, Rules
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import pytest
 
 from runtime.waiting import ask_for
 from stator.errors import Busy, InvalidInput, WrongState
-from stator.model.commit import Draft, Upsert
-from stator.model.query import Lease
-from stator.model.state import SessionRecord
-from stator.runtime import lifecycle
+from stator.model.log.commit import Draft, Upsert
+from stator.model.log.query import Lease
+from stator.model.records.types import SessionRecord
+from stator.runtime.driving import lifecycle
 
 ANN = "local:ann"
 

@@ -31,7 +31,7 @@ from stator.errors import (
     InvalidInput,
     LeaseLost,
 )
-from stator.runtime import approvals
+from stator.runtime.driving import approvals
 
 
 @pytest.fixture

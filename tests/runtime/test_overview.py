@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 import stator
-from stator.model.state import CallRecord
-from stator.runtime.overview import look, overview
+from stator.model.records.types import CallRecord
+from stator.runtime.views.overview import look, overview
 
 
 @stator.tool(effect="write")

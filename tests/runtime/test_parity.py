@@ -6,14 +6,14 @@ import inspect
 
 import pytest
 
-from stator.runtime import aio
-from stator.runtime.aio_runs import AsyncRun
-from stator.runtime.contributors import Contributor
-from stator.runtime.reading import SessionView
-from stator.runtime.runs import Run
-from stator.runtime.sessions import Session
-from stator.runtime.stores import Store
-from stator.runtime.turns import Turn
+from stator.runtime.driving.turn import Turn
+from stator.runtime.facade import aio
+from stator.runtime.facade.aio_runs import AsyncRun
+from stator.runtime.facade.contributor import Contributor
+from stator.runtime.facade.session import Session
+from stator.runtime.facade.store import Store
+from stator.runtime.runs.run import Run
+from stator.runtime.views.session import SessionView
 
 TWINS = {
     Store: aio.AsyncStore,

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import stator
 from runtime.writing import apply, fill, put, tree, turn
-from stator.model.commit import Upsert
-from stator.model.state import FileRecord
-from stator.runtime.observe import PATHS_MAX
+from stator.model.log.commit import Upsert
+from stator.model.records.types import FileRecord
+from stator.runtime.driving.observe import PATHS_MAX
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import stator
 from runtime.conftest import memory_store
-from stator.model.fold import apply, fold
-from stator.model.state import empty
+from stator.model.log.fold import apply, fold
+from stator.model.records.types import empty
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import stator
-from stator.model.foreign import (
+from stator.model.exchange.items import (
     Answered,
     Began,
     Called,
@@ -21,9 +21,9 @@ from stator.model.foreign import (
     TurnEnded,
     Unknown,
 )
-from stator.runtime.reading import SessionView
-from stator.runtime.recording import Recorder
-from stator.runtime.rendering import Rendering
+from stator.runtime.ingest.recorder import Recorder
+from stator.runtime.views.session import SessionView
+from stator.runtime.window.transcript import Rendering
 
 TALK = Conversation(source="claude-code", id="9d4f", name="write hello", cwd="/home/dev/demo")
 

@@ -9,8 +9,8 @@ import pytest
 import stator
 from runtime.support import Counted, raising
 from stator.errors import BadPosition, BadType, InvalidInput
-from stator.model.query import SessionQuery
-from stator.runtime.reruns import rerun
+from stator.model.log.query import SessionQuery
+from stator.runtime.branches.rerun import rerun
 
 
 def tools(read="v1", pay=None):

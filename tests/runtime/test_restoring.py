@@ -14,9 +14,9 @@ import stator
 from runtime.writing import SECRET, put, write
 from stator import aio
 from stator.errors import Conflict, InvalidInput, WrongState
-from stator.model.commit import Upsert
-from stator.model.state import FileRecord
-from stator.runtime import plainfiles
+from stator.model.log.commit import Upsert
+from stator.model.records.types import FileRecord
+from stator.runtime.files import safe_io
 
 
 def read(path):
@@ -324,13 +324,13 @@ def test_a_mode_that_somebody_changed_since_comes_back_with_the_way_back(done):
 
 
 def test_a_restore_that_ends_in_the_middle_says_what_is_done(done, monkeypatch):
-    look = plainfiles.remove
+    look = safe_io.remove
 
     def late(root, path, before):
         put("b.py", "by somebody else\n")
         look(root, path, before)
 
-    monkeypatch.setattr(plainfiles, "remove", late)
+    monkeypatch.setattr(safe_io, "remove", late)
     with pytest.raises(
         Conflict, match=r"changed while .*the file before it was restored"
     ) as caught:
@@ -346,7 +346,7 @@ def test_a_restore_that_ends_in_the_middle_says_what_is_done(done, monkeypatch):
 def recorded(store, *files, data="evil\n"):
     """A session that came from elsewhere: these records, and contents that fit them."""
     with store.open("import") as s, s.turn("x"):
-        digest = plainfiles.digest_of(data.encode())
+        digest = safe_io.digest_of(data.encode())
         held = s._draft("file", input={"contents": {digest: {"data": data, "mode": 0o6777}}})
         puts = [
             Upsert(
@@ -437,18 +437,18 @@ def test_files_outside_the_root_need_the_folder_they_are_in(store, tmp_path):
 
 def test_a_file_that_changes_while_it_is_restored_is_left_as_it_is(tmp_path):
     put(tmp_path / "a", "1")
-    seen = plainfiles.look(str(tmp_path), "a")
+    seen = safe_io.look(str(tmp_path), "a")
     put(tmp_path / "a", "somebody was quicker")
     with pytest.raises(Conflict, match="changed while"):
-        plainfiles.write(str(tmp_path), "a", b"2", 0o644, seen, "tag")
+        safe_io.write(str(tmp_path), "a", b"2", 0o644, seen, "tag")
     assert read(tmp_path / "a") == "somebody was quicker"
     assert os.listdir(tmp_path) == ["a"]
 
 
 def test_what_a_killed_restore_left_is_removed_and_what_one_at_work_has_is_not(tmp_path):
-    put(tmp_path / f"{plainfiles.TEMPORARY}dead", "half")
-    put(tmp_path / f"{plainfiles.TEMPORARY}alive", "half")
-    with open(tmp_path / f"{plainfiles.TEMPORARY}alive") as held:
+    put(tmp_path / f"{safe_io.TEMPORARY}dead", "half")
+    put(tmp_path / f"{safe_io.TEMPORARY}alive", "half")
+    with open(tmp_path / f"{safe_io.TEMPORARY}alive") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        plainfiles.write(str(tmp_path), "a", b"1", 0o644, plainfiles.NOTHING, "mine")
-    assert sorted(os.listdir(tmp_path)) == [f"{plainfiles.TEMPORARY}alive", "a"]
+        safe_io.write(str(tmp_path), "a", b"1", 0o644, safe_io.NOTHING, "mine")
+    assert sorted(os.listdir(tmp_path)) == [f"{safe_io.TEMPORARY}alive", "a"]

@@ -14,16 +14,17 @@ import stator
 from runtime.waiting import ask_for
 from stator.connect import mint
 from stator.errors import Erased, NotFound, Removed, WrongState
-from stator.model.query import SessionQuery
-from stator.model.retention import UNITS, parse
-from stator.model.run import RunInfo
-from stator.model.state import COLLECTIONS
-from stator.runtime import projectmarks, retention
-from stator.runtime.context import Context
-from stator.runtime.resolve import find_session, last_used
-from stator.runtime.runfiles import RunFiles
-from stator.runtime.stores import Store
-from stator.runtime.verify import verify
+from stator.model.log.query import SessionQuery
+from stator.model.records.types import COLLECTIONS
+from stator.model.sessions.detached_run import RunInfo
+from stator.model.sessions.retention import UNITS, parse
+from stator.runtime.base import project_flags
+from stator.runtime.base.context import Context
+from stator.runtime.facade.store import Store
+from stator.runtime.retention import policies
+from stator.runtime.runs.folder import RunFiles
+from stator.runtime.views.refs import find_session, last_used
+from stator.runtime.views.verify import verify
 from stator.store.memory import MemoryStore
 from stator.store.sqlite import SqliteStore, create
 
@@ -81,13 +82,13 @@ def work(store, name, turns=1, **options):
 
 
 def policy(store, *words, project="shop"):
-    return retention.set_policies(store.port, store.context, parse(words), project=project, by=ANN)
+    return policies.set_policies(store.port, store.context, parse(words), project=project, by=ANN)
 
 
 def run(store, **options):
     """Plan and do it: what was done."""
-    made = retention.plan(store.port, store.context, **options)
-    done = list(retention.apply(store.port, store.context, made, by=ANN, yes=True))
+    made = policies.plan(store.port, store.context, **options)
+    done = list(policies.apply(store.port, store.context, made, by=ANN, yes=True))
     assert [one.failed for one in done if one.failed] == []
     return [(one.action.what, one.action.name) for one in done]
 
@@ -121,10 +122,10 @@ def test_setting_what_is_set_writes_nothing(store):
 def test_a_projects_policy_goes_before_the_stores(store):
     policy(store, "trash=90d", "keep=5", project="")
     policy(store, "trash=never")
-    found = retention.policies(store.port, "shop")
+    found = policies.policies(store.port, "shop")
     assert found.holding == {"trash": 0, "keep": 5}
     policy(store, "trash=off")
-    assert retention.policies(store.port, "shop").holding == {"trash": 90 * DAY, "keep": 5}
+    assert policies.policies(store.port, "shop").holding == {"trash": 90 * DAY, "keep": 5}
 
 
 def test_the_stores_policy_holds_for_every_project(store, clock):
@@ -246,7 +247,7 @@ def test_state_is_the_same_after_expiry_and_a_rebuild(store, clock):
 
 
 def test_a_long_transcript_expires_page_by_page(store, clock, monkeypatch):
-    monkeypatch.setattr(retention, "PAGE", 7)
+    monkeypatch.setattr(policies, "PAGE", 7)
     work(store, "s", turns=4)
     policy(store, "transcript=1d")
     clock.pass_days(2)
@@ -261,7 +262,7 @@ def test_the_many_commits_of_an_expiry_do_not_hide_when_a_session_was_used(
     store, clock, monkeypatch
 ):
     """A long session is trashed no earlier because its transcript has expired."""
-    monkeypatch.setattr(retention, "PAGE", 3)
+    monkeypatch.setattr(policies, "PAGE", 3)
     work(store, "s")
     clock.pass_days(25)
     work(store, "s", turns=6)
@@ -279,17 +280,17 @@ def test_a_session_that_is_used_while_its_transcript_expires_keeps_the_rest(
     session = work(store, "s", turns=4)
     policy(store, "transcript=1d")
     clock.pass_days(2)
-    made = retention.plan(store.port, store.context)
-    monkeypatch.setattr(retention, "PAGE", 7)
-    pages = retention._pages
+    made = policies.plan(store.port, store.context)
+    monkeypatch.setattr(policies, "PAGE", 7)
+    pages = policies._pages
 
     def slowly(port, row):
         for page in pages(port, row):
             yield page
             store.contribute(session).tag("now")
 
-    monkeypatch.setattr(retention, "_pages", slowly)
-    (done,) = retention.apply(store.port, store.context, made, by=ANN)
+    monkeypatch.setattr(policies, "_pages", slowly)
+    (done,) = policies.apply(store.port, store.context, made, by=ANN)
     assert done.failed
     assert "answer 3" in repr(store.port.commits(session))
 
@@ -325,9 +326,9 @@ def test_it_can_be_taken_out_again(store, clock):
     policy(store, "trash=30d")
     clock.pass_days(31)
     run(store)
-    assert retention.restore(store.port, store.context, session, by=ANN)
+    assert policies.restore(store.port, store.context, session, by=ANN)
     assert find_session(store.port, "s").id == session
-    assert not retention.restore(store.port, store.context, session, by=ANN)
+    assert not policies.restore(store.port, store.context, session, by=ANN)
 
 
 def test_a_session_that_is_used_in_the_trash_is_not_purged(store, clock):
@@ -340,7 +341,7 @@ def test_a_session_that_is_used_in_the_trash_is_not_purged(store, clock):
     assert find_session(store.port, "s").id == s.id
     clock.pass_days(29)
     assert run(store) == [("restore", "s")]
-    assert projectmarks.marked(store.port, projectmarks.TRASH) == {}
+    assert project_flags.marked(store.port, project_flags.TRASH) == {}
 
 
 def test_it_is_purged_when_its_window_is_over(store, clock):
@@ -363,19 +364,19 @@ def due(store, clock):
     clock.pass_days(31)
     run(store)
     clock.pass_days(31)
-    made = retention.plan(store.port, store.context)
+    made = policies.plan(store.port, store.context)
     assert [action.what for action in made.actions] == ["purge"]
     return session, made
 
 
 def take_out(store, clock, session):
-    retention.restore(store.port, store.context, session, by=ANN)
+    policies.restore(store.port, store.context, session, by=ANN)
 
 
 def trash_anew(store, clock, session):
     take_out(store, clock, session)
     row = store.port.session(session)
-    projectmarks.put(store.port, store.context, row, projectmarks.TRASH, by=ANN, why="again")
+    project_flags.put(store.port, store.context, row, project_flags.TRASH, by=ANN, why="again")
 
 
 def use_while_the_clock_is_behind(store, clock, session):
@@ -389,7 +390,7 @@ def test_a_plan_to_purge_holds_only_while_its_session_lies_there_as_it_did(store
     """Between what a person is shown and their yes, somebody else may want it back."""
     session, made = due(store, clock)
     act(store, clock, session)
-    (done,) = retention.apply(store.port, store.context, made, by=ANN, yes=True)
+    (done,) = policies.apply(store.port, store.context, made, by=ANN, yes=True)
     assert "not in the trash as it was" in done.failed or "in use again" in done.failed
     assert store.port.session(session).id == session
 
@@ -397,15 +398,15 @@ def test_a_plan_to_purge_holds_only_while_its_session_lies_there_as_it_did(store
 def test_a_hold_that_comes_in_the_last_moment_goes_before_a_purge(store, clock, monkeypatch):
     """After the purge has looked, and before it is done: it looks again."""
     session, made = due(store, clock)
-    look = retention._unmoved
+    look = policies._unmoved
 
     def slowly(port, action):
         row = look(port, action)
-        retention.hold(port, store.context, session, by=ANN)
+        policies.hold(port, store.context, session, by=ANN)
         return row
 
-    monkeypatch.setattr(retention, "_unmoved", slowly)
-    (done,) = retention.apply(store.port, store.context, made, by=ANN, yes=True)
+    monkeypatch.setattr(policies, "_unmoved", slowly)
+    (done,) = policies.apply(store.port, store.context, made, by=ANN, yes=True)
     assert "is held" in done.failed
     assert store.port.session(session).id == session
 
@@ -425,7 +426,7 @@ def purge(store, clock, *names):
 def test_a_purged_session_leaves_a_tombstone_that_answers(store, clock):
     """Not a silent not-found: when it went, by which policy, and who had it done."""
     purge(store, clock, "s")
-    (tomb,) = projectmarks.tombstones(store.port)
+    (tomb,) = project_flags.tombstones(store.port)
     assert (tomb.name, tomb.policy, tomb.by) == ("s", "purge=30d", ANN)
     assert tomb.about["turns"] == 1
     for asked in (tomb.session, tomb.session[-8:], "s"):
@@ -435,7 +436,7 @@ def test_a_purged_session_leaves_a_tombstone_that_answers(store, clock):
 
 def test_its_name_is_free_for_another(store, clock):
     purge(store, clock, "s")
-    (tomb,) = projectmarks.tombstones(store.port)
+    (tomb,) = project_flags.tombstones(store.port)
     session = work(store, "s")
     assert session != tomb.session
     assert find_session(store.port, "s").id == session
@@ -443,7 +444,7 @@ def test_its_name_is_free_for_another(store, clock):
 
 def test_others_are_as_they_were(store, clock):
     other = work(store, "other")
-    retention.hold(store.port, store.context, other, by=ANN)
+    policies.hold(store.port, store.context, other, by=ANN)
     before = state(store, other), store.port.commits(other)
     purge(store, clock, "s")
     assert (state(store, other), store.port.commits(other)) == before
@@ -458,7 +459,7 @@ def test_a_child_outlives_its_parent(store, clock):
         parent.child("research") as child,
     ):
         pass
-    retention.hold(store.port, store.context, child.id, by=ANN)
+    policies.hold(store.port, store.context, child.id, by=ANN)
     policy(store, "trash=30d")
     for _ in range(2):
         clock.pass_days(31)
@@ -492,7 +493,7 @@ def test_the_folders_of_its_runs_go_with_it_and_no_others(filed, clock):
     """Hard unlinking left side folders behind; here the next run also finds what a kill left."""
     store, path = filed
     gone, kept = work(store, "gone"), work(store, "kept")
-    retention.hold(store.port, store.context, kept, by=ANN)
+    policies.hold(store.port, store.context, kept, by=ANN)
     runs = {}
     for session in (gone, kept):
         files = with_a_run(path, session)
@@ -511,7 +512,7 @@ def test_the_runs_of_a_session_that_came_back_are_its_own(filed):
     store, path = filed
     session = work(store, "s")
     row = store.port.session(session)
-    projectmarks.put(store.port, store.context, row, projectmarks.PURGED, by=ANN, why="purge=30d")
+    project_flags.put(store.port, store.context, row, project_flags.PURGED, by=ANN, why="purge=30d")
     files = with_a_run(path, session)
     run(store)
     assert os.path.exists(files.path("run.json"))
@@ -521,7 +522,7 @@ def test_a_run_that_has_said_nothing_yet_stops_no_collection(filed):
     store, path = filed
     files = RunFiles.create(f"{path}-runs", mint("run"))
     with files.hold(lambda seconds: None):
-        assert retention.plan(store.port, store.context).actions == []
+        assert policies.plan(store.port, store.context).actions == []
 
 
 # -- what holds for any log -----------------------------------------------------------------------
@@ -581,7 +582,7 @@ def test_state_is_what_it_was_after_whatever_keeping_did(tmp_path_factory, mine,
         lived(store, "other", others)
         for row in store.sessions().rows:
             if row.record.name.startswith("mine"):
-                retention.hold(store.port, store.context, row.id, by=ANN)
+                policies.hold(store.port, store.context, row.id, by=ANN)
         kept = {
             row.id: state(store, row.id)
             for row in store.sessions().rows
@@ -593,7 +594,7 @@ def test_state_is_what_it_was_after_whatever_keeping_did(tmp_path_factory, mine,
             run(store)
         for row in store.sessions().rows:
             assert not row.record.name.startswith("other")
-            retention.release(store.port, store.context, row.id, by=ANN)
+            policies.release(store.port, store.context, row.id, by=ANN)
         policy(store, "trash=off", "transcript=1d", "archive=1d")
         run(store)
         assert {row: state(store, row) for row in kept} == kept
@@ -609,16 +610,16 @@ def test_state_is_what_it_was_after_whatever_keeping_did(tmp_path_factory, mine,
 def left_alone(store, clock, *words):
     policy(store, *(words or ("trash=30d",)))
     clock.pass_days(31)
-    made = retention.plan(store.port, store.context)
+    made = policies.plan(store.port, store.context)
     assert made.actions == []
     return [one.why for one in made.skipped]
 
 
 def test_a_held_session(store, clock):
     session = work(store, "s")
-    retention.hold(store.port, store.context, session, by=ANN, why="case 4711")
+    policies.hold(store.port, store.context, session, by=ANN, why="case 4711")
     assert left_alone(store, clock) == ["held"]
-    assert retention.release(store.port, store.context, session, by="local:bob")
+    assert policies.release(store.port, store.context, session, by="local:bob")
     assert run(store) == [("trash", "s")]
     (own,) = store.port.sessions(SessionQuery(mode="project")).rows
     said = [c.value("principal") for c in store.port.commits(own.id) if c.kind == "flag"]
@@ -653,7 +654,7 @@ def test_a_session_whose_log_a_fork_goes_on_from(store, clock):
     clock.pass_days(31)
     store.fork("s", as_name="fork")
     policy(store, "trash=30d")
-    made = retention.plan(store.port, store.context)
+    made = policies.plan(store.port, store.context)
     assert [(one.name, one.why) for one in made.skipped] == [("s", "needed by a fork")]
 
 
@@ -667,21 +668,21 @@ def test_a_session_that_is_used_after_the_plan_was_made(store, clock):
     work(store, "s")
     policy(store, "trash=30d")
     clock.pass_days(31)
-    made = retention.plan(store.port, store.context)
+    made = policies.plan(store.port, store.context)
     with store.open("s"):
         pass
-    (done,) = retention.apply(store.port, store.context, made, by=ANN, yes=True)
+    (done,) = policies.apply(store.port, store.context, made, by=ANN, yes=True)
     assert "in use again" in done.failed
-    assert projectmarks.in_trash(store.port) == {}
+    assert project_flags.in_trash(store.port) == {}
 
 
 def test_a_session_that_is_held_after_the_plan_was_made(store, clock):
     session = work(store, "s")
     policy(store, "trash=30d")
     clock.pass_days(31)
-    made = retention.plan(store.port, store.context)
-    retention.hold(store.port, store.context, session, by=ANN)
-    (done,) = retention.apply(store.port, store.context, made, by=ANN, yes=True)
+    made = policies.plan(store.port, store.context)
+    policies.hold(store.port, store.context, session, by=ANN)
+    (done,) = policies.apply(store.port, store.context, made, by=ANN, yes=True)
     assert "is held" in done.failed
 
 
@@ -689,7 +690,7 @@ def test_a_run_that_removes_much_stops_unless_told_twice(store, clock):
     work(store, "s")
     policy(store, "trash=30d")
     clock.pass_days(31)
-    made = retention.plan(store.port, store.context)
+    made = policies.plan(store.port, store.context)
     with pytest.raises(WrongState, match="1 of 1 sessions"):
-        list(retention.apply(store.port, store.context, made, by=ANN))
-    assert projectmarks.in_trash(store.port) == {}
+        list(policies.apply(store.port, store.context, made, by=ANN))
+    assert project_flags.in_trash(store.port) == {}

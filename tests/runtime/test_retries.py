@@ -11,7 +11,7 @@ import stator
 import stator.aio
 from runtime.support import Counted, Died, driving, raising, says, statuses
 from stator.errors import CallFailed, InDoubt, InvalidInput, NotDone, Paused
-from stator.model.retry import Policy, wait
+from stator.model.calls.backoff import Policy, wait
 
 
 class Busy503(Exception):

@@ -14,11 +14,12 @@ import stator
 from runtime.conftest import memory_store
 from runtime.support import Counted, Died, Model, die, driving, raising, says
 from stator.errors import ApprovalNeeded, BadTurn, Busy, InvalidInput, NotFound, WrongState
-from stator.model.commit import Upsert
-from stator.model.rewinds import STEPS
-from stator.model.state import KEPT_IN_REWIND, TagRecord
-from stator.runtime import lifecycle, rewinding
-from stator.runtime.verify import verify
+from stator.model.log.commit import Upsert
+from stator.model.log.rewinds import STEPS
+from stator.model.records.types import KEPT_IN_REWIND, TagRecord
+from stator.runtime.branches import rewind
+from stator.runtime.driving import lifecycle
+from stator.runtime.views.verify import verify
 
 
 def five_turns(store, name="main"):
@@ -209,7 +210,7 @@ def test_a_closed_session_is_not_rewound(either):
     either.open("main").close()
     view = either.read("main")
     with pytest.raises(WrongState, match="closed"):
-        rewinding.rewind(either.port, either.context, view.id, "t2")
+        rewind.rewind(either.port, either.context, view.id, "t2")
 
 
 def test_tags_of_the_reflog_are_nobody_elses(either):
@@ -224,15 +225,15 @@ def test_tags_of_the_reflog_are_nobody_elses(either):
 def test_a_session_somebody_drives_is_not_rewound_from_outside(store):
     five_turns(store)
     with store.open("main") as s, pytest.raises(Busy):
-        rewinding.rewind(store.port, store.context, s.id, "t2")
+        rewind.rewind(store.port, store.context, s.id, "t2")
 
 
 def test_a_plan_changes_nothing_and_says_the_same(either):
     view = five_turns(either)
     head = view.head
-    planned = rewinding.plan(view, "t2")
+    planned = rewind.plan(view, "t2")
     assert view.head == head
-    done = rewinding.rewind(either.port, either.context, view.id, "t2")
+    done = rewind.rewind(either.port, either.context, view.id, "t2")
     assert (planned.start, planned.end, planned.turns, planned.tag, planned.records) == (
         done.start,
         done.end,
@@ -248,7 +249,7 @@ def test_what_a_dead_driver_left_is_said_before_the_rewind(either):
     s = either.open("main")
     s.turn("six")
     die(s)
-    rewinding.rewind(either.port, either.context, s.id, "t2")
+    rewind.rewind(either.port, either.context, s.id, "t2")
     view = either.read("main")
     assert view.status == "paused"
     assert [row.status for row in view.turns(last=1)] == ["interrupted"]
@@ -383,7 +384,7 @@ def test_a_program_that_runs_again_does_not_come_to_turns_that_were_rewound(eith
 
     with driving(either) as s:
         program(s, 3)
-    rewinding.rewind(either.port, either.context, either.read("main").id, "t1")
+    rewind.rewind(either.port, either.context, either.read("main").id, "t1")
     with either.open("main") as s:
         assert not s.recovery.interrupted
         assert program(s, 0) == [(1, True), (4, False), (5, False)]
@@ -391,7 +392,7 @@ def test_a_program_that_runs_again_does_not_come_to_turns_that_were_rewound(eith
 
 def test_a_program_interrupted_after_a_rewind_goes_on_where_it_was(either):
     five_turns(either)
-    rewinding.rewind(either.port, either.context, either.read("main").id, "t2")
+    rewind.rewind(either.port, either.context, either.read("main").id, "t2")
     with driving(either) as s, s.turn("ask 6") as t:
         t.fact("n", 6)
         raise Died

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 import stator
 from stator import testing
 from stator.errors import BadQuery, NotFound, StoreError
-from stator.model.commit import Draft, Erase
-from stator.model.search import SearchQuery, parse
-from stator.model.searchable import document
-from stator.model.words import words
-from stator.runtime import searching
-from stator.runtime.context import Context
-from stator.runtime.stores import Store
-from stator.store.sqlite.search import VERSION
+from stator.model.log.commit import Draft, Erase
+from stator.model.values.tokenizer import words
+from stator.model.views.search import SearchQuery, parse
+from stator.model.views.search_text import document
+from stator.runtime.base.context import Context
+from stator.runtime.facade.store import Store
+from stator.runtime.views import search
+from stator.store.sqlite.search_index import VERSION
 from strategies import any_text
 
 
@@ -266,12 +266,12 @@ def test_a_secret_is_nowhere_in_the_index(either):
 
 
 def test_what_is_in_the_trash_is_not_found(either):
-    from stator.runtime import projectmarks
+    from stator.runtime.base import project_flags
 
     with either.open("main") as s:
         s.fact("part", "sprocket")
     row = either.port.session(s.id)
-    projectmarks.put(either.port, either.context, row, projectmarks.TRASH, by="ann", why="")
+    project_flags.put(either.port, either.context, row, project_flags.TRASH, by="ann", why="")
     assert either.search("sprocket") == []
 
 
@@ -319,7 +319,7 @@ def test_a_session_that_was_purged_since_it_was_found_is_left_out(filled):
     gone = msgspec.structs.replace(row, record=record)
     query = SearchQuery(terms=parse("sprockets")[0])
     (hit,) = filled.search("sprockets")
-    found = searching._hits(filled.port, [(gone, hit.seq), (row, hit.seq)], query)
+    found = search._hits(filled.port, [(gone, hit.seq), (row, hit.seq)], query)
     assert list(found) == [hit]
 
 
@@ -391,7 +391,7 @@ def _made_anew(store):
 
 
 def test_the_index_is_told_a_long_session_piece_by_piece(memory):
-    many = "lorem ipsum " * (searching.BATCH_CHARACTERS // 50)
+    many = "lorem ipsum " * (search.BATCH_CHARACTERS // 50)
     with memory.open("main") as s:
         for n in range(6):
             s.fact(f"part {n}", f"sprocket {many}")

@@ -333,7 +333,7 @@ def test_sealed_commits_of_one_store_are_taken_in_by_another(store, memory):
 
 
 def test_erasing_takes_the_value_and_leaves_a_chain_that_verifies(store):
-    from stator.runtime.verify import verify
+    from stator.runtime.views.verify import verify
 
     with store.open("a") as s:
         with s.turn("my number is 555-0100") as t:

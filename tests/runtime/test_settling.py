@@ -8,7 +8,7 @@ import stator
 from runtime.test_lifecycle import abandon
 from runtime.waiting import ask_for
 from stator.errors import Ambiguous, Busy, InvalidInput, NotFound, WrongState
-from stator.runtime import lifecycle, settling
+from stator.runtime.driving import lifecycle, settlement
 
 ANN = "local:ann"
 
@@ -19,11 +19,11 @@ def pay(amount):
 
 
 def settle(store, call, verdict="done", **options):
-    return settling.settle(store.port, store.context, call, verdict, by=ANN, **options)
+    return settlement.settle(store.port, store.context, call, verdict, by=ANN, **options)
 
 
 def doubts(store, **where):
-    return settling.doubts(store.port, **where)
+    return settlement.doubts(store.port, **where)
 
 
 @pytest.fixture

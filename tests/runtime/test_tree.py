@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from runtime.conftest import memory_store
-from stator.model.tree import Branch, drawn, in_order
-from stator.runtime.trees import project_tree
+from stator.model.views.tree import Branch, drawn, in_order
+from stator.runtime.views.tree import project_tree
 
 
 def spend(s, tokens=10):

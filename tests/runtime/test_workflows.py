@@ -10,9 +10,14 @@ from hypothesis import strategies as st
 
 from runtime.support import Counted, raising
 from stator.errors import BadWorkflow, WrongState
-from stator.model import canon
-from stator.model.workflow import SCHEMA, Call, Workflow, parse
-from stator.runtime import workflows
+from stator.model.calls.workflow import (
+    SCHEMA,
+    Call,
+    Workflow,
+    parse,
+)
+from stator.model.values import canon
+from stator.runtime.replay import workflow as workflows
 from stator.testing import memory_store
 
 KEY = "sk-ant-api03-" + "Zq7" * 31

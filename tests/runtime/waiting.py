@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from stator.model.commit import Upsert
-from stator.model.ids import retype
-from stator.model.state import CallRecord
-from stator.runtime.sessions import Session
+from stator.model.log.commit import Upsert
+from stator.model.records.types import CallRecord
+from stator.model.values.ids import retype
+from stator.runtime.facade.session import Session
 
 
 def ask_for(session: Session[Any], tool: str, why: str = "", **arguments: Any) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import stator
-from stator.model.patch import FilePatch, text_of
+from stator.model.views.patch import FilePatch, text_of
 
 SECRET = "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY\n"
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import stator
-from stator.runtime.reading import SessionView
-from stator.surfaces.proxy.recording import Recording, Work
+from stator.runtime.views.session import SessionView
+from stator.surfaces.proxy.recorder import Recording, Work
 from stator.surfaces.proxy.session import choose
 from stator.surfaces.proxy.stdio import Options, Proxy
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import stator
-from stator.runtime.context import Context
-from stator.runtime.stores import Store
+from stator.runtime.base.context import Context
+from stator.runtime.facade.store import Store
 from stator.store.sqlite import SqliteStore, create
 
 START = 1_794_700_800_000_000  # 2026-11-15 00:00:00 UTC

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import stator
-from stator.surfaces.cli.table import COMMANDS
+from stator.surfaces.cli.registry import COMMANDS
 from surfaces.recorded import Answer, program
 
 READING = [

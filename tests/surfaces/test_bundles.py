@@ -221,7 +221,7 @@ def test_a_locked_bundle_takes_its_passphrase_from_a_file(store, ask, empty, tmp
 
 
 def test_a_fixture_is_a_bundle_that_says_what_it_is_for(store, ask, tmp_path):
-    from stator.runtime.bundlefile import BundleReader
+    from stator.runtime.bundles.file import BundleReader
 
     path = tmp_path / "login.stator"
     assert ask("export", "--fixture", str(path)).code == 0

@@ -9,10 +9,10 @@ import pytest
 
 import stator
 from runtime.waiting import ask_for
-from stator.model.visible import visible
-from stator.runtime import runs
-from stator.surfaces.cli.escape import bounded, lines
-from stator.surfaces.cli.table import COMMANDS
+from stator.model.values.escape import visible
+from stator.runtime.runs import run as runs
+from stator.surfaces.cli.registry import COMMANDS
+from stator.surfaces.cli.render.escape import bounded, lines
 from surfaces.recorded import program
 
 HOSTILE = {

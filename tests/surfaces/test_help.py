@@ -13,7 +13,7 @@ import stator
 from stator.surfaces.cli import commands
 from stator.surfaces.cli.commands import examples, load
 from stator.surfaces.cli.parser import app, parse
-from stator.surfaces.cli.table import COMMANDS, GROUPS, help_text
+from stator.surfaces.cli.registry import COMMANDS, GROUPS, help_text
 from surfaces.recorded import program
 
 

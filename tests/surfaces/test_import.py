@@ -21,13 +21,13 @@ PROGRAM = [sys.executable, notebook.__file__]
 @pytest.fixture(autouse=True)
 def only_format(monkeypatch):
     """The format of the tests is the only one there is, until the test is over."""
-    from stator.importers import table
+    from stator.importers import registry
 
-    before = dict(table.MODULES)
+    before = dict(registry.MODULES)
     notebook.install()
     yield
-    table.MODULES.clear()
-    table.MODULES.update(before)
+    registry.MODULES.clear()
+    registry.MODULES.update(before)
 
 
 @pytest.fixture

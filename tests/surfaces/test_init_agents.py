@@ -12,8 +12,15 @@ from typing import Any
 import pytest
 
 from stator.errors import InvalidInput
-from stator.surfaces.installing.agents import AGENTS, CLAUDE, SERVER, Programs, hooks_of, wanted
-from stator.surfaces.installing.merging import added, is_ours, removed
+from stator.surfaces.agent_settings.agents import (
+    AGENTS,
+    CLAUDE,
+    SERVER,
+    Programs,
+    hooks_of,
+    wanted,
+)
+from stator.surfaces.agent_settings.merge import added, is_ours, removed
 
 PROGRAMS = Programs("/opt/bin/stator-hook", "/opt/bin/stator")
 OTHERS: dict[str, Any] = {

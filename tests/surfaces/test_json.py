@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from stator.model.state import COLLECTIONS
-from stator.surfaces.cli.wire import FIELDS
+from stator.model.records.types import COLLECTIONS
+from stator.surfaces.cli.render.wire import FIELDS
 from surfaces.recorded import Answer
 
 

@@ -17,7 +17,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from stator.errors import InvalidInput
-from stator.surfaces.mcp import auth
+from stator.surfaces.mcp.transport import auth
 from surfaces.agents import ERAS, LEGACY, ME, MODERN, PROGRAM, Agent, message, next_uri
 
 TOKEN = "t" * 43

@@ -11,8 +11,8 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from stator.errors import Busy
-from stator.runtime.stores import Store
-from stator.surfaces.mcp.notices import Notices
+from stator.runtime.facade.store import Store
+from stator.surfaces.mcp.notifications import Notices
 from stator.surfaces.mcp.scope import Scope
 from surfaces.agents import ERAS, LEGACY, MODERN, next_uri, talking
 from surfaces.recorded import record

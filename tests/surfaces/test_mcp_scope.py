@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from stator.runtime.stores import Store
+from stator.runtime.facade.store import Store
 from surfaces.agents import talking
 from surfaces.recorded import START, record
 

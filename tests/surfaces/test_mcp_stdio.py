@@ -15,7 +15,7 @@ import mcp_types as types
 import pytest
 
 import stator
-from stator.surfaces.mcp import stdio
+from stator.surfaces.mcp.transport import stdio
 from surfaces.agents import ERAS, PROGRAM, Agent, message, next_uri, over_stdio, started
 
 pytestmark = pytest.mark.anyio

@@ -11,9 +11,9 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 import stator
-from stator.runtime import settling
-from stator.surfaces.mcp import tools
-from stator.surfaces.mcp.definitions import BY_NAME, DEFINITIONS
+from stator.runtime.driving import settlement as settling
+from stator.surfaces.mcp.tools import registry
+from stator.surfaces.mcp.tools.definitions import BY_NAME, DEFINITIONS
 from surfaces.agents import ERAS, talking
 from surfaces.recorded import record
 
@@ -97,7 +97,7 @@ def test_nothing_that_is_a_persons_to_say_is_offered():
     said = json.dumps([tool.takes for tool in DEFINITIONS]).lower() + " ".join(BY_NAME)
     for word in ("approve", "deny", "grant", "erase", "export", "budget", "verified", "archive"):
         assert word not in said
-    assert set(BY_NAME) == set(tools.TOOLS)
+    assert set(BY_NAME) == set(registry.TOOLS)
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -663,7 +663,7 @@ async def test_a_mistake_of_ours_says_so_and_repeats_nothing(store, monkeypatch,
     def broken(desk, given):
         raise KeyError("a secret")
 
-    monkeypatch.setitem(tools.TOOLS, "log", broken)
+    monkeypatch.setitem(registry.TOOLS, "log", broken)
     async with talking(store) as agent:
         handle = await agent.begin()
         error = await agent.refused("log", session=handle)

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stator.errors import InvalidInput
-from stator.surfaces.proxy.book import Book
 from stator.surfaces.proxy.classify import (
     Answer,
     Notice,
@@ -27,7 +26,8 @@ from stator.surfaces.proxy.classify import (
 )
 from stator.surfaces.proxy.definitions import definitions
 from stator.surfaces.proxy.framing import Line, Lines, ServerSent
-from stator.surfaces.proxy.gate import Upstream
+from stator.surfaces.proxy.http_policy import Upstream
+from stator.surfaces.proxy.pending_requests import Book
 from stator.surfaces.proxy.session import server_name
 
 
@@ -240,7 +240,7 @@ def asked(id, **arguments):
 
 
 def test_a_request_that_falls_out_of_the_book_is_said_to_be_unanswered(monkeypatch):
-    monkeypatch.setattr("stator.surfaces.proxy.book.PENDING_MAX", 2)
+    monkeypatch.setattr("stator.surfaces.proxy.pending_requests.PENDING_MAX", 2)
     kept: Any = Kept()
     book = Book(kept)
     for id in (7, 7, 8):

@@ -11,11 +11,11 @@ import threading
 import pytest
 
 import stator
-from stator.model.commit import Draft, Upsert
-from stator.model.foreign import Called, Conversation, Returned
-from stator.model.state import ApprovalRecord
-from stator.runtime.reading import SessionView
-from stator.runtime.recording import Recorder
+from stator.model.exchange.items import Called, Conversation, Returned
+from stator.model.log.commit import Draft, Upsert
+from stator.model.records.types import ApprovalRecord
+from stator.runtime.ingest.recorder import Recorder
+from stator.runtime.views.session import SessionView
 from surfaces.proxying import COMMAND, Client, Reader, call, notice, request, text
 
 LIST = request(1, "tools/list")

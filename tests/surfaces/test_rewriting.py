@@ -13,9 +13,9 @@ import pytest
 
 import stator
 from importers.claude_lines import SESSION, Writing, bring, items, of
-from stator.importers.claude_code import FORMAT
-from stator.importers.claude_writing import FOLDER_MAX
-from stator.model.foreign import Called, Prompted, Returned
+from stator.importers.claude_code.export import FOLDER_MAX
+from stator.importers.claude_code.transcript import FORMAT
+from stator.model.exchange.items import Called, Prompted, Returned
 
 CLAUDE = os.environ.get("STATOR_CLAUDE", "")
 """The program `claude`, where it is installed."""

@@ -7,7 +7,7 @@ import json
 import pytest
 
 import stator
-from stator.runtime.searching import Hit
+from stator.runtime.views.search import Hit
 from stator.surfaces.cli.commands.search import _lines
 from surfaces.recorded import program
 

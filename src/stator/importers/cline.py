@@ -13,12 +13,9 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from stator.importers.dialogue import Asked, Dialogue, Status
-from stator.importers.documents import document, only
 from stator.importers.format import Found, Progress, below
-from stator.importers.lines import beginning
-from stator.importers.media import without_bytes
-from stator.importers.values import (
+from stator.importers.reading.attachments import without_bytes
+from stator.importers.reading.fields import (
     MICROS,
     checklist,
     headline,
@@ -30,7 +27,10 @@ from stator.importers.values import (
     tagged,
     text,
 )
-from stator.model.foreign import (
+from stator.importers.reading.json_document import document, only
+from stator.importers.reading.jsonl import beginning
+from stator.importers.reading.unnamed_messages import Asked, Dialogue, Status
+from stator.model.exchange.items import (
     Called,
     Compacted,
     Conversation,

@@ -1,7 +1,7 @@
 """What a format must be able to say: whether a file is one of its own, what is in it, and where its
 agent keeps such files.
 
-One module per format has one object that does this. `read` gives items (`model.foreign`) in the order
+One module per format has one object that does this. `read` gives items (`model.exchange.items`) in the order
 in which they happened; ids must be the same whenever the same file is read, also after it grew.
 """
 
@@ -13,7 +13,7 @@ from typing import Protocol
 
 import msgspec
 
-from stator.model.foreign import Conversation, Cursor, Item
+from stator.model.exchange.items import Conversation, Cursor, Item
 
 Progress = Callable[[int], None]
 """Told how many bytes were read since the last time."""

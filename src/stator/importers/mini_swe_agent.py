@@ -11,11 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from stator.importers.dialogue import Asked, Dialogue, Status, asked_of
-from stator.importers.documents import document, only
 from stator.importers.format import Found, Progress
-from stator.importers.media import without_bytes
-from stator.importers.values import (
+from stator.importers.reading.attachments import without_bytes
+from stator.importers.reading.fields import (
     MICROS,
     amount,
     headline,
@@ -25,8 +23,21 @@ from stator.importers.values import (
     tagged,
     text,
 )
-from stator.model.foreign import Conversation, Cursor, Item, Unknown, text_id
-from stator.model.reply import usage_of
+from stator.importers.reading.json_document import document, only
+from stator.importers.reading.unnamed_messages import (
+    Asked,
+    Dialogue,
+    Status,
+    asked_of,
+)
+from stator.model.exchange.items import (
+    Conversation,
+    Cursor,
+    Item,
+    Unknown,
+    text_id,
+)
+from stator.model.window.reply import usage_of
 
 NAME = "mini-swe-agent"
 SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"

@@ -13,13 +13,30 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from stator.importers.dialogue import Asked, Dialogue, Status, asked_of
-from stator.importers.documents import document, only
 from stator.importers.format import Found, Progress, below
-from stator.importers.lines import Line, beginning, lines, parsed
-from stator.importers.media import without_bytes
-from stator.importers.values import headline, moment, record, records, shell_files, text
-from stator.model.foreign import (
+from stator.importers.reading.attachments import without_bytes
+from stator.importers.reading.fields import (
+    headline,
+    moment,
+    record,
+    records,
+    shell_files,
+    text,
+)
+from stator.importers.reading.json_document import document, only
+from stator.importers.reading.jsonl import (
+    Line,
+    beginning,
+    lines,
+    parsed,
+)
+from stator.importers.reading.unnamed_messages import (
+    Asked,
+    Dialogue,
+    Status,
+    asked_of,
+)
+from stator.model.exchange.items import (
     Called,
     Compacted,
     Conversation,
@@ -34,8 +51,8 @@ from stator.model.foreign import (
     digest_of,
     text_id,
 )
-from stator.model.reply import message_of, usage_of
-from stator.model.state import Effect, FileOp, StepStatus
+from stator.model.records.types import Effect, FileOp, StepStatus
+from stator.model.window.reply import message_of, usage_of
 
 NAME = "openhands"
 READS = frozenset("read browse think finish recall task_tracking view".split())

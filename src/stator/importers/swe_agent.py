@@ -11,12 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from stator.importers.dialogue import Asked, Dialogue, asked_of
-from stator.importers.documents import document, only
 from stator.importers.format import Found, Progress
-from stator.importers.lines import decode
-from stator.importers.media import without_bytes
-from stator.importers.values import (
+from stator.importers.reading.attachments import without_bytes
+from stator.importers.reading.fields import (
     headline,
     record,
     records,
@@ -25,7 +22,10 @@ from stator.importers.values import (
     text,
     words_of,
 )
-from stator.model.foreign import (
+from stator.importers.reading.json_document import document, only
+from stator.importers.reading.jsonl import decode
+from stator.importers.reading.unnamed_messages import Asked, Dialogue, asked_of
+from stator.model.exchange.items import (
     Called,
     Conversation,
     Cursor,
@@ -35,7 +35,7 @@ from stator.model.foreign import (
     Unknown,
     text_id,
 )
-from stator.model.state import Effect, FileOp
+from stator.model.records.types import Effect, FileOp
 
 NAME = "swe-agent"
 READS = frozenset(

@@ -27,8 +27,8 @@ from stator.errors import (
     NotFound,
     WrongProcess,
 )
-from stator.model import canon, chain
-from stator.model.commit import (
+from stator.model.log import chain
+from stator.model.log.commit import (
     CONTINUED,
     Commit,
     Draft,
@@ -38,11 +38,16 @@ from stator.model.commit import (
     Upsert,
     size_of,
 )
-from stator.model.delta import Delta, Drop, Op, Put, Version, from_plain
-from stator.model.diff import versions_of
-from stator.model.fold import fold
-from stator.model.ids import check_id
-from stator.model.query import (
+from stator.model.log.delta import (
+    Delta,
+    Drop,
+    Op,
+    Put,
+    Version,
+    from_plain,
+)
+from stator.model.log.fold import fold
+from stator.model.log.query import (
     CallQuery,
     CallRow,
     Counts,
@@ -59,11 +64,32 @@ from stator.model.query import (
     UsageBy,
     check_limit,
 )
-from stator.model.redact import Redactor
-from stator.model.retention import tier_of
-from stator.model.seal import Place, Salts, same_origin, same_part, scrub, seal
-from stator.model.session import check_lease, check_purge, check_transition, driven, lent_upto
-from stator.model.state import COLLECTIONS, Entry, ErasedRecord, SessionRecord
+from stator.model.log.redact import Redactor
+from stator.model.log.seal import (
+    Place,
+    Salts,
+    same_origin,
+    same_part,
+    scrub,
+    seal,
+)
+from stator.model.records.types import (
+    COLLECTIONS,
+    Entry,
+    ErasedRecord,
+    SessionRecord,
+)
+from stator.model.sessions.lifecycle import (
+    check_lease,
+    check_purge,
+    check_transition,
+    driven,
+    lent_upto,
+)
+from stator.model.sessions.retention import tier_of
+from stator.model.values import canon
+from stator.model.values.ids import check_id
+from stator.model.views.diff import versions_of
 
 LOCATED_MAX = 10
 

@@ -14,9 +14,9 @@ from itertools import islice
 from typing import Any
 
 from stator.errors import Conflict, NotFound, TooLarge
-from stator.model.commit import Commit, Draft, Upsert
-from stator.model.delta import Op, Version
-from stator.model.query import (
+from stator.model.log.commit import Commit, Draft, Upsert
+from stator.model.log.delta import Op, Version
+from stator.model.log.query import (
     CallQuery,
     CallRow,
     Counts,
@@ -32,7 +32,7 @@ from stator.model.query import (
     TurnRow,
     UsageBy,
 )
-from stator.model.state import Entry, SessionRecord
+from stator.model.records.types import Entry, SessionRecord
 from stator.store.port import Store
 
 COPY_MAX = 20_000

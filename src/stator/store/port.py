@@ -2,7 +2,7 @@
 
 Synchronous: one method, one transaction. A method that raises has changed nothing, unless it says
 otherwise. No method reads the environment, prints, or decides policy: redaction, reduction and
-hashing are `model.seal`, which every store calls inside its append transaction.
+hashing are `model.log.seal`, which every store calls inside its append transaction.
 
 Positions are seqs. A session's log is the log of its lineage up to the fork and its own after it;
 every method that takes a session and a range of seqs reads across that border without the caller
@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from stator.model.commit import Commit, Draft
-from stator.model.delta import Op, Version
-from stator.model.query import (
+from stator.model.log.commit import Commit, Draft
+from stator.model.log.delta import Op, Version
+from stator.model.log.query import (
     CallQuery,
     CallRow,
     Counts,
@@ -32,10 +32,10 @@ from stator.model.query import (
     TurnRow,
     UsageBy,
 )
-from stator.model.state import Entry
+from stator.model.records.types import Entry
 
 if TYPE_CHECKING:  # loaded when somebody searches
-    from stator.model.search import Advance, Mark, SearchQuery
+    from stator.model.views.search import Advance, Mark, SearchQuery
 
 Durability = Literal["full", "barrier", "relaxed"]
 

@@ -17,11 +17,28 @@ from hashlib import sha256
 import msgspec
 
 from stator.errors import StoreCorrupt
-from stator.model.chain import SALT_BYTES, put_item
-from stator.model.commit import FORMAT, Commit, Gone, Item, Large, Provenance
-from stator.model.delta import Delta, Drop, Put, decode_record
-from stator.model.ids import from_bytes, retype, run_id, to_bytes
-from stator.model.state import COLLECTIONS, NUMBERED, ErasedRecord
+from stator.model.log.chain import SALT_BYTES, put_item
+from stator.model.log.commit import (
+    FORMAT,
+    Commit,
+    Gone,
+    Item,
+    Large,
+    Provenance,
+)
+from stator.model.log.delta import (
+    Delta,
+    Drop,
+    Put,
+    decode_record,
+)
+from stator.model.records.types import COLLECTIONS, NUMBERED, ErasedRecord
+from stator.model.values.ids import (
+    from_bytes,
+    retype,
+    run_id,
+    to_bytes,
+)
 from stator.store.compress import compress, decompress
 
 BLOB_MIN = 8 * 1024

@@ -22,7 +22,17 @@ import time
 import zlib
 from _json import encode_basestring_ascii, make_scanner
 
-from stator.whereabouts import CURRENT, FILE, KEY, NOTE, OWN, nearest, path_of, spool_of, users
+from stator.locations import (
+    CURRENT,
+    FILE,
+    KEY,
+    NOTE,
+    OWN,
+    nearest,
+    path_of,
+    spool_of,
+    users,
+)
 
 TYPE_CHECKING = False  # as type checkers know it, without the time that loading `typing` takes
 if TYPE_CHECKING:
@@ -192,14 +202,14 @@ def _spool(store: str, here: str) -> str:
 
 def _clean(folder: str, data: bytes, said: dict[str, Any], cwd: str) -> tuple[bytes, str]:
     """What was said, on one line, and where; both without their secrets."""
-    from stator.model.suspect import suspicious
+    from stator.model.log.secret_prefilter import suspicious
 
     line = data.strip().replace(b"\n", b" ").replace(b"\r", b" ")
     if not suspicious(line) and not suspicious(cwd.encode(errors="replace")):
         return line, cwd
     import json
 
-    from stator.model.redact import Redactor
+    from stator.model.log.redact import Redactor
 
     redactor = Redactor(_key(folder))
     if said:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from stator.connect import connect_as_is, take_spool
 from stator.errors import NotFound
-from stator.importers.ingesting import Limits, load
-from stator.model.jsontext import canonical
-from stator.model.query import SessionQuery
-from stator.whereabouts import spool_of
+from stator.hooks.ingest import Limits, load
+from stator.locations import spool_of
+from stator.model.log.query import SessionQuery
+from stator.model.values.json_text import canonical
 
 if TYPE_CHECKING:
-    from stator.model.brief import Target
-    from stator.runtime.stores import Store
+    from stator.model.views.brief import Target
+    from stator.runtime.facade.store import Store
 
 MAX_TOKENS = 1500
 """Of the brief. Codex shows an agent about 2,500."""

@@ -24,10 +24,10 @@ from typing import Any
 
 import msgspec
 
-from stator.model import run as decide
-from stator.model.run import RunInfo, Stop
-from stator.runtime.processes import start_ticks
-from stator.runtime.runfiles import OutputWriter, RunFiles
+from stator.model.sessions import detached_run as decide
+from stator.model.sessions.detached_run import RunInfo, Stop
+from stator.runtime.runs.folder import OutputWriter, RunFiles
+from stator.runtime.runs.processes import start_ticks
 
 READ = 64 * 1024
 HEARD = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

@@ -8,8 +8,13 @@ import msgspec
 import pytest
 
 from stator.errors import BadDelta, BadId, BadType, HeadMoved, InvalidInput, NotFound
-from stator.model.commit import Commit, Erase, Remove, Upsert
-from stator.model.state import FactRecord, FileRecord
+from stator.model.log.commit import (
+    Commit,
+    Erase,
+    Remove,
+    Upsert,
+)
+from stator.model.records.types import FactRecord, FileRecord
 from stator.store.contract.drive import Clock, Drafts, Ids, Story, begin
 from stator.store.contract.fixtures import Capabilities, MakeStore, skip_unless_durable
 from stator.store.port import Store

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stator.errors import BadDelta
-from stator.model.query import CallQuery, CallRow
+from stator.model.log.query import CallQuery, CallRow
 from stator.store.contract.drive import Drafts, Ids, Story, begin
 from stator.store.port import Store
 

@@ -12,11 +12,17 @@ from typing import Any
 
 import msgspec
 
-from stator.model.commit import CONTINUED, Change, Commit, Draft, Erase, Remove, Upsert
-from stator.model.ids import PREFIXES, Kind, retype
-from stator.model.query import Holder, SessionRow
-from stator.model.session import Parent, Segment, lent_upto
-from stator.model.state import (
+from stator.model.log.commit import (
+    CONTINUED,
+    Change,
+    Commit,
+    Draft,
+    Erase,
+    Remove,
+    Upsert,
+)
+from stator.model.log.query import Holder, SessionRow
+from stator.model.records.types import (
     DecisionRecord,
     FactRecord,
     FileOp,
@@ -25,6 +31,8 @@ from stator.model.state import (
     SessionRecord,
     StepStatus,
 )
+from stator.model.sessions.lifecycle import Parent, Segment, lent_upto
+from stator.model.values.ids import PREFIXES, Kind, retype
 from stator.store.port import Store
 
 START = 1_767_225_600_000_000

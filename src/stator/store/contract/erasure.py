@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from stator.errors import BadDelta, Erased, NotFound, StatorError
-from stator.model import chain
-from stator.model.commit import Commit, Erase, Gone
-from stator.model.query import Lease
-from stator.model.state import ErasedRecord
+from stator.model.log import chain
+from stator.model.log.commit import Commit, Erase, Gone
+from stator.model.log.query import Lease
+from stator.model.records.types import ErasedRecord
 from stator.store.contract.drive import Story
 from stator.store.contract.fixtures import Capabilities, MakeStore, skip_unless_durable
 

@@ -6,10 +6,15 @@ import msgspec
 import pytest
 
 from stator.errors import NotFound, StatorError
-from stator.model import chain
-from stator.model.commit import Upsert
-from stator.model.session import Parent, Segment
-from stator.model.state import ApprovalRecord, CallRecord, FactRecord, SessionRecord
+from stator.model.log import chain
+from stator.model.log.commit import Upsert
+from stator.model.records.types import (
+    ApprovalRecord,
+    CallRecord,
+    FactRecord,
+    SessionRecord,
+)
+from stator.model.sessions.lifecycle import Parent, Segment
 from stator.store.contract.drive import Drafts, Ids, Story, begin
 from stator.store.port import Store
 

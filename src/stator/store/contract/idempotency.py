@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from stator.errors import IdReused
-from stator.model import canon
-from stator.model.commit import Draft, Provenance, Upsert
-from stator.model.query import Holder
-from stator.model.state import FactRecord
+from stator.model.log.commit import Draft, Provenance, Upsert
+from stator.model.log.query import Holder
+from stator.model.records.types import FactRecord
+from stator.model.values import canon
 from stator.store.contract.drive import Ids, Story, begin
 from stator.store.port import Store
 

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from stator.errors import BrokenChain, Busy, Conflict, IdReused, StatorError
-from stator.model import chain
-from stator.model.commit import Commit, Gone
-from stator.model.delta import Put
-from stator.model.query import Holder, Lease, SessionQuery
-from stator.model.state import FactRecord
+from stator.model.log import chain
+from stator.model.log.commit import Commit, Gone
+from stator.model.log.delta import Put
+from stator.model.log.query import Holder, Lease, SessionQuery
+from stator.model.records.types import FactRecord
 from stator.store.contract.drive import Clock, Ids, Story, begin, large_text
 from stator.store.contract.state import busy
 from stator.store.memory import MemoryStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stator.errors import Busy, LeaseLost, NotFound, WrongState
-from stator.model.query import Holder
+from stator.model.log.query import Holder
 from stator.store.contract.drive import Drafts, Ids, Story, begin
 from stator.store.port import Store
 

@@ -7,9 +7,15 @@ from typing import Any
 import pytest
 
 from stator.errors import Busy, Conflict, InvalidInput, NotFound
-from stator.model.commit import Change, Draft, Erase, Purge, Upsert
-from stator.model.query import Lease, SessionQuery
-from stator.model.state import COLLECTIONS, FlagRecord
+from stator.model.log.commit import (
+    Change,
+    Draft,
+    Erase,
+    Purge,
+    Upsert,
+)
+from stator.model.log.query import Lease, SessionQuery
+from stator.model.records.types import COLLECTIONS, FlagRecord
 from stator.store.contract.drive import Drafts, Ids, Story, begin, large_text
 from stator.store.contract.erasure import must_verify
 from stator.store.port import Store

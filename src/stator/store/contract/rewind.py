@@ -5,8 +5,13 @@ from __future__ import annotations
 import pytest
 
 from stator.errors import BadDelta, InvalidInput, LeaseLost
-from stator.model.commit import Change, Commit, Reset, Upsert
-from stator.model.state import FactRecord, TagRecord
+from stator.model.log.commit import (
+    Change,
+    Commit,
+    Reset,
+    Upsert,
+)
+from stator.model.records.types import FactRecord, TagRecord
 from stator.store.contract.drive import Story
 
 

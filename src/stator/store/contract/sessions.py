@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from stator.errors import BadQuery, Conflict, InvalidInput, NotFound
-from stator.model.commit import Upsert
-from stator.model.query import Page, SessionQuery, SessionRow
+from stator.model.log.commit import Upsert
+from stator.model.log.query import Page, SessionQuery, SessionRow
 from stator.store.contract.drive import Drafts, Ids, begin
 from stator.store.port import Store
 

@@ -5,10 +5,16 @@ from __future__ import annotations
 import pytest
 
 from stator.errors import StatorError
-from stator.model.commit import Remove, Upsert
-from stator.model.delta import Drop, Put
-from stator.model.fold import fold
-from stator.model.state import COLLECTIONS, DecisionRecord, FactRecord, FileRecord, ToolRecord
+from stator.model.log.commit import Remove, Upsert
+from stator.model.log.delta import Drop, Put
+from stator.model.log.fold import fold
+from stator.model.records.types import (
+    COLLECTIONS,
+    DecisionRecord,
+    FactRecord,
+    FileRecord,
+    ToolRecord,
+)
 from stator.store.contract.drive import Story, large_text
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stator.errors import BadTurn
-from stator.model.query import TurnRow
+from stator.model.log.query import TurnRow
 from stator.store.contract.drive import Story
 
 

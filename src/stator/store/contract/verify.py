@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stator.model import chain
-from stator.model.state import COLLECTIONS
+from stator.model.log import chain
+from stator.model.records.types import COLLECTIONS
 from stator.store.contract.drive import Clock, Ids, Story, begin, salts
 from stator.store.contract.erasure import must_verify
 from stator.store.contract.fixtures import MakeStore

@@ -12,15 +12,14 @@ from itertools import zip_longest
 import apsw
 
 from stator.errors import StoreCorrupt
-from stator.model.commit import Commit
-from stator.model.delta import Put
-from stator.model.ids import from_bytes, to_bytes
-from stator.model.query import Finding
-from stator.model.state import SessionRecord
+from stator.model.log.commit import Commit
+from stator.model.log.delta import Put
+from stator.model.log.query import Finding
+from stator.model.records.types import SessionRecord
+from stator.model.values.ids import from_bytes, to_bytes
 from stator.store.sqlite import connection as opening
-from stator.store.sqlite import reader
 from stator.store.sqlite.connection import many, one
-from stator.store.sqlite.live import in_project
+from stator.store.sqlite.live_session import in_project
 from stator.store.sqlite.projection import (
     SEQ_BITS,
     SEQ_MASK,
@@ -34,7 +33,8 @@ from stator.store.sqlite.projection import (
     live_pointers,
     snapshot_before,
 )
-from stator.store.sqlite.reader import Place
+from stator.store.sqlite.queries import reader
+from stator.store.sqlite.queries.reader import Place
 
 RESTORE = "what the log says is right; restore a copy, or see: stator doctor"
 REBUILD = "the log is intact; make the indexes again with: stator doctor --rebuild"

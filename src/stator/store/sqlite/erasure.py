@@ -13,15 +13,23 @@ import apsw
 import msgspec
 
 from stator.errors import BadDelta, InvalidInput, NotFound
-from stator.model import chain
-from stator.model.commit import Commit, Draft, Erase, Gone, Item, Large, size_of
-from stator.model.delta import Put
-from stator.model.state import COLLECTIONS, ErasedRecord
+from stator.model.log import chain
+from stator.model.log.commit import (
+    Commit,
+    Draft,
+    Erase,
+    Gone,
+    Item,
+    Large,
+    size_of,
+)
+from stator.model.log.delta import Put
+from stator.model.records.types import COLLECTIONS, ErasedRecord
 from stator.store.rows import to_row
-from stator.store.sqlite import reader
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import SQL, pack_ledger
-from stator.store.sqlite.reader import Place
+from stator.store.sqlite.queries import reader
+from stator.store.sqlite.queries.reader import Place
 from stator.store.sqlite.versions import CALLS, TOOLS, pack_id
 
 Targets = dict[int, dict[int, set[str]]]

@@ -14,12 +14,19 @@ from typing import Any
 import apsw
 import msgspec
 
-from stator.model.chain import put_item
-from stator.model.commit import CONTINUED, Commit, size_of
-from stator.model.delta import Put
-from stator.model.ids import to_bytes
-from stator.model.query import Counts
-from stator.model.state import BOOKKEEPING, COLLECTIONS, KEYLESS, NUMBERED, ErasedRecord, key_of
+from stator.model.log.chain import put_item
+from stator.model.log.commit import CONTINUED, Commit, size_of
+from stator.model.log.delta import Put
+from stator.model.log.query import Counts
+from stator.model.records.types import (
+    BOOKKEEPING,
+    COLLECTIONS,
+    KEYLESS,
+    NUMBERED,
+    ErasedRecord,
+    key_of,
+)
+from stator.model.values.ids import to_bytes
 from stator.store.compress import compress, decompress
 from stator.store.sql import statements
 from stator.store.sqlite.connection import many, one

@@ -10,12 +10,13 @@ from __future__ import annotations
 import apsw
 
 from stator.errors import Busy
-from stator.model.commit import Draft, Purge
-from stator.model.session import check_purge
-from stator.store.sqlite import lease, reader
+from stator.model.log.commit import Draft, Purge
+from stator.model.sessions.lifecycle import check_purge
+from stator.store.sqlite import driver_lock
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import SEQ_MASK, SQL, commit_slot
-from stator.store.sqlite.reader import Place
+from stator.store.sqlite.queries import reader
+from stator.store.sqlite.queries.reader import Place
 
 OWNED = ("rec", "snap", "call_ix", "turn_ix", "origin_ix", "flush_ix", "alias", "session")
 """Tables whose rows name their session's ordinal."""
@@ -33,7 +34,7 @@ def _purge(db: apsw.Connection, store: str, project: Place, change: Purge) -> No
     place = reader.load_place(db, session, with_tail=False)
     moved = change.head not in (0, reader.last_seq(db, place.stretches[-1]))
     check_purge(place.record, project.record, heirs(db, session), moved)
-    holder = lease.holder(f"{store}-lease", place.holder, place.epoch)
+    holder = driver_lock.holder(f"{store}-lease", place.holder, place.epoch)
     if holder is not None and holder.live:
         raise Busy(f"session {session} is driven", holder=holder, session=session)
     low, high = reader.key(place.s, 0), reader.key(place.s, SEQ_MASK)

@@ -24,9 +24,9 @@ from stator.errors import (
     StoreReadOnly,
     WrongProcess,
 )
-from stator.model.commit import Commit, Draft
-from stator.model.delta import Op, Version
-from stator.model.query import (
+from stator.model.log.commit import Commit, Draft
+from stator.model.log.delta import Op, Version
+from stator.model.log.query import (
     CallQuery,
     CallRow,
     Counts,
@@ -43,25 +43,23 @@ from stator.model.query import (
     UsageBy,
     check_limit,
 )
-from stator.model.state import Entry
+from stator.model.records.types import Entry
 from stator.store.port import Durability
-from stator.store.sqlite import (
+from stator.store.sqlite import connection, projection, space
+from stator.store.sqlite.append import Appender, opening_record
+from stator.store.sqlite.connection import many, one
+from stator.store.sqlite.lease_table import Leases
+from stator.store.sqlite.projection import SEQ_MASK, SQL
+from stator.store.sqlite.queries import (
     calls,
-    connection,
     listing,
-    projection,
     reader,
     sandbox,
-    space,
     touches,
     turns,
     usage,
 )
-from stator.store.sqlite.appending import Appender, opening_record
-from stator.store.sqlite.connection import many, one
-from stator.store.sqlite.leases import Leases
-from stator.store.sqlite.projection import SEQ_MASK, SQL
-from stator.store.sqlite.reader import Place
+from stator.store.sqlite.queries.reader import Place
 from stator.store.sqlite.writer import PATIENCE_S, REMOVALS, Request
 
 T = TypeVar("T")

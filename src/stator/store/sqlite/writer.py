@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 import apsw
 
 from stator.errors import HeadMoved, StatorError, StoreFailed
-from stator.model.commit import Commit, Draft
+from stator.model.log.commit import Commit, Draft
 from stator.store.port import Durability
 from stator.store.sqlite import connection, space
 from stator.store.sqlite.connection import Guard

@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from stator import errors
-from stator.surfaces.cli.escape import bounded
+from stator.surfaces.cli.render.escape import bounded
 
 OK, FINDING, USAGE, NOT_FOUND, BUSY, UNUSABLE, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 
@@ -37,7 +37,7 @@ def report(error: errors.StatorError, *, json: bool) -> int:
     code = code_of(error)
     say(f"stator: {error}")
     if json:
-        from stator.surfaces.cli.wire import dumps
+        from stator.surfaces.cli.render.wire import dumps
 
         plain: dict[str, Any] = {"schema": "stator.error/1", **error.wire(), "exit": code}
         sys.stderr.write(dumps(plain) + "\n")

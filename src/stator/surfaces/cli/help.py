@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from stator.surfaces.cli.screen import widths
+from stator.surfaces.cli.render.screen import widths
 
 if TYPE_CHECKING:
     from cyclopts import App

@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from stator.surfaces.cli import table
+from stator.surfaces.cli import registry
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help"):
-        sys.stdout.write(table.help_text())
+        sys.stdout.write(registry.help_text())
         return 0
     if words[0] in ("--version", "-V"):
         from stator import __version__
@@ -48,7 +48,7 @@ def _main(words: list[str]) -> int:
         from stator.surfaces.cli.completion import install
 
         return install(words[1:])
-    if words[0] not in table.COMMANDS:
+    if words[0] not in registry.COMMANDS:
         return _unknown(words[0])
     return _run(words)
 
@@ -58,7 +58,7 @@ def _run(words: list[str]) -> int:
 
     from stator.errors import NotFound, StatorError
     from stator.surfaces.cli import exits
-    from stator.surfaces.cli.screen import Left
+    from stator.surfaces.cli.render.screen import Left
 
     warnings.showwarning = lambda message, *_: exits.say(f"stator: {message}")
     try:
@@ -94,7 +94,7 @@ def _unknown(word: str) -> int:
 
     from stator.surfaces.cli.exits import USAGE, say
 
-    near = get_close_matches(word[:40], table.COMMANDS, n=1)
+    near = get_close_matches(word[:40], registry.COMMANDS, n=1)
     hint = f"did you mean {near[0]}?" if near else "stator --help lists what there is"
     what = "option" if word.startswith("-") else "command"
     say(f"stator: no {what} {word!r:.60} ({hint})")

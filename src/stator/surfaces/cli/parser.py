@@ -13,7 +13,7 @@ from stator import __version__
 from stator.errors import BadQuery
 from stator.surfaces.cli import options
 from stator.surfaces.cli.commands import examples, load
-from stator.surfaces.cli.table import COMMANDS, GROUPS
+from stator.surfaces.cli.registry import COMMANDS, GROUPS
 
 __all__ = ["CycloptsError", "app", "parse"]
 

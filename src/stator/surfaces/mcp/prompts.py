@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stator.errors import InvalidInput, NotFound
-from stator.model.brief import MAX_TOKENS, MIN_TOKENS, TARGETS
-from stator.surfaces.mcp.answers import MARK
-from stator.surfaces.mcp.desk import Desk
+from stator.model.views.brief import MAX_TOKENS, MIN_TOKENS, TARGETS
+from stator.surfaces.mcp.request_context import Desk
+from stator.surfaces.mcp.tools.answers import MARK
 
 TOKENS_MAX = 20_000
 

@@ -10,12 +10,12 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from stator.errors import BadQuery, NotFound
-from stator.model.query import SessionRow
-from stator.model.visible import visible
-from stator.runtime.reading import SessionView
-from stator.surfaces.mcp import asking
-from stator.surfaces.mcp.answers import MARK, shown
-from stator.surfaces.mcp.desk import Desk, about, head_of
+from stator.model.log.query import SessionRow
+from stator.model.values.escape import visible
+from stator.runtime.views.session import SessionView
+from stator.surfaces.mcp.request_context import Desk, about, head_of
+from stator.surfaces.mcp.tools import questions
+from stator.surfaces.mcp.tools.answers import MARK, shown
 
 SCHEME = "session"
 JSON, MARKDOWN = "application/json", "text/markdown"
@@ -115,16 +115,16 @@ def _log(desk: Desk, row: SessionRow, view: SessionView, address: Address) -> di
         row.id, after=address.after, limit=COMMITS_MAX, load=False
     )
     rest = found[-1].seq if found and found[-1].seq < head["seq"] else None
-    return {"head": head, "commits": [asking.commit_row(c) for c in found], "after": rest}
+    return {"head": head, "commits": [questions.commit_row(c) for c in found], "after": rest}
 
 
 def _state(desk: Desk, row: SessionRow, view: SessionView, address: Address) -> dict[str, Any]:
     head = head_of(view)
     at = f"@{head['seq']}"
     collections: dict[str, Any] = {}
-    for name in (*asking.STANDING, "calls", "children"):
+    for name in (*questions.STANDING, "calls", "children"):
         entries = view.entries(name, at, limit=ENTRIES_MAX + 1)
-        collections[name] = [asking.entry_row(entry) for entry in entries[:ENTRIES_MAX]]
+        collections[name] = [questions.entry_row(entry) for entry in entries[:ENTRIES_MAX]]
         if len(entries) > ENTRIES_MAX:
             collections[name].append({"what": "there are more: the tool log, what: state"})
     return {"head": head, "state": collections}

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from stator.errors import Ambiguous, NotFound
-from stator.model.ids import is_id, short, suffix_of
-from stator.model.position import Ref, parse_range, parse_ref
-from stator.model.query import Page, SessionQuery, SessionRow
-from stator.runtime.context import Context
-from stator.runtime.projectmarks import Trash
-from stator.runtime.reading import SessionView
-from stator.runtime.resolve import followed, last_used
-from stator.runtime.stores import Store
+from stator.model.log.query import Page, SessionQuery, SessionRow
+from stator.model.values.ids import is_id, short, suffix_of
+from stator.model.values.position import Ref, parse_range, parse_ref
+from stator.runtime.base.context import Context
+from stator.runtime.base.project_flags import Trash
+from stator.runtime.facade.store import Store
+from stator.runtime.views.refs import followed, last_used
+from stator.runtime.views.session import SessionView
 
 CANDIDATES = 8
 TENANT = ""

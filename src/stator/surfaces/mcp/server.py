@@ -19,13 +19,19 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from stator import __version__
 from stator.connect import catch_up
 from stator.errors import NotFound, StatorError
-from stator.surfaces.mcp import prompts, resources, tools
-from stator.surfaces.mcp.answers import failure, texts
-from stator.surfaces.mcp.arguments import cursor, more
-from stator.surfaces.mcp.definitions import BY_NAME, DEFINITIONS, INSTRUCTIONS, Definition
-from stator.surfaces.mcp.desk import Desk, client_name
-from stator.surfaces.mcp.notices import Notices
+from stator.surfaces.mcp import prompts, resources
+from stator.surfaces.mcp.notifications import Notices
+from stator.surfaces.mcp.request_context import Desk, client_name
 from stator.surfaces.mcp.scope import Scope
+from stator.surfaces.mcp.tools import registry
+from stator.surfaces.mcp.tools.answers import failure, texts
+from stator.surfaces.mcp.tools.arguments import cursor, more
+from stator.surfaces.mcp.tools.definitions import (
+    BY_NAME,
+    DEFINITIONS,
+    INSTRUCTIONS,
+    Definition,
+)
 
 T = TypeVar("T")
 Ctx = ServerRequestContext[Any, Any]
@@ -86,7 +92,7 @@ class Answering:
     ) -> types.CallToolResult:
         if params.name not in BY_NAME:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name!r:.60}")
-        work = partial(tools.call, self._desk(ctx), params.name, params.arguments or {})
+        work = partial(registry.call, self._desk(ctx), params.name, params.arguments or {})
         try:
             answer = await self._run(work)
         except Exception as error:

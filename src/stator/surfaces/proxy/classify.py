@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET
 
-from stator.model.visible import visible
+from stator.model.values.escape import visible
 
 TEXT_MAX = 2_000
 """Characters of an error's text."""

@@ -10,9 +10,9 @@ from hashlib import sha256
 from typing import Any
 
 from stator.errors import InvalidInput
-from stator.model import canon
-from stator.model.state import Effect
-from stator.model.visible import visible
+from stator.model.records.types import Effect
+from stator.model.values import canon
+from stator.model.values.escape import visible
 from stator.surfaces.proxy.classify import member
 
 TOOLS_MAX = 2_000

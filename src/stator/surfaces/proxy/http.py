@@ -20,11 +20,16 @@ import httpx2
 
 from stator.surfaces import loopback
 from stator.surfaces.loopback import Headers, values
-from stator.surfaces.proxy.book import Asked, Book
 from stator.surfaces.proxy.classify import error_answer
 from stator.surfaces.proxy.framing import LINE_MAX, Long, ServerSent
-from stator.surfaces.proxy.gate import Gate, Upstream, back, onward
-from stator.surfaces.proxy.recording import Recording, Unanswered
+from stator.surfaces.proxy.http_policy import (
+    Gate,
+    Upstream,
+    back,
+    onward,
+)
+from stator.surfaces.proxy.pending_requests import Asked, Book
+from stator.surfaces.proxy.recorder import Recording, Unanswered
 from stator.surfaces.proxy.stdio import ATTEMPTS_MAX, DIED, NOT_RECORDED, TIMED_OUT
 
 HEADERS_MAX = 65_536

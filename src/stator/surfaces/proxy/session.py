@@ -11,12 +11,12 @@ from pathlib import PurePath
 from urllib.parse import urlsplit
 
 from stator.errors import NotFound
-from stator.model.foreign import Conversation, Ended
-from stator.model.ids import is_id, short
-from stator.model.query import SessionQuery, SessionRow
-from stator.runtime.recording import Recorder
-from stator.runtime.resolve import find_session
-from stator.runtime.stores import Store
+from stator.model.exchange.items import Conversation, Ended
+from stator.model.log.query import SessionQuery, SessionRow
+from stator.model.values.ids import is_id, short
+from stator.runtime.facade.store import Store
+from stator.runtime.ingest.recorder import Recorder
+from stator.runtime.views.refs import find_session
 
 SOURCE = "mcp"
 NAME_MAX = 60

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 
 from stator.errors import InvalidInput
-from stator.surfaces.proxy.book import Asked, Book, Outgoing
 from stator.surfaces.proxy.classify import Answer, classify, error_answer, shown
 from stator.surfaces.proxy.framing import LINE_MAX, Line, Lines, Part
-from stator.surfaces.proxy.recording import Call, Recording, Unanswered
+from stator.surfaces.proxy.pending_requests import Asked, Book, Outgoing
+from stator.surfaces.proxy.recorder import Call, Recording, Unanswered
 
 CHUNK = 65_536
 LEAVE_S = 5.0

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stator.model.ids import short
-from stator.surfaces.cli.asking import telling
-from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.screen import Screen
+from stator.model.values.ids import short
+from stator.surfaces.cli.parts.scope import telling
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionOption, StoreOption

@@ -6,12 +6,17 @@ import time
 from typing import TYPE_CHECKING
 
 from stator.errors import BadQuery
-from stator.runtime import approvals as use
-from stator.runtime.approvals import Waiting
-from stator.surfaces.cli.asking import Asking, asking, telling
-from stator.surfaces.cli.gates import grant_line, grant_plain, plain, waiting_lines
-from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.screen import Screen
+from stator.runtime.driving import approvals as use
+from stator.runtime.driving.approvals import Waiting
+from stator.surfaces.cli.parts.scope import Asking, asking, telling
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.waiting_calls import (
+    grant_line,
+    grant_plain,
+    plain,
+    waiting_lines,
+)
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stator.runtime import approvals as use
-from stator.surfaces.cli.answering import Answer, said
-from stator.surfaces.cli.asking import Asking, telling
-from stator.surfaces.cli.screen import Screen
+from stator.runtime.driving import approvals as use
+from stator.surfaces.cli.parts.grants import Answer, said
+from stator.surfaces.cli.parts.scope import Asking, telling
+from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stator.runtime import lifecycle
-from stator.surfaces.cli.moving import move
+from stator.runtime.driving import lifecycle
+from stator.surfaces.cli.parts.change_status import move
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, ReasonOption, StoreOption

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from stator.errors import BadQuery, InvalidInput
-from stator.model import canon, jsontext
-from stator.runtime.artifacts import Artifact, Document, read
-from stator.runtime.reading import SessionView
-from stator.surfaces.cli import escape
-from stator.surfaces.cli.asking import Asking, asking, title
-from stator.surfaces.cli.gist import size
-from stator.surfaces.cli.paint import Line, widest
-from stator.surfaces.cli.screen import Screen
+from stator.model.values import canon, json_text
+from stator.runtime.views.artifacts import Artifact, Document, read
+from stator.runtime.views.session import SessionView
+from stator.surfaces.cli.parts.scope import Asking, asking, title
+from stator.surfaces.cli.render import escape
+from stator.surfaces.cli.render.lines import Line, widest
+from stator.surfaces.cli.render.record_line import size
+from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -119,7 +119,7 @@ def _bytes(content: Any) -> bytes:
         return content
     if isinstance(content, str):
         return content.encode("utf-8", "backslashreplace")
-    return jsontext.canonical(content).encode() + b"\n"
+    return json_text.canonical(content).encode() + b"\n"
 
 
 def _diff(screen: Screen, view: SessionView, name: str, asked: str) -> None:

@@ -6,21 +6,21 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from stator.errors import NotFound
-from stator.model.commit import Commit
-from stator.model.ids import PREFIXES, short
-from stator.model.run import Cursor, parse_cursor
-from stator.runtime.reading import SessionView
-from stator.runtime.runfiles import READ_MAX, Output
-from stator.runtime.runs import Run
-from stator.runtime.tail import FIRST_S, Tailing
-from stator.surfaces.cli import escape, wire
-from stator.surfaces.cli.asking import Asking, title, watching
+from stator.model.log.commit import Commit
+from stator.model.sessions.detached_run import Cursor, parse_cursor
+from stator.model.values.ids import PREFIXES, short
+from stator.runtime.runs.folder import READ_MAX, Output
+from stator.runtime.runs.run import Run
+from stator.runtime.views.session import SessionView
+from stator.runtime.views.tail import FIRST_S, Tailing
 from stator.surfaces.cli.commands.log import FOLLOWED, row
 from stator.surfaces.cli.commands.ps import ending, plain
 from stator.surfaces.cli.exits import FINDING, OK
-from stator.surfaces.cli.gist import size
-from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.screen import Screen, note
+from stator.surfaces.cli.parts.scope import Asking, title, watching
+from stator.surfaces.cli.render import escape, wire
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.record_line import size
+from stator.surfaces.cli.render.screen import Screen, note
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import FromOption, JsonFlag, NoPagerFlag, StoreOption

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from stator.model.brief import MAX_TOKENS, Target
-from stator.surfaces.cli.asking import asking
-from stator.surfaces.cli.escape import Shown
-from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.screen import Screen
+from stator.model.views.brief import MAX_TOKENS, Target
+from stator.surfaces.cli.parts.scope import asking
+from stator.surfaces.cli.render.escape import Shown
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (

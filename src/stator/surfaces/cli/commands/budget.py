@@ -7,14 +7,19 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from stator.errors import BadBudget
-from stator.model import budget as model
-from stator.model.budget import is_amount, parse_amounts, shown
-from stator.model.session import BUDGET_UNITS
-from stator.runtime import budgets
-from stator.runtime.reading import SessionView
-from stator.surfaces.cli.asking import Asking, asking, heading, telling
-from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.screen import Screen
+from stator.model.calls import budget as model
+from stator.model.calls.budget import is_amount, parse_amounts, shown
+from stator.model.sessions.lifecycle import BUDGET_UNITS
+from stator.runtime.driving import budgets
+from stator.runtime.views.session import SessionView
+from stator.surfaces.cli.parts.scope import (
+    Asking,
+    asking,
+    heading,
+    telling,
+)
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionOption, StoreOption

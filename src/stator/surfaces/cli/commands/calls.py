@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, get_args
 import msgspec
 
 from stator.errors import BadQuery
-from stator.model.ids import short
-from stator.model.query import CallRow, check_limit
-from stator.model.state import CallStatus
-from stator.runtime.reading import SessionView, statuses_of
-from stator.surfaces.cli.asking import Asking, asking, title
-from stator.surfaces.cli.gist import intent
-from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.screen import Screen
-from stator.surfaces.cli.times import clock, stamp
+from stator.model.log.query import CallRow, check_limit
+from stator.model.records.types import CallStatus
+from stator.model.values.ids import short
+from stator.runtime.views.session import SessionView, statuses_of
+from stator.surfaces.cli.parts.scope import Asking, asking, title
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.record_line import intent
+from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.times import clock, stamp
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (

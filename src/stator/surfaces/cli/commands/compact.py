@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from stator.errors import BadQuery
-from stator.model.compaction import LEVELS
-from stator.model.ids import short
-from stator.runtime import compaction
-from stator.runtime.compaction import Compaction
-from stator.runtime.reading import SessionView
-from stator.surfaces.cli.asking import asking, telling
-from stator.surfaces.cli.evictions import counts, key_line
-from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.screen import Screen
+from stator.model.values.ids import short
+from stator.model.window.compaction import LEVELS
+from stator.runtime.views.session import SessionView
+from stator.runtime.window import compaction
+from stator.runtime.window.compaction import Compaction
+from stator.surfaces.cli.parts.scope import asking, telling
+from stator.surfaces.cli.render.evictions import counts, key_line
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stator.runtime.reading import DecisionLine
-from stator.surfaces.cli.asking import asking, title
-from stator.surfaces.cli.gist import of_record
-from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.screen import Screen
-from stator.surfaces.cli.wire import record
+from stator.runtime.views.session import DecisionLine
+from stator.surfaces.cli.parts.scope import asking, title
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.record_line import of_record
+from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.wire import record
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (

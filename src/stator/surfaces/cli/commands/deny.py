@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stator.surfaces.cli.answering import Answer, said
-from stator.surfaces.cli.asking import telling
-from stator.surfaces.cli.screen import Screen
+from stator.surfaces.cli.parts.grants import Answer, said
+from stator.surfaces.cli.parts.scope import telling
+from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (

@@ -7,17 +7,29 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stator.errors import BadPosition
-from stator.model.compare import Comparison
-from stator.model.diff import CallItem, Diff, Item
-from stator.model.state import COLLECTIONS, DecisionRecord, FileRecord, Record
-from stator.runtime.comparing import are_siblings
-from stator.runtime.reading import SessionView
-from stator.runtime.recording import CURSOR
-from stator.surfaces.cli import comparing, gist, patches, wire
-from stator.surfaces.cli.asking import Asking, asking, title
-from stator.surfaces.cli.detail import call_line
-from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.screen import Screen
+from stator.model.records.types import (
+    COLLECTIONS,
+    DecisionRecord,
+    FileRecord,
+    Record,
+)
+from stator.model.views.compare import Comparison
+from stator.model.views.diff import CallItem, Diff, Item
+from stator.runtime.ingest.recorder import CURSOR
+from stator.runtime.views.compare import are_siblings
+from stator.runtime.views.session import SessionView
+from stator.surfaces.cli.parts.scope import Asking, asking, title
+from stator.surfaces.cli.render import (
+    comparison,
+    record_line,
+    wire,
+)
+from stator.surfaces.cli.render import (
+    patch as patches,
+)
+from stator.surfaces.cli.render.detail import call_line
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionOption, StoreOption
@@ -86,7 +98,7 @@ def diff(
         if tries is None:
             lines = [*_lines(found, hidden), *_calls(view, found.calls)]
         else:  # which has said what there is to say of decisions and calls
-            screen.lines(comparing.lines(tries), hang=6)
+            screen.lines(comparison.lines(tries), hang=6)
             screen.line()
             screen.line(Line("What the state is in the one and in the other", "dim"))
             lines = list(_lines(found, hidden | {"decisions"}))
@@ -99,7 +111,7 @@ def _document(screen: Screen, view: SessionView, found: Diff, tries: Comparison 
     if tries is None:
         screen.document("stator.diff/1", plain(view, found))
         return
-    document = {**comparing.plain(tries), "diff": plain(view, found)}
+    document = {**comparison.plain(tries), "diff": plain(view, found)}
     screen.document("stator.compare/1", document)
 
 
@@ -156,7 +168,7 @@ def _line(item: Item) -> Line:
     elif before is not None and after is not None:
         _changed(line, before, after)
     else:
-        line.extend(gist.of_record(after or before or Record()))
+        line.extend(record_line.of_record(after or before or Record()))
     why = item.why if not _says_why(after) else ""
     return line.add(f" — {why}" if why else "", "dim")
 
@@ -168,7 +180,7 @@ def _says_why(record: Record | None) -> bool:
 def _decision(line: Line, item: Item, after: DecisionRecord) -> None:
     """`auth: use JWT superseded by use cookies via use sessions — because …`"""
     if item.before is None and not item.via:
-        line.extend(gist.of_record(after))
+        line.extend(record_line.of_record(after))
         return
     line.add(f"{after.topic}: " if after.topic else "", "bold")
     steps = [getattr(step.record, "what", "(erased)") for step in item.via]
@@ -203,8 +215,8 @@ def _changed(line: Line, before: Record, after: Record) -> None:
 def _was(record: Record, key: str) -> str:
     value = getattr(record, key, None)
     if key == "value" and not hasattr(record, "comment"):
-        return gist.recorded(value)
-    return gist.brief(
+        return record_line.recorded(value)
+    return record_line.brief(
         value.replace("_", " ") if key == "status" and isinstance(value, str) else value
     )
 

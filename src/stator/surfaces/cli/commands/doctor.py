@@ -10,21 +10,21 @@ from unicodedata import normalize
 
 from stator.connect import POLICY_FILE, Place, connect, known_stores, locate
 from stator.errors import StatorError, StoreError
-from stator.importers.spool import BAD, standing
-from stator.model.approval import parse_policy
-from stator.model.budget import parse_prices
-from stator.model.ids import short
-from stator.model.query import CallRow, Finding, StoreInfo
-from stator.runtime.reading import SessionView
-from stator.runtime.stores import Store
+from stator.hooks.spool import BAD, standing
+from stator.locations import NOTE, path_of, spool_of
+from stator.model.calls.approval import parse_policy
+from stator.model.calls.budget import parse_prices
+from stator.model.log.query import CallRow, Finding, StoreInfo
+from stator.model.values.ids import short
+from stator.runtime.facade.store import Store
+from stator.runtime.views.session import SessionView
 from stator.surfaces.cli.commands.verify import plain
 from stator.surfaces.cli.exits import FINDING, OK, code_of
-from stator.surfaces.cli.gist import count, size
-from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.rewriting import AGENTS
-from stator.surfaces.cli.screen import Screen
-from stator.surfaces.cli.times import ago
-from stator.whereabouts import NOTE, path_of, spool_of
+from stator.surfaces.cli.parts.write_transcript import AGENTS
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.record_line import count, size
+from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.times import ago
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption

@@ -6,15 +6,15 @@ import os
 from typing import TYPE_CHECKING, Any, cast
 
 from stator.errors import BadQuery
-from stator.model.ids import is_id, short
-from stator.model.query import check_limit
-from stator.surfaces.cli.asking import Asking, asking
-from stator.surfaces.cli.gist import size
-from stator.surfaces.cli.paint import Line, widest
-from stator.surfaces.cli.screen import Screen
+from stator.model.log.query import check_limit
+from stator.model.values.ids import is_id, short
+from stator.surfaces.cli.parts.scope import Asking, asking
+from stator.surfaces.cli.render.lines import Line, widest
+from stator.surfaces.cli.render.record_line import size
+from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
-    from stator.model.query import UsageBy
+    from stator.model.log.query import UsageBy
     from stator.surfaces.cli.options import (
         JsonFlag,
         LimitOption,

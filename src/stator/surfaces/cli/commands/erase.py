@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from stator.errors import InvalidInput
-from stator.model.ids import short
-from stator.runtime import erasing
-from stator.runtime.erasing import Erasing, ErasureResult
-from stator.surfaces.cli.asking import Asking, asking, telling
+from stator.model.values.ids import short
+from stator.runtime.retention import erase as erasing
+from stator.runtime.retention.erase import Erasing, ErasureResult
 from stator.surfaces.cli.exits import FINDING, OK
-from stator.surfaces.cli.gist import count, size
-from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.screen import Screen
+from stator.surfaces.cli.parts.scope import Asking, asking, telling
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.record_line import count, size
+from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from stator.runtime.recalling import Evicted
-from stator.surfaces.cli.asking import asking, title
-from stator.surfaces.cli.evictions import key_line
-from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.screen import Screen
+from stator.runtime.window.recall import Evicted
+from stator.surfaces.cli.parts.scope import asking, title
+from stator.surfaces.cli.render.evictions import key_line
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 from msgspec import to_builtins
 
 from stator.errors import BadQuery
-from stator.model.ids import short
-from stator.surfaces.cli.asking import asking
-from stator.surfaces.cli.gist import count, size
-from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.progress import bar
-from stator.surfaces.cli.screen import Screen
+from stator.model.values.ids import short
+from stator.surfaces.cli.parts.scope import asking
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.progress import bar
+from stator.surfaces.cli.render.record_line import count, size
+from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
-    from stator.runtime.bundles import Exported
+    from stator.runtime.bundles.transfer import Exported
     from stator.surfaces.cli.options import (
         AsOption,
         CwdOption,
@@ -124,20 +124,20 @@ def _rewrite(
     json: bool,
     pager: bool,
 ) -> int:
-    from stator.surfaces.cli import rewriting
+    from stator.surfaces.cli.parts import write_transcript
 
     with asking(store) as ask, Screen(json=json, pager=pager) as screen:
         view = ask.session(*(sessions or ()))
-        made = rewriting.rewrite(ask.store, view, agent, output=output, cwd=cwd)
+        made = write_transcript.rewrite(ask.store, view, agent, output=output, cwd=cwd)
         if json:
             screen.document("stator.transcript/1", to_builtins(made))
         else:
-            rewriting.show(screen, made)
+            write_transcript.show(screen, made)
     return 0
 
 
 def _passphrase(asked: bool, file: str | None) -> str | None:
-    from stator.surfaces.cli import passphrases
+    from stator.surfaces.cli.parts import passphrase as passphrases
 
     if file is not None:
         return passphrases.from_file(file)

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stator.model.ids import short
-from stator.model.query import check_limit
-from stator.runtime.reading import FileChange
-from stator.surfaces.cli.asking import asking, title
-from stator.surfaces.cli.gist import OP_STYLES
-from stator.surfaces.cli.paint import Line, widest
-from stator.surfaces.cli.screen import Screen
+from stator.model.log.query import check_limit
+from stator.model.values.ids import short
+from stator.runtime.views.session import FileChange
+from stator.surfaces.cli.parts.scope import asking, title
+from stator.surfaces.cli.render.lines import Line, widest
+from stator.surfaces.cli.render.record_line import OP_STYLES
+from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (

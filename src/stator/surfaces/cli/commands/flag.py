@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stator.surfaces.cli.marking import mark
+from stator.surfaces.cli.parts.annotate import mark
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (

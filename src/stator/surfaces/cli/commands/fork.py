@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stator.model.ids import short
-from stator.model.query import SessionRow
-from stator.runtime import forks
-from stator.surfaces.cli.asking import Asking, telling
-from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.screen import Screen
+from stator.model.log.query import SessionRow
+from stator.model.values.ids import short
+from stator.runtime.branches import fork as forks
+from stator.surfaces.cli.parts.scope import Asking, telling
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionOption, StoreOption

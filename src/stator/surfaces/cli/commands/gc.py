@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from stator.errors import NotFound
-from stator.model.ids import short
-from stator.model.retention import Action, Plan, parse_size
-from stator.runtime import projectmarks, retention, searching
-from stator.runtime.retention import Done
-from stator.surfaces.cli.asking import Asking, asking, telling
+from stator.model.sessions.retention import Action, Plan, parse_size
+from stator.model.values.ids import short
+from stator.runtime.base import project_flags
+from stator.runtime.retention import policies
+from stator.runtime.retention.policies import Done
+from stator.runtime.views import search
 from stator.surfaces.cli.exits import FINDING, OK
-from stator.surfaces.cli.gist import count, size
-from stator.surfaces.cli.paint import Line, widest
-from stator.surfaces.cli.screen import Screen
-from stator.surfaces.cli.times import ago
+from stator.surfaces.cli.parts.scope import Asking, asking, telling
+from stator.surfaces.cli.render.lines import Line, widest
+from stator.surfaces.cli.render.record_line import count, size
+from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.times import ago
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -73,16 +75,16 @@ def gc(
     ):
         port, context = ask.store.port, ask.store.context
         scope = ask.project if project else None
-        made = retention.plan(port, context, project=scope, max_bytes=most)
+        made = policies.plan(port, context, project=scope, max_bytes=most)
         stopped = bool(made.breaker) and not yes
         done: list[Done] = []
         if apply and not stopped:
             by = context.principal
-            done = list(retention.apply(port, context, made, by=by, yes=yes))
+            done = list(policies.apply(port, context, made, by=by, yes=yes))
         failed = [one for one in done if one.failed]
         unfinished = apply and bool(ask.store.info().detail.get("unfinished"))
         if done:
-            forgotten = searching.forget(port, context, [one.action.session for one in done])
+            forgotten = search.forget(port, context, [one.action.session for one in done])
             unfinished = unfinished or not forgotten
         if json:
             screen.document("stator.gc/1", _plain(made, done, applied=apply and not stopped))
@@ -96,8 +98,8 @@ def gc(
 def _restore(text: str, store: str | None, *, json: bool) -> int:
     with telling(store) as ask, Screen(json=json, pager=False) as screen:
         port, context = ask.store.port, ask.store.context
-        session = projectmarks.find_in_trash(port, text) or ask.session(text).id
-        if not retention.restore(port, context, session, by=context.principal):
+        session = project_flags.find_in_trash(port, text) or ask.session(text).id
+        if not policies.restore(port, context, session, by=context.principal):
             raise NotFound(f"session {text!r:.80} is not in the trash", hint="stator ls --trash")
         name = port.session(session).record.name
         if json:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stator.model.ids import short
-from stator.runtime import projectmarks, retention
-from stator.surfaces.cli.asking import Asking, asking, telling
+from stator.model.values.ids import short
+from stator.runtime.base import project_flags
+from stator.runtime.retention import policies
 from stator.surfaces.cli.exits import FINDING
-from stator.surfaces.cli.paint import Line, widest
-from stator.surfaces.cli.screen import Screen
-from stator.surfaces.cli.times import ago
+from stator.surfaces.cli.parts.scope import Asking, asking, telling
+from stator.surfaces.cli.render.lines import Line, widest
+from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.times import ago
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption
@@ -50,9 +51,9 @@ def hold(
         view, context = ask.session(session), ask.store.context
         was = True
         if release:
-            was = retention.release(ask.store.port, context, view.id, by=context.principal)
+            was = policies.release(ask.store.port, context, view.id, by=context.principal)
         else:
-            retention.hold(ask.store.port, context, view.id, by=context.principal, why=why)
+            policies.hold(ask.store.port, context, view.id, by=context.principal, why=why)
         if json:
             found = {"session": view.id, "name": view.name, "held": not release, "was": was}
             screen.document("stator.hold/1", found)
@@ -65,7 +66,7 @@ def hold(
 
 def _list(ask: Asking, screen: Screen) -> int:
     marks = sorted(
-        projectmarks.marked(ask.store.port, projectmarks.HOLD).values(), key=lambda one: one.at
+        project_flags.marked(ask.store.port, project_flags.HOLD).values(), key=lambda one: one.at
     )
     names = ask.names()
     width = widest((names[mark.session] for mark in marks), 32)

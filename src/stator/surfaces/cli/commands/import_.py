@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 from stator.connect import connect, locate, now, project_id, project_root
 from stator.errors import BadQuery, InvalidInput, NotFound, StoreError
-from stator.importers import table
-from stator.model.bundle import MAGIC as BUNDLE
-from stator.model.ids import short
+from stator.importers import registry
+from stator.model.exchange.bundle import MAGIC as BUNDLE
+from stator.model.values.ids import short
 from stator.surfaces.cli.exits import FINDING, INTERRUPTED, OK
-from stator.surfaces.cli.gist import count, size
-from stator.surfaces.cli.paint import Line, widest
-from stator.surfaces.cli.progress import Moved, bar
-from stator.surfaces.cli.screen import Screen, note
-from stator.surfaces.cli.times import parse_since
+from stator.surfaces.cli.render.lines import Line, widest
+from stator.surfaces.cli.render.progress import Moved, bar
+from stator.surfaces.cli.render.record_line import count, size
+from stator.surfaces.cli.render.screen import Screen, note
+from stator.surfaces.cli.render.times import parse_since
 
 if TYPE_CHECKING:
-    from stator.importers.bringing import Bringing
-    from stator.importers.finding import Sight
-    from stator.runtime.bundles import Brought, Imported
+    from stator.importers.discover import Sight
+    from stator.importers.run import Bringing
+    from stator.runtime.bundles.transfer import Brought, Imported
     from stator.surfaces.cli.options import (
         ChangedSinceOption,
         EveryProjectFlag,
@@ -84,8 +84,8 @@ def import_(
     dry_run
         Read everything and say what would happen; write nothing.
     """
-    from stator.importers.bringing import Bringing
-    from stator.importers.finding import together
+    from stator.importers.discover import together
+    from stator.importers.run import Bringing
 
     floor = parse_since(since, now()) if since is not None else 0
     with ExitStack() as stack:
@@ -109,7 +109,7 @@ def import_(
                 )
             _answer_bundle(screen, report)
             return OK
-        from stator.surfaces.cli.stopping import stopping
+        from stator.surfaces.cli.parts.interrupt import stopping
 
         with bar(screen, of_bytes=True) as progress, stopping() as stop:
             bringing = Bringing(
@@ -149,22 +149,24 @@ def _look(
     wanted: list[str], root: str, since: int, progress: Moved | None
 ) -> list[tuple[str, Sight]]:
     """What there is of each agent that is named (of all, if nothing is), and at the paths that are."""
-    from stator.importers.finding import kept_by, look
+    from stator.importers.discover import kept_by, look
 
     def seen(files: int) -> None:
         if progress is not None:
             progress(f"looking: {count(files, 'file')}", 0, 0)
 
-    agents = [name for name in wanted if name in table.MODULES]
-    paths = [name for name in wanted if name not in table.MODULES]
+    agents = [name for name in wanted if name in registry.MODULES]
+    paths = [name for name in wanted if name not in registry.MODULES]
     for path in paths:
         if path.startswith("-"):  # the parser lets a lone hyphen pass, and with it the others
             raise BadQuery(f"unknown option {path!r:.60}", hint="stator import --help")
         if not os.path.lexists(os.path.expanduser(path)):
-            raise NotFound(f"no file, folder or agent {path!r:.200}", hint=", ".join(table.MODULES))
+            raise NotFound(
+                f"no file, folder or agent {path!r:.200}", hint=", ".join(registry.MODULES)
+            )
     home = Path(os.environ.get("HOME") or os.path.expanduser("~"))
     found: list[tuple[str, Sight]] = []
-    for form in [table.load(name) for name in agents] if wanted else table.every():
+    for form in [registry.load(name) for name in agents] if wanted else registry.every():
         places = kept_by(form, home, os.environ)
         if places or wanted:
             sight = look(places, formats=[form], about=root, since=since, seen=seen)
@@ -191,7 +193,7 @@ def _piped() -> Iterator[str]:
     """A file with what comes on stdin: of a known format, and not without end."""
     import tempfile
 
-    from stator.importers.finding import form_of
+    from stator.importers.discover import form_of
 
     if sys.stdin is None or sys.stdin.closed:
         raise InvalidInput("stdin is closed", hint="pipe a transcript into it, or name a file")
@@ -201,10 +203,10 @@ def _piped() -> Iterator[str]:
             source = sys.stdin.buffer
             begin = source.read(STDIN_SNIFF)
             is_bundle = begin.startswith(BUNDLE)
-            if not is_bundle and form_of(path, begin, table.every()) is None:
+            if not is_bundle and form_of(path, begin, registry.every()) is None:
                 raise InvalidInput(
                     "what came on stdin is not a transcript of any format that is known",
-                    hint=", ".join(table.MODULES),
+                    hint=", ".join(registry.MODULES),
                 )
             left = STDIN_MAX
             while begin:
@@ -225,30 +227,30 @@ def _project(given: str | None) -> str | None:
 
 
 def _passphrase(file: str | None) -> str:
-    from stator.surfaces.cli import passphrases
+    from stator.surfaces.cli.parts import passphrase
 
     if file is not None:
-        return passphrases.from_file(file)
-    return passphrases.asked("passphrase of the bundle")
+        return passphrase.from_file(file)
+    return passphrase.asked("passphrase of the bundle")
 
 
 # -- what is said ---------------------------------------------------------------------------------
 
 
 def _answer(screen: Screen, found: list[tuple[str, Sight]], bringing: Bringing) -> None:
-    from stator.surfaces.cli import importing
+    from stator.surfaces.cli.render import import_report
 
     if screen.json:
         agents = {name: len(sight.told) for name, sight in found if name}
-        document = {**importing.plain(bringing.brought), "agents": agents}
+        document = {**import_report.plain(bringing.brought), "agents": agents}
         screen.document("stator.import/1", document)
         return
     if not found:
-        note(f"no agent keeps sessions here; looked for {', '.join(table.MODULES)}")
-    importing.show_found(screen, [(name, sight) for name, sight in found if name])
+        note(f"no agent keeps sessions here; looked for {', '.join(registry.MODULES)}")
+    import_report.show_found(screen, [(name, sight) for name, sight in found if name])
     for report in bringing.brought.bundles:
         _show(screen, report)
-    importing.show(screen, bringing.brought)
+    import_report.show(screen, bringing.brought)
 
 
 def _answer_bundle(screen: Screen, report: Imported) -> None:

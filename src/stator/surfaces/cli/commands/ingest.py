@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stator.connect import connect_as_is, locate, take_spool, worlds
-from stator.importers.ingesting import Ingested, bury, reconcile
-from stator.model.ids import short
-from stator.model.query import SessionQuery
-from stator.runtime.paging import matching
-from stator.surfaces.cli.asking import Asking
+from stator.hooks.ingest import Ingested, bury, reconcile
+from stator.locations import path_of, spool_of
+from stator.model.log.query import SessionQuery
+from stator.model.values.ids import short
+from stator.runtime.base.paging import matching
 from stator.surfaces.cli.exits import FINDING, OK
-from stator.surfaces.cli.gist import count
-from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.screen import Screen
-from stator.whereabouts import path_of, spool_of
+from stator.surfaces.cli.parts.scope import Asking
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.record_line import count
+from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionArgument, StoreOption

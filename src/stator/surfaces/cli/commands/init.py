@@ -14,12 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 from stator.connect import FILE, FOLDER, PROJECT_FILE, connect, prepare_folder
 from stator.errors import BadQuery, NotAStore
+from stator.surfaces.agent_settings.agents import (
+    AGENTS,
+    HOOK,
+    Agent,
+    Programs,
+    Scope,
+    agent_of,
+)
+from stator.surfaces.agent_settings.agents import wanted as targets
+from stator.surfaces.agent_settings.files import Edit, apply, planned
 from stator.surfaces.cli.exits import FINDING, OK
-from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.screen import Screen
-from stator.surfaces.installing.agents import AGENTS, HOOK, Agent, Programs, Scope, agent_of
-from stator.surfaces.installing.agents import wanted as targets
-from stator.surfaces.installing.settings import Edit, apply, planned
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.screen import Screen
 
 PLUGIN = Path(__file__).parents[3] / "plugins" / "claude-code"
 """Our plugin for Claude Code, as it ships."""

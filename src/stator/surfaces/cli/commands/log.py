@@ -7,15 +7,20 @@ from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING
 
 from stator.errors import BadQuery
-from stator.model.commit import KINDS, Commit
-from stator.model.query import check_limit
-from stator.runtime.reading import SessionView
-from stator.surfaces.cli import gist, wire
-from stator.surfaces.cli.asking import Asking, asking, title, watching
-from stator.surfaces.cli.detail import contents
-from stator.surfaces.cli.paint import Line, cells
-from stator.surfaces.cli.screen import SIDE_BY_SIDE, Screen
-from stator.surfaces.cli.times import clock, day, parse_since
+from stator.model.log.commit import KINDS, Commit
+from stator.model.log.query import check_limit
+from stator.runtime.views.session import SessionView
+from stator.surfaces.cli.parts.scope import (
+    Asking,
+    asking,
+    title,
+    watching,
+)
+from stator.surfaces.cli.render import record_line, wire
+from stator.surfaces.cli.render.detail import contents
+from stator.surfaces.cli.render.lines import Line, cells
+from stator.surfaces.cli.render.screen import SIDE_BY_SIDE, Screen
+from stator.surfaces.cli.render.times import clock, day, parse_since
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -201,12 +206,12 @@ def row(commit: Commit, width: int) -> Line:
         line.add(" ").add(commit.actor, "dim", width=6)
     kind = "dim" if commit.kind in QUIET else ""
     line.add(" ").add(commit.kind, kind, width=max(8, cells(commit.kind))).add(" ")
-    return line.extend(gist.of_commit(commit))
+    return line.extend(record_line.of_commit(commit))
 
 
 def _rule(commit: Commit, width: int) -> Line:
     """`── t3 user: fix the login bug ─────────── @26 14:02:11 ──`"""
     end = f" @{commit.seq} {clock(commit.when)} ──"
     line = Line("── ", "dim").add(f"t{commit.turn} ", "bold").add(f"{commit.actor}: ", "dim")
-    line = line.extend(gist.of_commit(commit)).cut(max(10, width - cells(end) - 3)).add(" ")
+    line = line.extend(record_line.of_commit(commit)).cut(max(10, width - cells(end) - 3)).add(" ")
     return line.add("─" * (width - line.width - cells(end)), "dim").add(end, "dim")

@@ -7,16 +7,16 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, get_args
 
 from stator.errors import BadQuery
-from stator.model.ids import short
-from stator.model.query import SessionRow, check_limit
-from stator.model.session import Status
-from stator.runtime.projectmarks import Trash, in_trash, tombstones
-from stator.surfaces.cli.asking import Asking, asking
-from stator.surfaces.cli.gist import count
-from stator.surfaces.cli.paint import Line, widest
-from stator.surfaces.cli.screen import Screen
-from stator.surfaces.cli.times import ago, parse_since
-from stator.surfaces.cli.wire import record
+from stator.model.log.query import SessionRow, check_limit
+from stator.model.sessions.lifecycle import Status
+from stator.model.values.ids import short
+from stator.runtime.base.project_flags import Trash, in_trash, tombstones
+from stator.surfaces.cli.parts.scope import Asking, asking
+from stator.surfaces.cli.render.lines import Line, widest
+from stator.surfaces.cli.render.record_line import count
+from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.times import ago, parse_since
+from stator.surfaces.cli.render.wire import record
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from stator.connect import connect
 from stator.errors import InvalidInput
-from stator.surfaces.cli import wire
 from stator.surfaces.cli.exits import say
+from stator.surfaces.cli.render import wire
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, PortOption, StoreOption
@@ -61,16 +61,16 @@ def mcp(
         if http:
             _over_http(scope, port, no_token, json)
         else:
-            from stator.surfaces.mcp.stdio import serve
+            from stator.surfaces.mcp.transport.stdio import serve
 
             serve(build(scope))
     return 0
 
 
 def _over_http(scope: Scope, port: int, no_token: bool, json: bool) -> None:
-    from stator.surfaces.mcp import auth
-    from stator.surfaces.mcp.http import serve
     from stator.surfaces.mcp.server import build
+    from stator.surfaces.mcp.transport import auth
+    from stator.surfaces.mcp.transport.http import serve
 
     file = "" if no_token else auth.token_file(scope.store.info().url.removeprefix("sqlite:///"))
     token = auth.token_in(file) if file else None

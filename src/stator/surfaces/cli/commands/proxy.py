@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from stator.connect import connect
 from stator.errors import BadQuery, InvalidInput
-from stator.model.ids import short
+from stator.model.values.ids import short
 from stator.surfaces.cli.exits import say
-from stator.surfaces.proxy.recording import Recording
+from stator.surfaces.proxy.recorder import Recording
 from stator.surfaces.proxy.session import choose, clean, server_name
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _over_http(
         raise InvalidInput(
             "a proxy over HTTP needs httpx2 and uvicorn", hint="pip install 'stator[server]'"
         ) from None
-    from stator.surfaces.cli import wire
+    from stator.surfaces.cli.render import wire
     from stator.surfaces.proxy.http import serve
 
     def ready(address: str) -> None:

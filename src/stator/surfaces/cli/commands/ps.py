@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stator.model.commit import Commit
-from stator.model.ids import short
-from stator.runtime.runs import Standing
-from stator.surfaces.cli import gist, wire
-from stator.surfaces.cli.asking import asking
-from stator.surfaces.cli.gist import count
-from stator.surfaces.cli.paint import Line, widest
-from stator.surfaces.cli.screen import Screen
-from stator.surfaces.cli.times import span
+from stator.model.log.commit import Commit
+from stator.model.values.ids import short
+from stator.runtime.runs.run import Standing
+from stator.surfaces.cli.parts.scope import asking
+from stator.surfaces.cli.render import record_line, wire
+from stator.surfaces.cli.render.lines import Line, widest
+from stator.surfaces.cli.render.record_line import count
+from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.times import span
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption
@@ -99,7 +99,7 @@ def _last(commit: Commit | None, now: int) -> Line:
     if commit is None:
         return Line("no session", "dim")
     line = Line(f"@{commit.seq} ", "id").add(f"{commit.kind} ")
-    line.extend(gist.of_commit(commit).cut(40))
+    line.extend(record_line.of_commit(commit).cut(40))
     return line.add(f" · {span(now - commit.at)} ago", "dim")
 
 

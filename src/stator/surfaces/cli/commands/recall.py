@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from stator.model import canon
-from stator.model.jsontext import shown
-from stator.runtime.recalling import Recalled
-from stator.surfaces.cli.asking import asking
-from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.screen import Screen
+from stator.model.values import canon
+from stator.model.values.json_text import shown
+from stator.runtime.window.recall import Recalled
+from stator.surfaces.cli.parts.scope import asking
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionOption, StoreOption

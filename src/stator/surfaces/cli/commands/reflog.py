@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stator.surfaces.cli.asking import asking, title
-from stator.surfaces.cli.detail import turns_shown
-from stator.surfaces.cli.paint import Line, widest
-from stator.surfaces.cli.screen import Screen
-from stator.surfaces.cli.times import ago
+from stator.surfaces.cli.parts.scope import asking, title
+from stator.surfaces.cli.render.detail import turns_shown
+from stator.surfaces.cli.render.lines import Line, widest
+from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.times import ago
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionArgument, StoreOption

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from stator.connect import connect
 from stator.errors import InvalidInput
-from stator.model import canon
-from stator.model.ids import short
-from stator.model.script import Divergence
-from stator.runtime import replaying
-from stator.runtime.replay_sources import Source, gather, load_fixture
-from stator.runtime.replayed import Replayed
-from stator.surfaces.cli.asking import asking
+from stator.model.calls.expectations import Divergence
+from stator.model.values import canon
+from stator.model.values.ids import short
+from stator.runtime.replay import engine
+from stator.runtime.replay.report import Replayed
+from stator.runtime.replay.sources import Source, gather, load_fixture
 from stator.surfaces.cli.exits import FINDING, OK
-from stator.surfaces.cli.gist import brief, count
-from stator.surfaces.cli.loading import load_function, quiet
-from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.screen import Screen
+from stator.surfaces.cli.parts.load_function import load_function, quiet
+from stator.surfaces.cli.parts.scope import asking
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.record_line import brief, count
+from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -68,7 +68,7 @@ def replay(
     found = _source(source, session, store)
     with connect("memory:") as copy, Screen(json=json, pager=not no_pager) as screen:
         with quiet():
-            replayed = replaying.replay(
+            replayed = engine.replay(
                 found, agent, copy.port, copy.context, turns=turns, strict=strict
             )
         if json:

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from stator.model import canon
-from stator.model.ids import short
-from stator.runtime import reruns
-from stator.runtime.reruns import Again, Rerun
-from stator.surfaces.cli.asking import telling
+from stator.model.values import canon
+from stator.model.values.ids import short
+from stator.runtime.branches import rerun as reruns
+from stator.runtime.branches.rerun import Again, Rerun
 from stator.surfaces.cli.commands.replay import diff_lines
 from stator.surfaces.cli.exits import FINDING, OK
-from stator.surfaces.cli.gates import asked, goes_on_line
-from stator.surfaces.cli.gist import count
-from stator.surfaces.cli.loading import load_tools, quiet
-from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.screen import Screen
+from stator.surfaces.cli.parts.load_function import load_tools, quiet
+from stator.surfaces.cli.parts.scope import telling
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.record_line import count
+from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.waiting_calls import asked, goes_on_line
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (

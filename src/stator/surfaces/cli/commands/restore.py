@@ -7,14 +7,19 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from stator.errors import BadQuery
-from stator.model.ids import short
-from stator.runtime.reading import SessionView
-from stator.runtime.restoring import ACTIONS, Restoration, Restoring
-from stator.surfaces.cli import patches
-from stator.surfaces.cli.asking import Asking, asking, telling, title
+from stator.model.values.ids import short
+from stator.runtime.files.restore import ACTIONS, Restoration, Restoring
+from stator.runtime.views.session import SessionView
 from stator.surfaces.cli.exits import FINDING, OK
-from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.screen import Screen, note
+from stator.surfaces.cli.parts.scope import (
+    Asking,
+    asking,
+    telling,
+    title,
+)
+from stator.surfaces.cli.render import patch
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.screen import Screen, note
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -99,7 +104,7 @@ def _show(screen: Screen, ask: Asking, view: SessionView, found: Restoration) ->
     for file in found.files:
         screen.line(_line(file, applied=found.applied), hang=4)
         if file.change is not None and not found.applied:
-            screen.whole(patches.coloured([file.change]))
+            screen.whole(patch.coloured([file.change]))
     back = [file for file in found.of(*ACTIONS) if not file.reason]
     if found.snapshot and back:
         base = ask.store.context.root
@@ -141,7 +146,7 @@ def plain(found: Restoration) -> dict[str, Any]:
                 "reason": file.reason,
                 "changed_since": file.changed_since,
                 "needs_force": file.needs_force,
-                "patch": patches.plain(file.change) if file.change is not None else None,
+                "patch": patch.plain(file.change) if file.change is not None else None,
             }
             for file in found.files
         ],

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from stator.model import canon
-from stator.model.budget import is_whole, shown
-from stator.model.commit import Commit
-from stator.model.query import TurnRow
-from stator.model.state import Entry, PlanRecord
-from stator.runtime import approvals, budgets, settling
-from stator.runtime.reading import FileChange, SessionView
-from stator.surfaces.cli import gist, wire
-from stator.surfaces.cli.asking import Asking, asking, heading
+from stator.model.calls.budget import is_whole, shown
+from stator.model.log.commit import Commit
+from stator.model.log.query import TurnRow
+from stator.model.records.types import Entry, PlanRecord
+from stator.model.values import canon
+from stator.runtime.driving import approvals, budgets, settlement
+from stator.runtime.views.session import FileChange, SessionView
 from stator.surfaces.cli.commands.ls import plain as session_plain
 from stator.surfaces.cli.commands.show import pair, section
-from stator.surfaces.cli.gates import doubt_lines, plain, waiting_lines
-from stator.surfaces.cli.going import become, environ_for
-from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.screen import Screen
+from stator.surfaces.cli.parts.hand_over import become, environ_for
+from stator.surfaces.cli.parts.scope import Asking, asking, heading
+from stator.surfaces.cli.render import record_line, wire
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.waiting_calls import doubt_lines, plain, waiting_lines
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption, Text
@@ -42,7 +42,7 @@ class Standing(msgspec.Struct, frozen=True):
 
     turn: TurnRow | None
     began: Commit | None
-    doubts: list[settling.Doubt]
+    doubts: list[settlement.Doubt]
     waiting: list[approvals.Waiting]
     plan: list[Entry]
     pending: list[Entry]
@@ -86,7 +86,7 @@ def _standing(view: SessionView, ask: Asking) -> Standing:
     return Standing(
         turn=turns[-1] if turns else None,
         began=view.beginning(turns[-1].turn) if turns else None,
-        doubts=settling.doubts(port, session=view.id),
+        doubts=settlement.doubts(port, session=view.id),
         waiting=approvals.waiting(port, now=ask.now, session=view.id),
         plan=sorted(view.entries("plan"), key=lambda entry: getattr(entry.record, "order", 0)),
         pending=view.entries("pending"),
@@ -124,7 +124,7 @@ def _status(view: SessionView, found: Standing, ask: Asking) -> Iterator[Line]:
         yield pair(row.shown, f"because: {row.record.reason}")
     if found.turn is not None:
         line = pair("last turn", f"t{found.turn.turn} ").status(_ended(found.turn, row.shown))
-        asked = gist.of_commit(found.began) if found.began is not None else Line()
+        asked = record_line.of_commit(found.began) if found.began is not None else Line()
         yield line.add(" · ", "dim").extend(asked)
     for limit in budgets.limits(ask.store.port, view.id):
         used = budgets.spent_tree(ask.store.port, limit.session)
@@ -159,7 +159,7 @@ def _files(files: list[FileChange]) -> Iterator[Line]:
     yield Line()
     yield Line("Files of the last turns", "title")
     for change in files:
-        line = Line("  ").add(change.op, gist.OP_STYLES.get(change.op, ""), width=10)
+        line = Line("  ").add(change.op, record_line.OP_STYLES.get(change.op, ""), width=10)
         yield line.add(change.path).add(f"  t{change.turn}", "dim")
 
 
@@ -178,7 +178,7 @@ def _code(view: SessionView, ask: Asking) -> list[str]:
 
 def _plain(view: SessionView, found: Standing, ask: Asking) -> dict[str, Any]:
     turn = found.turn
-    prompt = gist.value_of(found.began, "input") if found.began is not None else None
+    prompt = record_line.value_of(found.began, "input") if found.began is not None else None
     return {
         "session": session_plain(view.row),
         "turn": None

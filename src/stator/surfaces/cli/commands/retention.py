@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from stator.errors import InvalidInput
-from stator.model.retention import POLICIES, parse, shown
-from stator.runtime import retention as runtime
-from stator.runtime.retention import Policies
-from stator.surfaces.cli.asking import asking, telling
-from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.screen import Screen
+from stator.model.sessions.retention import POLICIES, parse, shown
+from stator.runtime.retention import policies as runtime
+from stator.runtime.retention.policies import Policies
+from stator.surfaces.cli.parts.scope import asking, telling
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption, WholeFlag

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stator.model import canon
-from stator.model.ids import short
-from stator.runtime import retries
-from stator.runtime.retries import Retry
-from stator.surfaces.cli.asking import Asking, telling
+from stator.model.values import canon
+from stator.model.values.ids import short
+from stator.runtime.branches import retry as retries
+from stator.runtime.branches.retry import Retry
 from stator.surfaces.cli.commands import fork
-from stator.surfaces.cli.gist import brief
-from stator.surfaces.cli.going import become, check_program, environ_for
-from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.screen import Screen
+from stator.surfaces.cli.parts.hand_over import become, check_program, environ_for
+from stator.surfaces.cli.parts.scope import Asking, telling
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.record_line import brief
+from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (

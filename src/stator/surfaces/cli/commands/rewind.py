@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from stator.errors import BadPosition
-from stator.model.ids import short
-from stator.runtime import rewinding
-from stator.runtime.reading import SessionView
-from stator.runtime.rewinding import Rewound
-from stator.surfaces.cli.asking import asking, telling
-from stator.surfaces.cli.detail import call_line, turns_shown
-from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.screen import Screen
+from stator.model.values.ids import short
+from stator.runtime.branches import rewind as rewinding
+from stator.runtime.branches.rewind import Rewound
+from stator.runtime.views.session import SessionView
+from stator.surfaces.cli.parts.scope import asking, telling
+from stator.surfaces.cli.render.detail import call_line, turns_shown
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionOption, StoreOption

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 from stator.connect import connect
 from stator.errors import BadQuery, InvalidInput
-from stator.model import run as decide
-from stator.model.ids import short
-from stator.runtime import runs
-from stator.runtime.runs import Run
-from stator.runtime.stores import Store
+from stator.model.sessions import detached_run as decide
+from stator.model.values.ids import short
+from stator.runtime.facade.store import Store
+from stator.runtime.runs import run as runs
+from stator.runtime.runs.run import Run
 from stator.surfaces.cli.commands.ps import plain
-from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.screen import Screen, note
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.screen import Screen, note
 from stator.surfaces.supervisor import Supervisor
 
 if TYPE_CHECKING:
-    from stator.model.run import RunInfo
+    from stator.model.sessions.detached_run import RunInfo
     from stator.surfaces.cli.options import (
         Command,
         DetachFlag,

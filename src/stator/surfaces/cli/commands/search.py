@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from stator.connect import keeps_index
-from stator.model.ids import short
-from stator.model.query import PAGE_MAX, check_limit
-from stator.runtime.searching import Hit
-from stator.surfaces.cli.asking import Asking, asking
-from stator.surfaces.cli.gist import count
-from stator.surfaces.cli.paint import Line, widest
-from stator.surfaces.cli.progress import Moved, bar
-from stator.surfaces.cli.screen import Screen, note
-from stator.surfaces.cli.times import parse_since, stamp
+from stator.model.log.query import PAGE_MAX, check_limit
+from stator.model.values.ids import short
+from stator.runtime.views.search import Hit
+from stator.surfaces.cli.parts.scope import Asking, asking
+from stator.surfaces.cli.render.lines import Line, widest
+from stator.surfaces.cli.render.progress import Moved, bar
+from stator.surfaces.cli.render.record_line import count
+from stator.surfaces.cli.render.screen import Screen, note
+from stator.surfaces.cli.render.times import parse_since, stamp
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (

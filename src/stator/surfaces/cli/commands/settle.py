@@ -9,14 +9,14 @@ import msgspec
 from msgspec import UNSET
 
 from stator.errors import BadQuery
-from stator.model import canon
-from stator.model.ids import short
-from stator.runtime import settling
-from stator.runtime.settling import Verdict
-from stator.surfaces.cli.asking import asking, telling
-from stator.surfaces.cli.gates import doubt_lines, plain
-from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.screen import Screen
+from stator.model.values import canon
+from stator.model.values.ids import short
+from stator.runtime.driving import settlement
+from stator.runtime.driving.settlement import Verdict
+from stator.surfaces.cli.parts.scope import asking, telling
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.waiting_calls import doubt_lines, plain
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -81,7 +81,7 @@ def settle(
         )
     with telling(store) as ask, Screen(json=json, pager=not no_pager) as screen:
         context = ask.store.context
-        found = settling.settle(
+        found = settlement.settle(
             ask.store.port,
             context,
             call,
@@ -116,7 +116,7 @@ def _list(session: str | None, all: bool, store: str | None, *, json: bool, no_p
     with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
         one = ask.session(session).id if session is not None else None
         scope = None if all or one else ask.project
-        found = settling.doubts(ask.store.port, session=one, project=scope)
+        found = settlement.doubts(ask.store.port, session=one, project=scope)
         for item in found:
             if json:
                 screen.item(plain(item))

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from stator.model.commit import Commit
-from stator.model.ids import short
-from stator.model.state import CallRecord, Entry, PlanRecord
-from stator.runtime.imported import imported_upto, provenance
-from stator.runtime.reading import SessionView
-from stator.surfaces.cli import gist, wire
-from stator.surfaces.cli.asking import Asking, asking, heading
+from stator.model.log.commit import Commit
+from stator.model.records.types import CallRecord, Entry, PlanRecord
+from stator.model.values.ids import short
+from stator.runtime.base.provenance import imported_upto, provenance
+from stator.runtime.views.session import SessionView
 from stator.surfaces.cli.commands.ls import plain
-from stator.surfaces.cli.detail import contents
-from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.screen import Screen
-from stator.surfaces.cli.times import stamp
+from stator.surfaces.cli.parts.scope import Asking, asking, heading
+from stator.surfaces.cli.render import record_line, wire
+from stator.surfaces.cli.render.detail import contents
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.times import stamp
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionOption, StoreOption
@@ -73,12 +73,12 @@ def _commit(screen: Screen, view: SessionView, commit: Commit, ask: Asking) -> N
         screen.document("stator.commit/1", found)
         return
     line = Line(f"@{commit.seq} ", "id").add(commit.kind, "title").add(" ")
-    screen.line(line.extend(gist.of_commit(commit)))
+    screen.line(line.extend(record_line.of_commit(commit)))
     screen.line(Line(f"{commit.id} of {view.name} · {stamp(commit.when)}", "dim"))
     screen.line()
     for name in _FIELDS:
         if found[name] not in (None, 0, []):
-            screen.line(Line(f"{name:12}", "dim").add(gist.brief(found[name])), hang=12)
+            screen.line(Line(f"{name:12}", "dim").add(record_line.brief(found[name])), hang=12)
     screen.line(Line(f"{'provenance':12}", "dim").add(f"{source.source}, {source.trust}"))
     if stamp(commit.at) != stamp(commit.when):
         screen.line(Line(f"{'recorded at':12}", "dim").add(stamp(commit.at)))
@@ -114,7 +114,7 @@ def _session(screen: Screen, view: SessionView, ask: Asking) -> None:
 
 def _by(view: SessionView) -> str:
     """Who recorded what is newest: `import:codex`."""
-    return gist.brief(gist.value_of(view.commit("head"), "principal"))
+    return record_line.brief(record_line.value_of(view.commit("head"), "principal"))
 
 
 def _facts_of(view: SessionView, ask: Asking) -> Iterator[Line]:
@@ -144,9 +144,9 @@ def _facts_of(view: SessionView, ask: Asking) -> Iterator[Line]:
         )
     yield pair(
         "holds",
-        f"{gist.count(counts.commits, 'commit')}, {gist.count(counts.turns, 'turn')}, "
-        f"{gist.count(counts.calls, 'call')} "
-        f"({counts.failed} not ok), {gist.size(counts.content_bytes)}",
+        f"{record_line.count(counts.commits, 'commit')}, {record_line.count(counts.turns, 'turn')}, "
+        f"{record_line.count(counts.calls, 'call')} "
+        f"({counts.failed} not ok), {record_line.size(counts.content_bytes)}",
     )
     yield pair("head", head.hash)
     yield pair("store", f"{ask.place.url} ({ask.place.why})")
@@ -180,7 +180,7 @@ def _turns(view: SessionView) -> Iterator[Line]:
         commit = view.beginning(row.turn)
         line = Line().add(f"  t{row.turn}", "bold", width=6)
         line.status("rewound" if row.turn in left else row.status or "open", width=12)
-        yield line.extend(gist.of_commit(commit)) if commit is not None else line
+        yield line.extend(record_line.of_commit(commit)) if commit is not None else line
 
 
 def section(name: str, entries: list[Entry]) -> Iterator[Line]:
@@ -191,4 +191,4 @@ def section(name: str, entries: list[Entry]) -> Iterator[Line]:
     yield Line(name, "title")
     for entry in entries:
         where = f"  @{entry.seq}"
-        yield Line("  ").extend(gist.of_record(entry.record)).add(where, "id")
+        yield Line("  ").extend(record_line.of_record(entry.record)).add(where, "id")

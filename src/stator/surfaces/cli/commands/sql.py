@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from stator.errors import BadQuery
-from stator.model.query import check_limit
-from stator.surfaces.cli.asking import asking
-from stator.surfaces.cli.gist import brief
-from stator.surfaces.cli.paint import Line, widest
-from stator.surfaces.cli.screen import Screen, note
+from stator.model.log.query import check_limit
+from stator.surfaces.cli.parts.scope import asking
+from stator.surfaces.cli.render.lines import Line, widest
+from stator.surfaces.cli.render.record_line import brief
+from stator.surfaces.cli.render.screen import Screen, note
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, LimitOption, NoPagerFlag, StoreOption

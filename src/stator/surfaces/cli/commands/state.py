@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stator.errors import BadQuery
-from stator.model.state import COLLECTIONS
-from stator.surfaces.cli import gist, wire
-from stator.surfaces.cli.asking import asking, title
-from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.screen import Screen
+from stator.model.records.types import COLLECTIONS
+from stator.surfaces.cli.parts.scope import asking, title
+from stator.surfaces.cli.render import record_line, wire
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -66,7 +66,7 @@ def state(
             screen.line(Line(name, "title").add(f" {len(entries)}", "dim"))
             for entry in entries:
                 line = Line("  ").add(f"@{entry.seq}", "id", width=6).add(" ")
-                screen.line(line.extend(gist.of_record(entry.record)))
+                screen.line(line.extend(record_line.of_record(entry.record)))
             shown += len(entries)
         if not shown:
             return ask.nothing(f"nothing stands at {point.shown}")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stator.model.run import GRACE_S
-from stator.surfaces.cli.asking import asking
+from stator.model.sessions.detached_run import GRACE_S
 from stator.surfaces.cli.commands.ps import ending, plain
 from stator.surfaces.cli.exits import FINDING, OK
-from stator.surfaces.cli.screen import Screen
+from stator.surfaces.cli.parts.scope import asking
+from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption

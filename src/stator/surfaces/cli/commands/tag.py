@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from stator.connect import connect, locate
 from stator.errors import BadPosition
-from stator.model.ids import short
-from stator.model.position import AtName, parse_position
-from stator.surfaces.cli.asking import Asking
-from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.screen import Screen
+from stator.model.values.ids import short
+from stator.model.values.position import AtName, parse_position
+from stator.surfaces.cli.parts.scope import Asking
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionOption, StoreOption

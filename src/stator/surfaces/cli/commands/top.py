@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stator.errors import BadQuery
-from stator.model.ids import short
-from stator.runtime.overview import Overview, Waiting, overview
-from stator.surfaces.cli import wire
-from stator.surfaces.cli.asking import Asking, watching
-from stator.surfaces.cli.gist import count
-from stator.surfaces.cli.paint import Line, widest
-from stator.surfaces.cli.screen import Screen
-from stator.surfaces.cli.times import clock, span
+from stator.model.values.ids import short
+from stator.runtime.views.overview import Overview, Waiting, overview
+from stator.surfaces.cli.parts.scope import Asking, watching
+from stator.surfaces.cli.render import wire
+from stator.surfaces.cli.render.lines import Line, widest
+from stator.surfaces.cli.render.record_line import count
+from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.times import clock, span
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stator.model.budget import is_whole, shown
-from stator.model.ids import short
-from stator.model.query import check_limit
-from stator.model.tree import Branch, Tree, drawn
-from stator.runtime.trees import LIMIT, project_tree
-from stator.surfaces.cli.asking import asking
-from stator.surfaces.cli.gist import count
-from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.screen import Screen
+from stator.model.calls.budget import is_whole, shown
+from stator.model.log.query import check_limit
+from stator.model.values.ids import short
+from stator.model.views.tree import Branch, Tree, drawn
+from stator.runtime.views.tree import LIMIT, project_tree
+from stator.surfaces.cli.parts.scope import asking
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.record_line import count
+from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (

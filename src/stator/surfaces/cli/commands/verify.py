@@ -8,16 +8,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from stator.errors import BadQuery, StatorError
-from stator.model.ids import short
-from stator.model.query import Finding
-from stator.runtime.reading import SessionView
-from stator.runtime.verify import Progress, holds_head
-from stator.runtime.verify import verify as check
-from stator.surfaces.cli.asking import Asking, asking
+from stator.model.log.query import Finding
+from stator.model.values.ids import short
+from stator.runtime.views.session import SessionView
+from stator.runtime.views.verify import Progress, holds_head
+from stator.runtime.views.verify import verify as check
 from stator.surfaces.cli.exits import FINDING, OK
-from stator.surfaces.cli.gist import count
-from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.screen import Screen
+from stator.surfaces.cli.parts.scope import Asking, asking
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.record_line import count
+from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionArgument, StoreOption

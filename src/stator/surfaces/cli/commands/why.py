@@ -11,15 +11,15 @@ import msgspec
 
 from stator.connect import project_root
 from stator.errors import InvalidInput
-from stator.model import paths
-from stator.model.query import check_limit
-from stator.runtime.reading import SessionView
-from stator.runtime.reasons import Reason
-from stator.surfaces.cli import gist
-from stator.surfaces.cli.asking import Asking, asking, title
-from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.screen import Screen
-from stator.surfaces.cli.times import stamp
+from stator.model.log.query import check_limit
+from stator.model.values import paths
+from stator.runtime.views.session import SessionView
+from stator.runtime.views.why import Reason
+from stator.surfaces.cli.parts.scope import Asking, asking, title
+from stator.surfaces.cli.render import record_line
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.times import stamp
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -127,7 +127,7 @@ def _turn(
         line.add(f" of {ask.names()[session]}", "bold")
     if asked is not None:
         line.add(f" · {stamp(asked.when)} · ", "dim").add("asked: ", "dim")
-        line.extend(gist.of_commit(asked))
+        line.extend(record_line.of_commit(asked))
     yield line
     undecided = not any(reason.kind == "decision" for reason in reasons)
     for reason in sorted(reasons, key=lambda reason: reason.seq):
@@ -144,6 +144,6 @@ def _reason(reason: Reason) -> Line:
         reason.text.partition(" ") if reason.kind == "edit" else (label, "", reason.text)
     )
     line = Line("  ").add(f"@{reason.seq}", "id", width=6).add(" ")
-    line.add(verb, gist.OP_STYLES.get(verb, style), width=9).add(" ")
-    line.add(f"{reason.topic}: " if reason.topic else "", "bold").add(gist.brief(rest))
+    line.add(verb, record_line.OP_STYLES.get(verb, style), width=9).add(" ")
+    line.add(f"{reason.topic}: " if reason.topic else "", "bold").add(record_line.brief(rest))
     return line.add(f" — {reason.detail}" if reason.detail else "", "dim")

@@ -10,19 +10,19 @@ import msgspec
 
 from stator.connect import connect
 from stator.errors import BadQuery, NotFound
-from stator.model import canon
-from stator.model import workflow as model
-from stator.model.ids import short
-from stator.model.workflow import Workflow
-from stator.runtime import workflows
-from stator.runtime.workflows import Made, Ran
-from stator.surfaces.cli.asking import asking
+from stator.model.calls import workflow as model
+from stator.model.calls.workflow import Workflow
+from stator.model.values import canon
+from stator.model.values.ids import short
+from stator.runtime.replay import workflow as workflows
+from stator.runtime.replay.workflow import Made, Ran
 from stator.surfaces.cli.exits import FINDING, OK
-from stator.surfaces.cli.gates import asked, goes_on_line
-from stator.surfaces.cli.gist import brief, count
-from stator.surfaces.cli.loading import load_tools, quiet
-from stator.surfaces.cli.paint import Line
-from stator.surfaces.cli.screen import Screen, note
+from stator.surfaces.cli.parts.load_function import load_tools, quiet
+from stator.surfaces.cli.parts.scope import asking
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.record_line import brief, count
+from stator.surfaces.cli.render.screen import Screen, note
+from stator.surfaces.cli.render.waiting_calls import asked, goes_on_line
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (

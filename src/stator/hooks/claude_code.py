@@ -1,0 +1,228 @@
+"""What Claude Code tells its hooks, as items. Pure.
+
+Each has the id it has in the transcript (the provider's id of a call, the prompt's id of a turn, the
+number of a compaction), so that whoever comes first, the same thing lands once. What only the
+transcript can say (the model's answers) is left to it, unless there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from stator.importers.claude_code import tools
+from stator.importers.claude_code.lines import compaction_id, turn_id
+from stator.model.exchange.items import (
+    Answered,
+    Began,
+    Called,
+    Compacted,
+    Conversation,
+    Ended,
+    Item,
+    Prompted,
+    Returned,
+    Spawned,
+    TurnEnded,
+    text_id,
+)
+
+SOURCE = "claude-code"
+NO_TRANSCRIPT = "no transcript"
+"""In `state`: nobody could read the session's transcript, so hooks are all there is."""
+
+Told = Mapping[str, Any]
+State = dict[str, Any]
+
+
+def conversation(said: Told) -> Conversation | None:
+    """The conversation a hook line is about."""
+    session = _text(said, "session_id")
+    if not session:
+        return None
+    name = _text(said, "session_title") or _text(said, "prompt").strip().split("\n", 1)[0][:60]
+    return Conversation(source=SOURCE, id=session, name=name, agent=SOURCE, cwd=_text(said, "cwd"))
+
+
+def items(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
+    """What a hook line says. `unique` names the line, for what has no id of its own; `state` is kept
+    from one line of a session to the next."""
+    make = _MAKERS.get(_text(said, "hook_event_name"))
+    if make is not None:
+        yield from make(said, at, unique, state)
+
+
+def _started(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
+    how = _text(said, "source")
+    if how == "compact":  # the program goes on; what ended is the compaction
+        yield from _compacted(said, at, state, "")
+        return
+    state.pop("compacting", None)
+    yield Began(id=f"hook/{unique}", at=at, how=how)
+
+
+def _ended(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
+    yield Ended(id=f"hook/{unique}", at=at, reason=_text(said, "reason"))
+
+
+def _prompted(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
+    text, prompt = _text(said, "prompt"), _text(said, "prompt_id")
+    if not prompt:  # older versions give none: the transcript alone can say which turn it is
+        if not state.get(NO_TRANSCRIPT):
+            return
+        prompt = f"hook-{unique}"
+    yield Prompted(id=turn_id(prompt, text), at=at, within=_within(said), content=text)
+
+
+def _called(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
+    call = _call(said)
+    if call.id:
+        yield Called(
+            id=call.id,
+            at=at,
+            within=_within(said),
+            tool=call.tool,
+            input=tools.without_images(said.get("tool_input")),
+            effect=tools.effect_of(call.tool),
+        )
+
+
+def _returned(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
+    call, result = _call(said), said.get("tool_response")
+    if not call.id:
+        return
+    within = _within(said)
+    # a program that was interrupted may say so in a result that is no failure
+    told = tools.returned(
+        call, at=at, within=within, output=_shown(result), result=result, is_error=False
+    )
+    yield told
+    session = _text(said, "session_id")
+    names = state.setdefault("tasks", {})
+    more = (
+        tools.spawned(call, result, session, at=at, within=within),
+        tools.planned(call, tools.text_of(told.output), result, names, at=at, within=within)
+        if told.status == "ok"
+        else None,
+    )
+    yield from (item for item in more if item is not None)
+
+
+def _failed(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
+    call, error = _call(said), _text(said, "error")
+    if not call.id:
+        return
+    denial = "interrupted" if said.get("is_interrupt") is True else ""
+    status, cause = tools.verdict(call, error, True, None, denial)
+    yield Returned(
+        id=call.id,
+        at=at,
+        within=_within(said),
+        status=status,
+        cause="interrupted" if denial else cause,
+        output=error,
+        source=tools.source_of(call.tool),
+        tool=call.tool,
+    )
+
+
+def _denied(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
+    call = _call(said)
+    if call.id:
+        reason = tools.first_line(_text(said, "reason"))
+        yield Returned(
+            id=call.id, at=at, within=_within(said), status="denied", cause=reason, tool=call.tool
+        )
+
+
+def _compacting(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
+    """One is about to begin; nothing is known of it before it has ended."""
+    state["compacting"] = True
+    yield from ()
+
+
+def _compacted(said: Told, at: int, state: State, summary: str) -> Iterator[Item]:
+    if not state.pop("compacting", False):
+        return
+    within = _within(said)
+    counts = state.setdefault("compactions", {})
+    counts[within] = counts.get(within, 0) + 1
+    yield Compacted(id=compaction_id(counts[within]), at=at, within=within, summary=summary)
+
+
+def _was_compacted(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
+    yield from _compacted(said, at, state, _text(said, "compact_summary"))
+
+
+def _stopped(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
+    within, last = _within(said), _text(said, "last_assistant_message")
+    if state.get(NO_TRANSCRIPT) and last:
+        identifier = f"stop/{_text(said, 'prompt_id') or unique}/{text_id(last)}"
+        yield Answered(id=identifier, at=at, within=within, reply=last)
+    yield TurnEnded(at=at, within=within)
+
+
+def _turn_failed(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
+    why = tools.first_line(_text(said, "error"))
+    yield TurnEnded(at=at, within=_within(said), status="interrupted", why=why)
+
+
+def _agent(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
+    session, agent = _text(said, "session_id"), _text(said, "agent_id")
+    if not agent:
+        return
+    over = _text(said, "hook_event_name") == "SubagentStop"
+    yield Spawned(
+        id=f"child/{agent}/end" if over else f"child/{agent}",
+        at=at,
+        child=tools.child_id(session, agent),
+        name=_text(said, "agent_type") or agent,
+        status="ended" if over else "started",
+    )
+
+
+_MAKERS: dict[str, Callable[[Told, int, str, State], Iterator[Item]]] = {
+    "SessionStart": _started,
+    "SessionEnd": _ended,
+    "UserPromptSubmit": _prompted,
+    "PreToolUse": _called,
+    "PostToolUse": _returned,
+    "PostToolUseFailure": _failed,
+    "PermissionDenied": _denied,
+    "PreCompact": _compacting,
+    "PostCompact": _was_compacted,
+    "Stop": _stopped,
+    "StopFailure": _turn_failed,
+    "SubagentStart": _agent,
+    "SubagentStop": _agent,
+}
+"""What is not here says nothing that the others do not."""
+
+
+def _call(said: Told) -> tools.Call:
+    given = said.get("tool_input")
+    return tools.Call(
+        _text(said, "tool_use_id"),
+        _text(said, "tool_name") or "?",
+        given if isinstance(given, dict) else {},
+        _text(said, "cwd"),
+    )
+
+
+def _shown(result: Any) -> Any:
+    """The part of a result that the model may have seen: what a file was before is not kept twice."""
+    if not isinstance(result, dict):
+        return tools.without_images(result)
+    left_out = ("originalFile", "structuredPatch", "gitDiff")
+    return tools.without_images({k: v for k, v in result.items() if k not in left_out})
+
+
+def _within(said: Told) -> str:
+    """The sub-agent's conversation, where the hook ran in one."""
+    agent = _text(said, "agent_id")
+    return tools.child_id(_text(said, "session_id"), agent) if agent else ""
+
+
+def _text(said: Told, name: str) -> str:
+    found = said.get(name)
+    return found if isinstance(found, str) else ""

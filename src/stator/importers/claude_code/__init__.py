@@ -1,0 +1,1 @@
+"""Claude Code: its transcripts, its tools, its forks, and writing one back."""

@@ -1,0 +1,631 @@
+"""From the lines of a Claude Code transcript to items, one line at a time.
+
+A message of the model comes block by block, each block on a line of its own, and with tools that run
+side by side the results of the first stand between the blocks of the last. Following `parentUuid` from
+the end would lose all but one of such calls; here a message is what has one `message.id`. It is held
+back until another begins, and so is what comes between its lines. A message that the file ends in is
+told as far as it goes; what comes of it later is an answer of its own, `<message id>+<blocks before>`.
+
+No more is held than the open messages, and the names of the last lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from stator.importers.claude_code import tools
+from stator.importers.reading.jsonl import Line, parsed
+from stator.model.exchange.items import (
+    About,
+    Answered,
+    Called,
+    Compacted,
+    Conversation,
+    Cursor,
+    Item,
+    Noise,
+    Noted,
+    Prompted,
+    Skipped,
+    Touch,
+    Touched,
+    TurnEnded,
+    Unknown,
+    text_id,
+)
+from stator.model.log.redact import Redactor, placeholder_pattern
+from stator.model.window.reply import usage_of
+
+KNOWN_MAX = 20_000
+"""Lines whose names are remembered: for those that come twice, and for what a compaction kept."""
+CALLS_MAX = 2_000
+"""Calls without a result that are remembered."""
+HELD_MAX = 500
+"""Items held back for one message; then it is told as far as it goes."""
+MESSAGES_MAX = 500
+"""Messages whose number of blocks is remembered, for blocks that come late."""
+NOTED_MAX = 60_000
+"""Characters kept of something that was shown to the model besides prompts and results."""
+
+QUIET = frozenset(
+    "queue-operation file-history-snapshot file-history-delta progress api-request api-request-shape"
+    " api-request-blob atis-latch mode last-prompt tools-used cost-state permission-mode"
+    " content-replacement tag agent-name agent-color agent-setting pr-link worktree-state"
+    " attribution-snapshot speculation-accept task-summary agent_metadata stream_event"
+    " tool_progress tool_use_summary auth_status keep_alive rate_limit_event".split()
+)
+"""Types of lines that say nothing about what was done."""
+QUIET_SYSTEM = frozenset(
+    "stop_hook_summary init hook_started hook_progress hook_response status api_error"
+    " microcompact_boundary informational bridge_status away_summary api_metrics"
+    " files_persisted task_started task_progress task_notification".split()
+)
+QUIET_ATTACHMENTS = frozenset(
+    "environment model date agent_listing_delta skill_listing remote_session_change prompt_snapshot"
+    " session_context deferred_tools_delta mcp_instructions_delta output_style todo_reminder"
+    " task_reminder plan_mode auto_mode hook_success command_permissions".split()
+)
+"""What the program tells every model in every session."""
+TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
+ENDED = frozenset({"end_turn", "max_tokens", "stop_sequence", "refusal"})
+SYNTHETIC = "<synthetic>"
+
+_TAG = re.compile(r"<(command-name|command-args|command-message|bash-input)>(.*?)</\1>", re.DOTALL)
+_OUTPUTS = ("<local-command-stdout>", "<local-command-stderr>", "<bash-stdout>", "<bash-stderr>")
+_CAVEATS = ("<local-command-caveat>", "Caveat: The messages below were generated")
+_INTERRUPTED = "[Request interrupted by user"
+_NOTICES = ("<task-notification>", "<system-reminder>")
+
+
+def turn_id(prompt: str, text: str) -> str:
+    """The id of a turn: in a forked file every copied line has the fork's prompt id, so that it takes
+    the text as well. A secret counts as such, not as what it is: who recorded the prompt first may
+    have taken it out."""
+    plain = placeholder_pattern.sub("‹secret›", Redactor(b"turn").scrub(text.strip()))
+    return f"prompt/{prompt}/{text_id(plain)}"
+
+
+def compaction_id(count: int) -> str:
+    """The id of a conversation's nth compaction."""
+    return f"compact/{count}"
+
+
+def moment(said: Mapping[str, Any]) -> int:
+    """When a line says it happened, in µs; 0 where it does not."""
+    given = said.get("timestamp")
+    if not isinstance(given, str):
+        return 0
+    try:
+        return max(0, round(datetime.fromisoformat(given).timestamp() * 1_000_000))
+    except (ValueError, OverflowError, OSError):
+        return 0
+
+
+def command_text(text: str) -> str:
+    """A command as the user typed it: `/name arguments` or `!command`."""
+    parts = {name: body.strip() for name, body in _TAG.findall(text)}
+    if "bash-input" in parts:
+        return f"!{parts['bash-input']}"
+    name = parts.get("command-name") or parts.get("command-message", "")
+    name = name if name.startswith("/") else f"/{name}"
+    return f"{name} {parts.get('command-args', '')}".strip()
+
+
+def prompt_text(said: Mapping[str, Any]) -> str | None:
+    """What a line asks of the agent, or None if it is no prompt."""
+    if said.get("type") != "user" or said.get("isMeta") or said.get("isCompactSummary"):
+        return None
+    content = _content(said)
+    blocks = content if isinstance(content, list) else []
+    if content is None or any(_type(block) == "tool_result" for block in blocks):
+        return None
+    text = tools.text_of(content)
+    start = text.lstrip()
+    if start.startswith("<command-message>"):
+        return command_text(start)
+    aside = ("<command-name>", "<bash-input>", _INTERRUPTED, *_OUTPUTS, *_CAVEATS, *_NOTICES)
+    if start.startswith(aside) or not (text.strip() or blocks):
+        return None
+    return text
+
+
+def from_stream(said: dict[str, Any]) -> dict[str, Any]:
+    """A line that the program printed (`--output-format stream-json`), as it stands in a transcript."""
+    named = {"session_id": "sessionId", "tool_use_result": "toolUseResult"}
+    line = {named.get(name, name): value for name, value in said.items()}
+    above = said.get("parent_tool_use_id")
+    if isinstance(above, str) and above:
+        line |= {"isSidechain": True, "agentId": above}
+    return line
+
+
+def is_streamed(said: Mapping[str, Any]) -> bool:
+    """Whether a line was printed, not kept."""
+    return "session_id" in said and "sessionId" not in said
+
+
+class _Message(msgspec.Struct):
+    """A message of the model that may not be whole yet."""
+
+    id: str
+    at: int = 0
+    last: int = 0
+    model: str = ""
+    stop: str = ""
+    cwd: str = ""
+    blocks: list[Any] = []
+    times: list[int] = []
+    """When each block came."""
+    usage: dict[str, Any] = {}
+    held: list[Item] = []
+    """What came between its lines."""
+
+
+class Reader:
+    """Reads the lines of one file. `copied` has the prompt ids of lines that a fork has from its
+    parent, as they are there; `state` is what a cursor kept."""
+
+    def __init__(
+        self, talk: Conversation, state: Mapping[str, Any], copied: Mapping[str, str]
+    ) -> None:
+        self._session, _, self._agent = talk.id.partition("/")
+        self._copied = copied
+        self._open: dict[str, _Message] = {}
+        self._known: OrderedDict[str, str] = OrderedDict()
+        self._chains: OrderedDict[str, str] = OrderedDict()
+        self._calls: OrderedDict[str, tools.Call] = OrderedDict()
+        self._blocks: OrderedDict[str, int] = OrderedDict()
+        self._boundary: Compacted | None = None
+        counts, names, splits = (state.get(name) for name in ("compactions", "tasks", "splits"))
+        self._compactions: dict[str, int] = dict(counts) if isinstance(counts, dict) else {}
+        self._tasks: dict[str, str] = dict(names) if isinstance(names, dict) else {}
+        self._splits: dict[str, list[int]] = dict(splits) if isinstance(splits, dict) else {}
+        self._cursor: Cursor | None = None
+
+    def read(self, line: Line) -> Iterator[Item]:
+        """What a line adds."""
+        said, why = parsed(line)
+        if said is None:
+            if why:
+                yield Skipped(line=line.number, why=why)
+            return
+        streamed = is_streamed(said)
+        if streamed:
+            said = from_stream(said)
+        uuid = _text(said, "uuid")
+        if uuid and uuid in self._known:
+            yield Noise(kind="repeated")
+            return
+        within = self._within(said, uuid)
+        if uuid:
+            _remember(self._known, uuid, "", KNOWN_MAX)
+        kind = _text(said, "type")
+        if self._boundary is not None and kind in ("user", "assistant", "system", "attachment"):
+            boundary, self._boundary = self._boundary, None
+            if said.get("isCompactSummary") and boundary.within == within:
+                yield msgspec.structs.replace(boundary, summary=tools.text_of(_content(said)))
+                return
+            yield boundary
+        if kind == "user":
+            yield from self._user(said, line, within, streamed)
+        elif kind == "assistant":
+            yield from self._assistant(said, line, within)
+        elif kind == "system":
+            yield from self._system(said, line, within)
+        elif kind == "attachment":
+            yield from self._attachment(said, line, within)
+        elif kind == "result" and streamed:
+            yield from self._close(within)
+            failed = said.get("is_error") is True
+            why = _text(said, "subtype") if failed else ""
+            yield TurnEnded(
+                at=moment(said), within=within, status="interrupted" if failed else "ok", why=why
+            )
+        elif kind in TITLES:
+            yield self._title(said, kind)
+        elif kind in QUIET:
+            yield Noise(kind=_kind(said, kind))
+        else:
+            yield from self._put(within, self._unknown(said, line, within))
+
+    def finish(self) -> Iterator[Item]:
+        """What is still held back at the end of the file, and where to go on."""
+        splits = dict(self._splits)
+        for message in self._open.values():
+            ends = {*splits.get(message.id, []), len(message.blocks)}
+            splits[message.id] = sorted(ends)
+        yield from self._close_all()
+        if self._boundary is not None:  # told with its summary, when that has come
+            yield Noise(kind="system/compact_boundary at the end")
+        cursor = self._cursor or Cursor(offset=0)
+        if splits or self._cursor is None:
+            yield msgspec.structs.replace(cursor, state={**cursor.state, "splits": splits})
+
+    # -- kinds of lines ---------------------------------------------------------------------------
+
+    def _user(
+        self, said: dict[str, Any], line: Line, within: str, streamed: bool
+    ) -> Iterator[Item]:
+        content = _content(said)
+        if content is None:
+            yield from self._put(within, self._unknown(said, line, within))
+            return
+        blocks = content if isinstance(content, list) else []
+        results = [block for block in blocks if _type(block) == "tool_result"]
+        if results:
+            for block in results:
+                for item in self._result(said, block, within):
+                    yield from self._put(within, item)
+            others = [block for block in blocks if _type(block) != "tool_result"]
+            rest = tools.without_images(others)
+            if tools.text_of(rest).strip():
+                yield from self._put(within, self._noted(said, line, within, rest, by="user"))
+            return
+        text = prompt_text(said)
+        if text is None or streamed:  # a printed line has no prompt id: it begins no turn
+            yield from self._aside(said, line, within, content)
+            return
+        yield from self._prompt(said, line, within, content, text)
+
+    def _prompt(
+        self, said: dict[str, Any], line: Line, within: str, content: Any, text: str
+    ) -> Iterator[Item]:
+        uuid = _text(said, "uuid")
+        prompt = self._copied.get(_original(said)) or _text(said, "promptId")
+        identifier = turn_id(prompt, text) if prompt else f"prompt/{uuid or _raw_id(line)}"
+        if within:
+            yield from self._close(within)
+        else:
+            yield from self._close_all()
+            if self._cursor is not None:  # else it is the turn that reading began with again
+                self._splits = {}
+            state = {"compactions": dict(self._compactions), "tasks": dict(self._tasks)}
+            self._cursor = Cursor(offset=line.offset, line=line.number - 1, state=state)
+            yield self._cursor
+        self._name(uuid, identifier)
+        shown = text if text != tools.text_of(content) else tools.without_images(content)
+        yield Prompted(id=identifier, at=moment(said), within=within, content=shown)
+
+    def _aside(self, said: dict[str, Any], line: Line, within: str, content: Any) -> Iterator[Item]:
+        """A line in the user's name that is no prompt."""
+        text = tools.text_of(content)
+        start = text.lstrip()
+        if start.startswith(_CAVEATS) or not (text.strip() or isinstance(content, list)):
+            yield Noise(kind="local command")
+            return
+        if start.startswith(_OUTPUTS):
+            shown = re.sub(r"</?(?:local-command|bash)-std(?:out|err)>", "", text).strip()
+            if not shown:
+                yield Noise(kind="local command")
+                return
+            yield from self._put(within, self._noted(said, line, within, shown))
+            return
+        if start.startswith(("<command-name>", "<bash-input>")):
+            # a command of the program's own is no word to the model
+            by = "user" if start.startswith("<bash-input>") else "system"
+            shown = command_text(text)
+            yield from self._put(within, self._noted(said, line, within, shown, by=by))
+            return
+        if start.startswith(_INTERRUPTED):
+            yield from self._close(within)
+            yield self._noted(said, line, within, text)
+            yield TurnEnded(
+                at=moment(said), within=within, status="interrupted", why=text.strip(" []\n")[:200]
+            )
+            return
+        by_user = not (said.get("isMeta") or start.startswith(_NOTICES))
+        yield from self._put(
+            within,
+            self._noted(
+                said,
+                line,
+                within,
+                tools.without_images(content),
+                by="user" if by_user else "system",
+            ),
+        )
+
+    def _assistant(self, said: dict[str, Any], line: Line, within: str) -> Iterator[Item]:
+        message = said.get("message")
+        content = _content(said)
+        if not isinstance(message, dict) or content is None:
+            yield from self._put(within, self._unknown(said, line, within))
+            return
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        if message.get("model") == SYNTHETIC or said.get("isApiErrorMessage") is True:
+            yield from self._put(within, self._noted(said, line, within, tools.text_of(blocks)))
+            return
+        uuid = _text(said, "uuid")
+        identifier = _text(message, "id") or uuid or _raw_id(line)
+        known = self._open.get(within)
+        if known is not None and known.id != identifier:
+            yield from self._close(within)
+            known = None
+        if known is None:
+            known = _Message(identifier, at=moment(said), cwd=_text(said, "cwd"))
+            self._open[within] = known
+        spelled = [
+            {"type": "text", "text": block} if isinstance(block, str) else block for block in blocks
+        ]
+        whole = [tools.without_images(block) for block in spelled if isinstance(block, dict)]
+        known.blocks += whole
+        known.last = moment(said) or known.last
+        known.times += [known.last] * len(whole)
+        known.model = _text(message, "model") or known.model
+        known.stop = _text(message, "stop_reason") or known.stop
+        usage = message.get("usage")
+        known.usage = usage if isinstance(usage, dict) else known.usage
+        self._name(uuid, identifier)
+        if len(known.held) >= HELD_MAX:
+            yield from self._close(within)
+
+    def _system(self, said: dict[str, Any], line: Line, within: str) -> Iterator[Item]:
+        subtype = _text(said, "subtype")
+        if subtype == "compact_boundary":
+            yield from self._close(within)
+            self._boundary = self._compacted(said, within)
+        elif subtype == "turn_duration":
+            yield from self._close(within)
+            yield TurnEnded(at=moment(said), within=within)
+        elif subtype == "local_command":
+            yield from self._aside(said, line, within, _text(said, "content"))
+        elif subtype in QUIET_SYSTEM:
+            yield Noise(kind=f"system/{subtype}")
+        else:
+            yield from self._put(within, self._unknown(said, line, within))
+
+    def _attachment(self, said: dict[str, Any], line: Line, within: str) -> Iterator[Item]:
+        given = said.get("attachment")
+        if not isinstance(given, dict):
+            yield from self._put(within, self._unknown(said, line, within))
+            return
+        kind = _text(given, "type")
+        rendered = said.get("rendered")
+        shown = "\n".join(
+            tools.text_of(part.get("content"))
+            for part in (rendered if isinstance(rendered, list) else [given])
+            if isinstance(part, dict)
+        )
+        shown = shown or next(
+            (_text(given, name) for name in ("prompt", "snippet", "text") if _text(given, name)), ""
+        )
+        if kind in QUIET_ATTACHMENTS or not shown.strip():
+            yield Noise(kind=f"attachment/{kind[:40]}")
+            return
+        by_user = kind == "queued_command"
+        yield from self._put(
+            within, self._noted(said, line, within, shown, by="user" if by_user else "system")
+        )
+        if kind == "file" and _text(given, "filename"):
+            touch = Touch(path=_text(given, "filename"), op="read")
+            item = Touched(
+                id=f"file/{_text(said, 'uuid')}", at=moment(said), within=within, files=(touch,)
+            )
+            yield from self._put(within, item)
+
+    def _title(self, said: dict[str, Any], kind: str) -> Item:
+        name = _text(said, TITLES[kind])
+        # a summary may be of another conversation, whose last line it names
+        if kind == "summary" and _text(said, "leafUuid") not in self._known:
+            return Noise(kind="summary")
+        return About(name=name)
+
+    # -- parts ------------------------------------------------------------------------------------
+
+    def _result(self, said: dict[str, Any], block: dict[str, Any], within: str) -> Iterator[Item]:
+        identifier = _text(block, "tool_use_id") or f"result/{_text(said, 'uuid')}"
+        call = self._calls.pop(identifier, None) or self._asked(within, identifier)
+        call = call or tools.Call(identifier, cwd=_text(said, "cwd"))
+        at, result, output = moment(said), said.get("toolUseResult"), block.get("content")
+        told = tools.returned(
+            call,
+            at=at,
+            within=within,
+            output=output,
+            result=result,
+            is_error=block.get("is_error") is True,
+            denial=_text(said, "toolDenialKind"),
+        )
+        yield told
+        self._name(_text(said, "uuid"), identifier)
+        more: list[Item | None] = [tools.spawned(call, result, self._session, at=at, within=within)]
+        if told.status == "ok":
+            text = tools.text_of(output)
+            more.append(tools.planned(call, text, result, self._tasks, at=at, within=within))
+        yield from (item for item in more if item is not None)
+
+    def _asked(self, within: str, identifier: str) -> tools.Call | None:
+        """A call of the message that is still held back."""
+        message = self._open.get(within)
+        for block in message.blocks if message is not None else []:
+            if _type(block) == "tool_use" and block.get("id") == identifier:
+                assert message is not None  # it has blocks
+                return _call(block, identifier, message.cwd)
+        return None
+
+    def _compacted(self, said: dict[str, Any], within: str) -> Compacted:
+        self._compactions[within] = count = self._compactions.get(within, 0) + 1
+        about = said.get("compactMetadata") or said.get("compact_metadata")
+        about = about if isinstance(about, dict) else {}
+        kept = about.get("preservedMessages") or about.get("preserved_messages")
+        names = kept.get("uuids") if isinstance(kept, dict) else None
+        part = about.get("preservedSegment") or about.get("preserved_segment")
+        if not isinstance(names, list):
+            part = part if isinstance(part, dict) else {}
+            names = [part.get("headUuid") or part.get("head_uuid")]
+        first = (self._known.get(name, "") for name in names if isinstance(name, str))
+        return Compacted(
+            id=compaction_id(count),
+            at=moment(said),
+            within=within,
+            keeps_from=next((identifier for identifier in first if identifier), ""),
+            before=_number(about, "preTokens", "pre_tokens"),
+            after=_number(about, "postTokens", "post_tokens"),
+        )
+
+    def _put(self, within: str, item: Item) -> Iterator[Item]:
+        """Tell of something, behind the message that is held back."""
+        message = self._open.get(within)
+        if message is None:
+            yield item
+            return
+        message.held.append(item)
+        if len(message.held) >= HELD_MAX:
+            yield from self._close(within)
+
+    def _close_all(self) -> Iterator[Item]:
+        for within in list(self._open):
+            yield from self._close(within)
+
+    def _close(self, within: str) -> Iterator[Item]:
+        """The message that is held back, and what waited for it."""
+        message = self._open.pop(within, None)
+        if message is None:
+            return
+        before = self._blocks.get(message.id, 0)
+        _remember(self._blocks, message.id, before + len(message.blocks), MESSAGES_MAX)
+        ends = [end for end in self._splits.get(message.id, []) if 0 < end < len(message.blocks)]
+        for start, end in zip([0, *ends], [*ends, len(message.blocks)], strict=True):
+            yield self._answered(message, within, before, start, end)
+        has_calls = False
+        for place, block in enumerate(message.blocks):
+            if _type(block) == "tool_use":
+                has_calls = True
+                yield self._called(message, block, within, before, place)
+        yield from message.held
+        if message.stop in ENDED and not has_calls:
+            yield TurnEnded(at=message.last, within=within)
+
+    def _answered(
+        self, message: _Message, within: str, before: int, start: int, end: int
+    ) -> Answered:
+        first = before + start
+        reply = {
+            "id": message.id,
+            "type": "message",
+            "role": "assistant",
+            "model": message.model,
+            "content": message.blocks[start:end],
+            "stop_reason": message.stop or None,
+        }
+        return Answered(
+            id=f"{message.id}+{first}" if first else message.id,
+            at=message.at,
+            within=within,
+            reply=reply,
+            usage={} if first else usage_of({"content": [], "usage": message.usage}),
+            model=message.model,
+        )
+
+    def _called(
+        self, message: _Message, block: dict[str, Any], within: str, before: int, place: int
+    ) -> Called:
+        given = block.get("id")
+        identifier = given if isinstance(given, str) and given else f"{message.id}/{before + place}"
+        call = _call(block, identifier, message.cwd)
+        if not any(getattr(item, "id", "") == identifier for item in message.held):
+            _remember(self._calls, identifier, call, CALLS_MAX)
+        return Called(
+            id=identifier,
+            at=message.times[place],
+            within=within,
+            tool=call.tool,
+            input=block.get("input"),
+            effect=tools.effect_of(call.tool),
+        )
+
+    def _noted(
+        self, said: dict[str, Any], line: Line, within: str, content: Any, by: str = "system"
+    ) -> Noted:
+        uuid = _text(said, "uuid")
+        identifier = uuid or _raw_id(line)
+        self._name(uuid, identifier)
+        text = content if isinstance(content, str) else tools.text_of(content)
+        if len(text) > NOTED_MAX:
+            content = f"{text[:NOTED_MAX]}\n[{len(text) - NOTED_MAX} more characters]"
+        return Noted(
+            id=identifier,
+            at=moment(said),
+            within=within,
+            content=content,
+            by="user" if by == "user" else "system",
+        )
+
+    def _unknown(self, said: dict[str, Any], line: Line, within: str) -> Unknown:
+        identifier = _text(said, "uuid") or _raw_id(line)
+        return Unknown(
+            id=identifier, at=moment(said), within=within, raw=tools.without_images(said)
+        )
+
+    def _within(self, said: dict[str, Any], uuid: str) -> str:
+        """The sub-agent's conversation a line belongs to; "": this one."""
+        if said.get("isSidechain") is not True:
+            return ""
+        agent = _text(said, "agentId")
+        if not agent:  # older versions: what hangs together is one sub-agent
+            agent = self._chains.get(_text(said, "parentUuid"), "") or uuid
+            _remember(self._chains, uuid, agent, KNOWN_MAX)
+        return "" if agent == self._agent else tools.child_id(self._session, agent)
+
+    def _name(self, uuid: str, identifier: str) -> None:
+        if uuid:
+            _remember(self._known, uuid, identifier, KNOWN_MAX)
+
+
+def _call(block: dict[str, Any], identifier: str, cwd: str) -> tools.Call:
+    given = block.get("input")
+    name = block.get("name")
+    return tools.Call(
+        identifier,
+        name if isinstance(name, str) and name else "?",
+        given if isinstance(given, dict) else {},
+        cwd,
+    )
+
+
+def _original(said: Mapping[str, Any]) -> str:
+    """The name of the line that a line is a copy of, or its own."""
+    forked = said.get("forkedFrom")
+    return (_text(forked, "messageUuid") if isinstance(forked, dict) else "") or _text(said, "uuid")
+
+
+def _content(said: Mapping[str, Any]) -> str | list[Any] | None:
+    message = said.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    return content if isinstance(content, (str, list)) else None
+
+
+def _kind(said: Mapping[str, Any], kind: str) -> str:
+    data = said.get("data")
+    more = _text(data, "type")[:40] if kind == "progress" and isinstance(data, dict) else ""
+    return f"{kind}/{more}" if more else kind
+
+
+def _raw_id(line: Line) -> str:
+    return f"line/{text_id(line.data.decode('utf-8', 'surrogateescape'))}"
+
+
+def _type(block: Any) -> str:
+    return _text(block, "type") if isinstance(block, dict) else ""
+
+
+def _text(value: Mapping[str, Any], name: str) -> str:
+    found = value.get(name)
+    return found if isinstance(found, str) else ""
+
+
+def _number(value: Mapping[str, Any], *names: str) -> int:
+    found = next((value[name] for name in names if name in value), 0)
+    return found if isinstance(found, int) and 0 < found < 2**53 else 0
+
+
+def _remember(known: OrderedDict[str, Any], name: str, value: Any, most: int) -> None:
+    known[name] = value
+    while len(known) > most:
+        known.popitem(last=False)

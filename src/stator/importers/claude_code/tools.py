@@ -1,0 +1,308 @@
+"""What Claude Code's tools mean: their effects, what became of a call, the files and the plan it
+changed. Pure; used for transcripts and hooks alike, so that both say the same of one call.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+import msgspec
+
+from stator.importers.reading.attachments import DEEP, bytes_of
+from stator.importers.reading.shell_effects import touched
+from stator.model.exchange.item_commits import legible
+from stator.model.exchange.items import (
+    Planned,
+    Returned,
+    Spawned,
+    Step,
+    Touch,
+    digest_of,
+)
+from stator.model.log.commit import Source
+from stator.model.records.types import Effect, StepStatus
+
+READS = frozenset(
+    "Read Grep Glob LS NotebookRead WebFetch WebSearch TodoRead TaskOutput TaskGet TaskList BashOutput"
+    " AskUserQuestion EnterPlanMode ExitPlanMode ListMcpResourcesTool ReadMcpResourceTool ToolSearch"
+    " LSP Skill SlashCommand".split()
+)
+AGAIN = frozenset("TodoWrite TaskUpdate".split())
+"""Tools that say how things shall be: doing so twice does no harm."""
+WEB = frozenset({"WebFetch", "WebSearch"})
+AGENTS = frozenset({"Task", "Agent"})
+"""Tools that start a sub-agent."""
+CAUSE_MAX = 300
+TASKS_MAX = 200
+"""Tasks whose names are remembered, for a later update that has only their number."""
+
+Status = Literal["ok", "error", "cancelled", "denied", "in doubt"]
+
+_UNKNOWN = ("[Tool call interrupted",)
+_REJECTED = (
+    "The user doesn't want to proceed with this tool use",
+    "Permission to use ",
+    "Claude requested permissions to ",
+    "This command requires approval",
+)
+_STOPPED = (
+    "The user doesn't want to take this action right now",
+    "[Request interrupted by user",
+    "<tool_use_error>Sibling tool call errored",
+    "<tool_use_error>Cancelled:",
+)
+_DENIED_KINDS = frozenset({"user-rejected", "rejected", "denied", "rule", "hook", "permission"})
+_STATUSES: dict[str, StepStatus] = {
+    "pending": "pending",
+    "in_progress": "in_progress",
+    "completed": "done",
+    "blocked": "blocked",
+    "deleted": "dropped",
+    "cancelled": "dropped",
+}
+_OURS = re.compile(r'\{"status":"(in doubt|denied|cancelled)","error":"([^"\\]{0,300})')
+_WRITTEN: dict[str, Status] = {
+    "in doubt": "in doubt",
+    "denied": "denied",
+    "cancelled": "cancelled",
+}
+_TASK_NUMBER = re.compile(r"Task #(\d{1,9})\b")
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A call as its result finds it."""
+
+    id: str
+    tool: str = "?"
+    input: dict[str, Any] = {}
+    cwd: str = ""
+
+
+def effect_of(tool: str) -> Effect:
+    """What calling it may do."""
+    if tool in READS:
+        return "read"
+    return "idempotent" if tool in AGAIN else "write"
+
+
+def source_of(tool: str) -> Source:
+    """Where what it returns comes from."""
+    return "web" if tool in WEB else "tool"
+
+
+def text_of(content: Any) -> str:
+    """The text in a content: a string, or blocks with texts."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    parts = [
+        block if isinstance(block, str) else block.get("text")
+        for block in content
+        if isinstance(block, (str, dict))
+    ]
+    return "\n".join(part for part in parts if isinstance(part, str))
+
+
+def without_images(value: Any, depth: int = 0) -> Any:
+    """A content without the bytes of its images and documents: what they were is said in their place."""
+    if depth > DEEP:
+        return value
+    if isinstance(value, list):
+        return [without_images(one, depth + 1) for one in value]
+    if not isinstance(value, dict):
+        return value
+    source = value.get("source")
+    if isinstance(source, dict) and isinstance(source.get("data"), str):
+        data = source["data"]
+        if source.get("type") == "text":
+            return value
+        kept = f"{len(data) * 3 // 4} bytes, sha256 {digest_of(bytes_of(data))}"
+        kind, media = value.get("type", "file"), source.get("media_type", "")
+        return {"type": "text", "text": f"[{kind} {media}, {kept}]"}
+    return {name: without_images(one, depth + 1) for name, one in value.items()}
+
+
+def verdict(
+    call: Call, said: str, is_error: bool, result: Any, denial: str = ""
+) -> tuple[Status, str]:
+    """What became of a call, and why, told by what the model and the program were told of it."""
+    stopped: Status = "cancelled" if effect_of(call.tool) == "read" else "in doubt"
+    known = _OURS.match(said)
+    if known is not None:  # we wrote it ourselves: `stator export --as claude-code`
+        return _WRITTEN[known[1]], known[2]
+    structured = result if isinstance(result, dict) else {}
+    if denial == "interrupted" or said.startswith(_UNKNOWN):
+        return stopped, "the session ended before its result was recorded"
+    if denial in _DENIED_KINDS or (is_error and said.startswith(_REJECTED)):
+        return "denied", first_line(said)
+    if said.startswith(_STOPPED) and (is_error or said.startswith("[Request")):
+        return stopped, first_line(said)
+    if structured.get("interrupted") is True:
+        return stopped, "interrupted"
+    return ("error", first_line(said)) if is_error else ("ok", "")
+
+
+def first_line(text: str) -> str:
+    """Why, in a line."""
+    plain = text.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>").strip()
+    return plain.split("\n", 1)[0][:CAUSE_MAX]
+
+
+def returned(
+    call: Call, *, at: int, within: str, output: Any, result: Any, is_error: bool, denial: str = ""
+) -> Returned:
+    """The result of a call: `output` as the model saw it, `result` as the program keeps it."""
+    status, cause = verdict(call, text_of(output), is_error, result, denial)
+    return Returned(
+        id=call.id,
+        at=at,
+        within=within,
+        status=status,
+        cause=cause,
+        output=without_images(output),
+        source=source_of(call.tool),
+        files=files_of(call, result) if status == "ok" else (),
+        tool=call.tool,
+    )
+
+
+# -- files ----------------------------------------------------------------------------------------
+
+
+def files_of(call: Call, result: Any) -> tuple[Touch, ...]:
+    """The files that a call which went well has touched."""
+    given = call.input
+    kept = result if isinstance(result, dict) else {}
+    if call.tool == "Bash":
+        return touched(_text(given.get("command")), call.cwd)
+    if call.tool == "Read":
+        inner = kept.get("file")
+        path = _text(inner.get("filePath")) if isinstance(inner, dict) else ""
+        path = path or _text(given.get("file_path"))
+        return (Touch(path=path, op="read"),) if path else ()
+    path = _text(kept.get("filePath")) or _text(given.get("file_path"))
+    if call.tool == "NotebookEdit":
+        path = _text(given.get("notebook_path")) or path
+        return (Touch(path=path, op="modified"),) if path else ()
+    if not path or call.tool not in ("Write", "Edit", "MultiEdit"):
+        return ()
+    return (_written(call.tool, path, given, kept),)
+
+
+def _written(tool: str, path: str, given: dict[str, Any], kept: dict[str, Any]) -> Touch:
+    before = kept.get("originalFile")
+    after: str | None
+    if tool == "Write":
+        content = kept.get("content", given.get("content"))
+        after = content if isinstance(content, str) else None
+        is_new = kept.get("type") == "create"
+    else:
+        after = _edited(before, given, kept)
+        is_new = before in (None, "") and _text(given.get("old_string", "-")) == ""
+        if is_new and after is None:
+            after = _text(given.get("new_string")) or None
+    if kept.get("userModified") is True:  # what was written is not what was asked for
+        after = None
+    return Touch(
+        path=path,
+        op="created" if is_new else "modified",
+        before=digest_of(before) if isinstance(before, str) and not is_new else "",
+        after=digest_of(after) if after is not None else "",
+    )
+
+
+def _edited(before: Any, given: dict[str, Any], kept: dict[str, Any]) -> str | None:
+    """What an edit made of a file, where what it was is known."""
+    if not isinstance(before, str):
+        return None
+    edits = given.get("edits") or kept.get("edits")
+    edits = edits if isinstance(edits, list) else [given]
+    text = before
+    for edit in edits:
+        if not isinstance(edit, dict):
+            return None
+        old, new = edit.get("old_string"), edit.get("new_string")
+        if not isinstance(old, str) or not isinstance(new, str) or (old not in text):
+            return None
+        text = (
+            text.replace(old, new) if edit.get("replace_all") is True else text.replace(old, new, 1)
+        )
+    return text
+
+
+# -- plans and sub-agents -------------------------------------------------------------------------
+
+
+def planned(
+    call: Call, said: str, result: Any, tasks: dict[str, str], **item: Any
+) -> Planned | None:
+    """The plan as a call changed it. `tasks`: names of tasks by their number, kept up to date."""
+    given = call.input
+    if call.tool == "TodoWrite":
+        todos = given.get("todos")
+        steps = (
+            [_todo(todo) for todo in todos if isinstance(todo, dict)]
+            if isinstance(todos, list)
+            else []
+        )
+        return Planned(id=call.id, steps=tuple(step for step in steps if step.step), **item)
+    if call.tool == "TaskCreate":
+        name = _text(given.get("subject"))
+        number = _number(result, said)
+        if not name:
+            return None
+        if number:
+            tasks[number] = legible(name)
+            if len(tasks) > TASKS_MAX:
+                del tasks[min(tasks, key=lambda known: (len(known), known))]
+        step = Step(step=name, detail=_text(given.get("description")))
+        return Planned(id=call.id, steps=(step,), whole=False, **item)
+    if call.tool == "TaskUpdate":
+        number = str(given.get("taskId", ""))
+        name = _text(given.get("subject")) or tasks.get(number, "")
+        status = _STATUSES.get(_text(given.get("status")))
+        if not name or status is None:
+            return None
+        return Planned(id=call.id, steps=(Step(step=name, status=status),), whole=False, **item)
+    return None
+
+
+def _todo(todo: dict[str, Any]) -> Step:
+    return Step(
+        step=_text(todo.get("content")) or _text(todo.get("activeForm")),
+        status=_STATUSES.get(_text(todo.get("status")), "pending"),
+    )
+
+
+def _number(result: Any, said: str) -> str:
+    task = result.get("task") if isinstance(result, dict) else None
+    if isinstance(task, dict) and task.get("id"):
+        return str(task["id"])
+    match = _TASK_NUMBER.search(said)
+    return match[1] if match else ""
+
+
+def spawned(call: Call, result: Any, session: str, **item: Any) -> Spawned | None:
+    """The sub-agent that a call ran, once its result names it."""
+    agent = result.get("agentId") if isinstance(result, dict) else None
+    if call.tool not in AGENTS or not isinstance(agent, str) or not agent:
+        return None
+    return Spawned(
+        id=f"child/{agent}/end",
+        child=child_id(session, agent),
+        name=_text(call.input.get("description")) or agent,
+        call=call.id,
+        status=_text(result.get("status")) or "ended",
+        **item,
+    )
+
+
+def child_id(session: str, agent: str) -> str:
+    """The conversation of a sub-agent: its own id is short, and only unique in its session."""
+    return f"{session}/{agent}"
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

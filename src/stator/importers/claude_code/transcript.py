@@ -1,0 +1,272 @@
+"""Claude Code: its transcripts (`<config>/projects/<folder>/<session>.jsonl`, sub-agents' in
+`<session>/subagents/`), and what it prints with `--output-format stream-json`.
+
+Which folder a session worked in is said by its lines; the folder's name, in which a dash may have
+been any character, is never read. How lines become items is in `claude_lines`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from stator.errors import InvalidInput
+from stator.importers.claude_code import forks
+from stator.importers.claude_code.lines import (
+    Reader,
+    from_stream,
+    is_streamed,
+    prompt_text,
+)
+from stator.importers.claude_code.tools import child_id
+from stator.importers.format import Found, Progress, below
+from stator.importers.reading.jsonl import (
+    decode,
+    lines,
+    open_plain,
+    parsed,
+)
+from stator.model.exchange.items import Conversation, Cursor, Item
+
+LOOKED_AT = 4 * 2**20
+"""Bytes at the start of a file in which its first prompt is looked for."""
+TAIL = 128 * 1024
+"""Bytes at its end in which its title is looked for."""
+AGENTS_MAX = 10_000
+"""Sub-agents of one session that are found."""
+META_MAX = 64 * 1024
+CHAINED = frozenset({"user", "assistant", "system", "attachment", "progress"})
+UNCHAINED = frozenset(
+    "queue-operation mode last-prompt tools-used custom-title ai-title permission-mode tag"
+    " atis-latch api-request api-request-shape".split()
+)
+_UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
+_AGENT = re.compile(r"agent-(?P<id>[\w-]+)")
+_PRINTED = frozenset({"system", "assistant", "user", "result", "stream_event"})
+
+
+class _About(msgspec.Struct):
+    """What the first lines of a file say of it."""
+
+    session: str = ""
+    cwd: str = ""
+    version: str = ""
+    branch: str = ""
+    agent: str = ""
+    """The sub-agent's id, where it is the file of one."""
+    prompt: str = ""
+    is_talk: bool = False
+    """Whether there is a line of a conversation in it."""
+    is_printed: bool = False
+
+
+class ClaudeCode:
+    """The format."""
+
+    name = "claude-code"
+
+    def is_one(self, path: Path, begin: bytes) -> bool:
+        """Whether a file is one of Claude Code's, told by its first lines."""
+        whole = begin.split(b"\n")
+        for data in whole[: 50 if len(whole) > 1 else 1]:
+            try:
+                said = decode(data)
+            except ValueError:
+                continue
+            if isinstance(said, dict):
+                known = _is_line(said)
+                if known is not None:
+                    return known
+        marks = (b'"parentUuid"', b'"sessionId"', b'"isSidechain"')
+        return all(mark in begin for mark in marks)  # a first line that is longer than that
+
+    def conversations(self, path: Path) -> Iterable[Found]:
+        """The session in a file, and its sub-agents in the folder beside it."""
+        about = _about(path)
+        named = _AGENT.fullmatch(path.stem)
+        if not about.is_talk or not (about.session or _UUID.fullmatch(path.stem)):
+            return
+        if named is not None and (about.agent or _is_below(path)):
+            if not named["id"].startswith("acompact-"):
+                yield self._child(path, about, named["id"])
+            return
+        session = path.stem if _UUID.fullmatch(path.stem) else about.session
+        fork_of, _ = ("", "") if about.is_printed else forks.parent_of(path, session)
+        labels = {"version": about.version, "branch": about.branch, "forked from": fork_of}
+        talk = Conversation(
+            source=self.name,
+            id=session,
+            name=_title(path) or _gist(about.prompt),
+            agent=self.name,
+            cwd=about.cwd,
+            labels={name: value for name, value in labels.items() if value and value != "HEAD"},
+            fork_of=fork_of,
+            fork_ids=forks.shared(path, fork_of) if fork_of else frozenset(),
+        )
+        yield self._found(path, talk)
+        for agent in _agents(path.with_name(session)):
+            below_it = _about(agent)
+            match = _AGENT.fullmatch(agent.stem)
+            if match is not None and below_it.is_talk:
+                yield self._child(agent, below_it, match["id"], session, talk.name)
+
+    def read(
+        self, found: Found, cursor: Cursor | None, progress: Progress | None
+    ) -> Iterator[Item]:
+        """What happened, from a cursor on."""
+        copied = forks.copied(Path(found.path), found.conversation.fork_of)
+        start = cursor or Cursor(offset=0)
+        reader = Reader(found.conversation, start.state, copied)
+        for line in lines(found.path, offset=start.offset, number=start.line, progress=progress):
+            yield from reader.read(line)
+        yield from reader.finish()
+
+    def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
+        """Where it keeps its transcripts."""
+        base = environ.get("CLAUDE_CONFIG_DIR", "")
+        yield (Path(base) if base else home / ".claude") / "projects"
+
+    def is_about(self, found: Found, root: str) -> bool:
+        """Whether it worked in a folder, or below it."""
+        return below(found.conversation.cwd, root)
+
+    def _found(self, path: Path, talk: Conversation) -> Found:
+        state = path.stat()
+        changed = state.st_mtime_ns // 1_000
+        return Found(path=str(path), conversation=talk, changed=changed, size=state.st_size)
+
+    def _child(
+        self, path: Path, about: _About, agent: str, session: str = "", above: str = ""
+    ) -> Found:
+        meta = _meta(path)
+        session = session or about.session
+        parent = meta.get("parentAgentId")
+        call = meta.get("toolUseId")
+        title = meta.get("description")
+        label = title if isinstance(title, str) and title else agent
+        talk = Conversation(
+            source=self.name,
+            id=child_id(session, agent),
+            name=f"{above or session[:8]}/{label}",
+            agent=self.name,
+            cwd=about.cwd,
+            labels={"version": about.version} if about.version else {},
+            parent=child_id(session, parent) if isinstance(parent, str) and parent else session,
+            parent_call=call if isinstance(call, str) else "",
+        )
+        return self._found(path, talk)
+
+
+FORMAT = ClaudeCode()
+
+
+def _is_line(said: dict[str, Any]) -> bool | None:
+    """Whether a line is one of Claude Code's; None: it may be."""
+    kind = said.get("type")
+    if kind in CHAINED and "uuid" in said and "parentUuid" in said:
+        return True
+    if kind in UNCHAINED and "sessionId" in said:
+        return True
+    if kind in _PRINTED and "session_id" in said and "uuid" in said:
+        return "parent_tool_use_id" in said or kind in ("system", "result")
+    if kind in ("summary", "file-history-snapshot"):
+        return "leafUuid" in said or "messageId" in said or None
+    return None
+
+
+def _about(path: Path) -> _About:
+    """What a file says of itself, up to its first prompt."""
+    about = _About()
+    for line in lines(str(path)):
+        said, _ = parsed(line)
+        if said is not None:
+            _learn(about, said)
+        if (about.prompt and about.cwd) or line.end > LOOKED_AT:
+            break
+    return about
+
+
+def _learn(about: _About, said: dict[str, Any]) -> None:
+    if is_streamed(said):
+        about.is_printed = True
+        said = from_stream(said)
+        about.version = about.version or _text(said, "claude_code_version")
+    about.session = about.session or _text(said, "sessionId")
+    about.cwd = about.cwd or _text(said, "cwd")
+    about.version = about.version or _text(said, "version")
+    about.branch = about.branch or _text(said, "gitBranch")
+    about.agent = about.agent or (_text(said, "agentId") if said.get("isSidechain") is True else "")
+    if _text(said, "type") in ("user", "assistant"):
+        about.is_talk = True
+        about.prompt = about.prompt or prompt_text(said) or ""
+
+
+def _title(path: Path) -> str:
+    """The title a session has now: what the user gave it, else what the program made up."""
+    found: dict[str, str] = {}
+    with open_plain(str(path)) as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - TAIL))
+        data = file.read(TAIL)
+    for line in data.split(b"\n"):
+        if b'itle"' not in line:
+            continue
+        try:
+            said = decode(line)
+        except ValueError:
+            continue
+        for name in ("customTitle", "aiTitle"):
+            if isinstance(said, dict) and _text(said, name).strip():
+                found[name] = _text(said, name)
+    return found.get("customTitle") or found.get("aiTitle") or ""
+
+
+def _gist(text: str) -> str:
+    line = next((line.strip() for line in text.split("\n") if line.strip()), "")
+    return line if len(line) <= 60 else f"{line[:59]}…"
+
+
+def _agents(folder: Path) -> list[Path]:
+    """The files of a session's sub-agents, in order; links are not followed."""
+    found: list[Path] = []
+    for base, folders, files in os.walk(folder / "subagents", followlinks=False):
+        folders.sort()
+        names = (name for name in sorted(files) if name.endswith(".jsonl"))
+        wanted = (name for name in names if name.startswith("agent-"))
+        found += [
+            Path(base) / name
+            for name in wanted
+            if not name.startswith("agent-acompact-") and _is_plain(Path(base) / name)
+        ]
+        if len(found) >= AGENTS_MAX:
+            break
+    return found[:AGENTS_MAX]
+
+
+def _is_plain(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
+
+
+def _is_below(path: Path) -> bool:
+    return "subagents" in path.parent.parts
+
+
+def _meta(path: Path) -> dict[str, Any]:
+    """What stands beside a sub-agent's file, if it can be read."""
+    beside = path.with_suffix(".meta.json")
+    try:
+        with open_plain(str(beside)) as file:
+            said = decode(file.read(META_MAX))
+    except (InvalidInput, ValueError, OSError):
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _text(said: Mapping[str, Any], name: str) -> str:
+    found = said.get(name)
+    return found if isinstance(found, str) else ""

@@ -1,0 +1,1 @@
+"""Codex: its rollouts, the output of `codex exec --json`, and its tools."""

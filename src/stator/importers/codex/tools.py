@@ -1,0 +1,215 @@
+"""What Codex's tools do: their effect, the files they touch, what became of a call. Pure.
+
+Codex tells of a call in up to three places: the item that asks for it, the item with the output the
+model was shown, and (newer versions) a notice with the structured result. What the notice says wins
+where the two differ in detail; how it ended is read from either.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal
+
+import msgspec
+
+from stator.importers.reading import patch_text
+from stator.importers.reading.fields import record, records, text
+from stator.importers.reading.shell_effects import touched
+from stator.model.exchange.items import Step, Touch, digest_of
+from stator.model.log.commit import Source
+from stator.model.records.types import Effect, StepStatus
+from stator.model.values.json_text import parse_object
+
+Status = Literal["ok", "error", "timeout", "cancelled", "denied", "in doubt"]
+
+READS = frozenset(
+    "view_image web_search tool_search update_plan read_file list_dir grep_files request_user_input "
+    "list_mcp_resources list_mcp_resource_templates read_mcp_resource wait wait_agent".split()
+)
+"""Tools without an effect outside of the conversation. Any other may have one."""
+SHELLS = frozenset("exec_command shell shell_command local_shell container.exec Bash".split())
+PATCHES = frozenset({"apply_patch", "applypatch"})
+STEPS: dict[str, StepStatus] = {"in_progress": "in_progress", "completed": "done"}
+HEADER = 2_000
+"""Characters at the start of an output in which its header is looked for."""
+FAILURES = ("execution error", "failed in sandbox", "failed to ", "err: ", "unsupported call")
+"""How an output begins that tells of a failure, in small letters."""
+_EXIT = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d{1,9})$", re.M)
+_FAILED = re.compile(r"exit code:? (-?\d{1,9})")
+_TIMED_OUT = re.compile(r"^(?:command )?timed out after ", re.M)
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How a call ended, as far as its output tells."""
+
+    status: Status = "ok"
+    cause: str = ""
+
+
+def tool_of(item: dict[str, Any]) -> str:
+    """A tool's name: those of servers carry the server's, as hooks name them too."""
+    kind, name, space = text(item.get("type")), text(item.get("name")), text(item.get("namespace"))
+    if kind in ("function_call", "custom_tool_call"):
+        return f"{space}__{name}" if space and name else name
+    return kind.removesuffix("_call")
+
+
+def input_of(item: dict[str, Any]) -> Any:
+    """What a tool was given, as data."""
+    if "arguments" in item:
+        given = item["arguments"]
+        parsed, problem = parse_object(given)
+        return given if problem else parsed
+    return item.get("input") if "input" in item else record(item.get("action"))
+
+
+def effect_of(tool: str) -> Effect:
+    """What a tool may do to the world."""
+    return "read" if tool in READS else "write"
+
+
+def source_of(tool: str) -> Source:
+    """Where what a tool brings comes from."""
+    return "web" if tool == "web_search" else "tool"
+
+
+def steps_of(tool: str, given: Any) -> tuple[Step, ...]:
+    """The plan a call writes down."""
+    if tool != "update_plan":
+        return ()
+    return tuple(
+        Step(step=text(step.get("step")), status=STEPS.get(text(step.get("status")), "pending"))
+        for step in records(record(given).get("plan"))
+        if text(step.get("step")).strip()
+    )
+
+
+def command_of(given: Any) -> str:
+    """The shell command in what a tool was given, as a person would type it."""
+    options = record(given)
+    said = options.get("cmd", options.get("command"))
+    if isinstance(said, str):
+        return said
+    parts = [part for part in said if isinstance(part, str)] if isinstance(said, list) else []
+    if len(parts) == 3 and parts[1] in ("-lc", "-c"):
+        return parts[2]
+    if len(parts) == 2 and parts[0] in PATCHES:
+        return f"apply_patch <<'PATCH'\n{parts[1]}\nPATCH\n"
+    return ""
+
+
+# -- how it ended -----------------------------------------------------------------------------------
+
+
+def unwrapped(output: Any) -> tuple[Any, int | None, bool | None]:
+    """An output, its exit code and whether it is said to have succeeded, out of what they came in."""
+    said: bool | None = None
+    if isinstance(output, dict):
+        said = output.get("success") if isinstance(output.get("success"), bool) else None
+        output = output.get("content_items") or output.get("content", output)
+    if isinstance(output, str) and output.startswith('{"output":'):
+        inner, problem = parse_object(output)
+        code = record(inner.get("metadata")).get("exit_code")
+        if not problem:
+            return inner.get("output"), code if type(code) is int else None, said
+    return output, None, said
+
+
+def outcome_of(tool: str, output: Any, seen: dict[str, Any]) -> Outcome:
+    """How a call ended, from its output and from the structured notice on it, if one came."""
+    plain, code, said = unwrapped(output)
+    head = plain[:HEADER] if isinstance(plain, str) else ""
+    told = head.partition("\nOutput:\n")[0]
+    if code is None:
+        code = seen["exit_code"] if type(seen.get("exit_code")) is int else _code(tool, told)
+    status, cause = _ended(tool, told, seen, code, said)
+    return Outcome(status=status, cause=cause)
+
+
+def _code(tool: str, head: str) -> int | None:
+    found = _EXIT.search(head)
+    if found is None and head.startswith("failed in sandbox"):
+        found = _FAILED.search(head)
+    return int(found[1]) if found and tool not in READS else None
+
+
+def _ended(
+    tool: str, head: str, seen: dict[str, Any], code: int | None, said: bool | None
+) -> tuple[Status, str]:
+    first = head[:200].lower()
+    if text(seen.get("status")) == "declined" or "rejected by user" in first:
+        return "denied", "rejected by the user"
+    writes = effect_of(tool) == "write"
+    if first.startswith("aborted"):
+        return ("in doubt" if writes else "cancelled"), "interrupted"
+    if _TIMED_OUT.search(head) and code in (None, 124):
+        return ("in doubt" if writes else "timeout"), "timeout"
+    if code:
+        return "error", f"exit code {code}"
+    failed = text(seen.get("status")) == "failed" or seen.get("success") is False
+    failed = failed or bool(record(seen.get("result")).get("isError")) or said is False
+    if failed or first.startswith(FAILURES):
+        return "error", head.partition("\n")[0][:200]
+    return "ok", ""
+
+
+# -- files ------------------------------------------------------------------------------------------
+
+
+def files_of(tool: str, given: Any, cwd: str, seen: dict[str, Any]) -> tuple[Touch, ...]:
+    """The files a call touched, once it went well."""
+    folder = posixpath.join(cwd, text(record(given).get("workdir")))
+    told = tuple(_changes(seen.get("changes"))) or tuple(_named(tool, given))
+    if not told and tool in SHELLS:
+        command = command_of(given)
+        told = patch_text.in_command(command) or (*touched(command, folder), *_read(seen))
+    return in_folder(told, folder)
+
+
+def _named(tool: str, given: Any) -> Iterator[Touch]:
+    if tool in PATCHES:
+        patch = given if isinstance(given, str) else record(given).get("input")
+        yield from patch_text.touches(text(patch) or text(record(given).get("command")))
+    elif tool in ("view_image", "read_file"):
+        path = text(record(given).get("path")) or text(record(given).get("file_path"))
+        if path:
+            yield Touch(path=path, op="read")
+
+
+def _changes(changes: Any) -> Iterator[Touch]:
+    """From a structured notice: path → what was done."""
+    for path, change in record(changes).items():
+        kind = text(record(change).get("type")) or next(iter(record(change)), "")
+        detail = record(record(change).get(kind)) or record(change)
+        moved = text(detail.get("move_path"))
+        if kind == "add":
+            after = digest_of(detail["content"]) if isinstance(detail.get("content"), str) else ""
+            yield Touch(path=path, op="created", after=after)
+        elif kind == "delete":
+            before = digest_of(detail["content"]) if isinstance(detail.get("content"), str) else ""
+            yield Touch(path=path, op="deleted", before=before)
+        elif moved:
+            yield Touch(path=moved, op="renamed", from_path=path)
+        elif kind == "update":
+            yield Touch(path=path, op="modified")
+
+
+def _read(seen: dict[str, Any]) -> Iterator[Touch]:
+    """Files that Codex itself understood a command to read."""
+    for part in records(seen.get("parsed_cmd")):
+        if part.get("type") == "read" and text(part.get("path")):
+            yield Touch(path=part["path"], op="read", how="inferred")
+
+
+def in_folder(touches: Iterable[Touch], folder: str) -> tuple[Touch, ...]:
+    """Files as they are named in a folder."""
+
+    def place(path: str) -> str:
+        return posixpath.join(folder, path) if path else ""
+
+    return tuple(
+        msgspec.structs.replace(touch, path=place(touch.path), from_path=place(touch.from_path))
+        for touch in touches
+    )

@@ -1,0 +1,222 @@
+"""Finding transcripts: where agents keep them, or below whatever a person names.
+
+A walk is bounded, follows no link and reads only the beginning of what it meets. What is no
+transcript is counted by how its name ends; what cannot be read is named with the reason.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from stator.errors import InvalidInput
+from stator.importers import registry
+from stator.importers.format import Format, Found
+from stator.importers.reading.jsonl import beginning
+from stator.model.exchange.bundle import MAGIC
+
+FILES_MAX = 200_000
+"""Files that are looked at in one walk."""
+DEPTH_MAX = 40
+PASSED_BY = frozenset({".git", "node_modules", ".venv", "__pycache__"})
+"""Folders in which no agent keeps transcripts, and which are large."""
+STUMBLES = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)  # fmt: skip
+"""What a format may run into where a file is not what it seemed: it costs that file, and no other."""
+
+
+class Told(msgspec.Struct, frozen=True):
+    """A conversation, and what it is told in."""
+
+    form: Format
+    found: Found
+
+
+class Sight(msgspec.Struct, kw_only=True):
+    """What was found."""
+
+    told: list[Told] = []
+    """The newest first; sub-agents after their parents, forks after what they fork."""
+    bundles: list[str] = []
+    others: dict[str, int] = {}
+    """Files that are no transcripts, by how their names end."""
+    unread: dict[str, str] = {}
+    """What could not be read, and why."""
+    elsewhere: int = 0
+    """Conversations that took place in other projects."""
+    older: int = 0
+    """Conversations that were last changed too long ago."""
+
+    @property
+    def size(self) -> int:
+        """Bytes there are to read, at most."""
+        return sum(one.found.size for one in self.told)
+
+
+def look(
+    paths: Iterable[str | os.PathLike[str]],
+    *,
+    formats: Sequence[Format] | None = None,
+    about: str = "",
+    since: int = 0,
+    seen: Callable[[int], None] | None = None,
+) -> Sight:
+    """The transcripts and bundles in files and folders, told by their content.
+
+    `about` keeps to conversations that took place in a folder or below it; `since` to those that
+    changed at that time (µs) or later. `seen` is told how many files were looked at.
+    """
+    sight = Sight()
+    known = registry.every() if formats is None else formats
+    met: set[tuple[str, str]] = set()
+    told: list[Told] = []
+    for number, (path, is_named) in enumerate(_files(paths, sight.unread)):
+        if seen is not None:
+            seen(number + 1)
+        for one in _read(path, known, sight, is_named):
+            key = os.path.realpath(one.found.path), one.found.part
+            if key in met:
+                continue
+            met.add(key)
+            if about and not one.form.is_about(one.found, about):
+                sight.elsewhere += 1
+            elif one.found.changed < since:
+                sight.older += 1
+            else:
+                told.append(one)
+    sight.told = _in_order(told)
+    return sight
+
+
+def together(sights: Sequence[Sight]) -> Sight:
+    """Several sights as one."""
+    others = Counter[str]()
+    for sight in sights:
+        others.update(sight.others)
+    return Sight(
+        told=_in_order([one for sight in sights for one in sight.told]),
+        bundles=[path for sight in sights for path in sight.bundles],
+        others=dict(others),
+        unread={path: why for sight in sights for path, why in sight.unread.items()},
+        elsewhere=sum(sight.elsewhere for sight in sights),
+        older=sum(sight.older for sight in sights),
+    )
+
+
+def kept_by(form: Format, home: Path, environ: Mapping[str, str]) -> list[Path]:
+    """The places in which an agent keeps transcripts, as far as they are there."""
+    return [place for place in form.places(home, environ) if os.path.lexists(place)]
+
+
+# -- walking --------------------------------------------------------------------------------------
+
+
+def _files(
+    paths: Iterable[str | os.PathLike[str]], unread: dict[str, str]
+) -> Iterator[tuple[str, bool]]:
+    """The files that are named, and those below folders that are; whether each is named."""
+    left = FILES_MAX
+    for given in paths:
+        path = os.path.expanduser(os.fspath(given))
+        if not os.path.isdir(path):
+            yield path, True  # also what is not there: reading says so
+            continue
+        for file in _below(path, unread, 0):
+            if not left:
+                unread[path] = f"more than {FILES_MAX:,} files; name folders further down"
+                return
+            left -= 1
+            yield file, False
+
+
+def _below(folder: str, unread: dict[str, str], depth: int) -> Iterator[str]:
+    """The files of a folder before those of the folders in it; links are not followed."""
+    try:
+        with os.scandir(folder) as entries:
+            there = sorted(entries, key=lambda entry: entry.name)
+    except OSError as error:
+        unread[folder] = error.strerror or "cannot be read"
+        return
+    yield from (entry.path for entry in there if entry.is_file(follow_symlinks=False))
+    for entry in there:
+        if not entry.is_dir(follow_symlinks=False) or entry.name in PASSED_BY:
+            continue
+        if depth == DEPTH_MAX:
+            unread[entry.path] = f"more than {DEPTH_MAX} folders deep"
+        else:
+            yield from _below(entry.path, unread, depth + 1)
+
+
+# -- reading --------------------------------------------------------------------------------------
+
+
+def _read(path: str, formats: Sequence[Format], sight: Sight, is_named: bool) -> list[Told]:
+    """The conversations in a file; what else it is, `sight` is told."""
+    try:
+        begin = beginning(path)
+        if begin.startswith(MAGIC):
+            sight.bundles.append(path)
+            return []
+        form = form_of(Path(path), begin, formats)
+        if form is not None:
+            return [Told(form, found) for found in form.conversations(Path(path))]
+    except InvalidInput as refusal:
+        sight.unread[path] = refusal.what
+    except STUMBLES as error:
+        sight.unread[path] = f"cannot be read: {error!r:.200}"
+    else:
+        if is_named:
+            sight.unread[path] = "not a transcript of any format that is known"
+            return []
+        kind = os.path.splitext(path)[1].lower()[:12] or "(no ending)"
+        sight.others[kind] = sight.others.get(kind, 0) + 1
+    return []
+
+
+def form_of(path: Path, begin: bytes, formats: Sequence[Format]) -> Format | None:
+    """The first format that takes a file for its own."""
+    if not begin.strip():
+        return None
+    return next((form for form in formats if form.is_one(path, begin)), None)
+
+
+def _in_order(told: list[Told]) -> list[Told]:
+    """The newest first, but nobody before the parent that it is found below, or was forked from. Of
+    several that tell of one conversation, the fullest comes first: it knows what was asked, and a
+    session is called after that."""
+    told = sorted(told, key=lambda one: -one.found.changed)
+    by_id: dict[tuple[str, str], list[Told]] = {}
+    for one in sorted(told, key=_is_partial):
+        by_id.setdefault(_key(one), []).append(one)
+    placed: dict[int, Told] = {}
+    for one in told:
+        for each in reversed(_line_of(one, by_id)):
+            for same in by_id[_key(each)]:
+                placed.setdefault(id(same), same)
+    return list(placed.values())
+
+
+def _key(one: Told) -> tuple[str, str]:
+    return one.found.conversation.source, one.found.conversation.id
+
+
+def _is_partial(one: Told) -> tuple[bool, bool]:
+    """What has no title is what a program printed, not what it kept."""
+    return one.found.is_second_hand, not one.found.conversation.name.strip()
+
+
+def _line_of(one: Told, by_id: Mapping[tuple[str, str], list[Told]]) -> list[Told]:
+    """A conversation and those it comes after, upward; a circle ends where it closes."""
+    line, met, left = [one], {id(one)}, [one]
+    while left:
+        talk = left.pop().found.conversation
+        for above in (talk.parent, talk.fork_of):
+            for other in by_id.get((talk.source, above), []) if above else []:
+                if id(other) not in met:
+                    met.add(id(other))
+                    line.append(other)
+                    left.append(other)
+    return line

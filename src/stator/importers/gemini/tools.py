@@ -1,0 +1,186 @@
+"""What Gemini CLI's tools do: their effect, the files they touch, what became of a call. Pure.
+
+Neither its hooks nor what the model asks for carry one id for a call that both could use, so a call's
+id is made of what both see: the prompt, the tool, what it was given, and how often that was so before
+within the turn.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from stator.importers.codex.tools import Outcome, in_folder
+from stator.importers.reading.attachments import without_bytes
+from stator.importers.reading.fields import (
+    amount,
+    record,
+    records,
+    spend,
+    text,
+)
+from stator.importers.reading.plain_text import nameable, words
+from stator.importers.reading.shell_effects import touched
+from stator.model.exchange.items import (
+    Returned,
+    Step,
+    Touch,
+    digest_of,
+    text_id,
+)
+from stator.model.log.commit import Source
+from stator.model.records.types import Effect, StepStatus
+from stator.model.values.json_text import canonical
+
+READS = frozenset(
+    "read_file read_many_files list_directory glob grep_search search_file_content web_fetch ask_user "
+    "google_web_search get_internal_docs write_todos read_mcp_resource list_mcp_resources update_topic "
+    "activate_skill enter_plan_mode exit_plan_mode complete_task tracker_get_task tracker_list_tasks "
+    "tracker_visualize".split()
+)
+"""Tools without an effect outside of the conversation. Any other may have one."""
+WEB = frozenset({"web_fetch", "google_web_search"})
+EDITS = frozenset({"write_file", "replace"})
+OVER = frozenset({"success", "error", "cancelled"})
+"""How a call stands when nothing more will come of it."""
+STEPS: dict[str, StepStatus] = {
+    "in_progress": "in_progress",
+    "completed": "done",
+    "cancelled": "dropped",
+    "blocked": "blocked",
+}
+REFUSED = ("denied", "did not allow", "rejected")
+HEADER = 4_000
+_EXIT = re.compile(r"^Exit Code: (-?\d{1,9})$", re.M)
+
+
+_HOOKED = re.compile(r"\s*<hook_context>.*?(?:</hook_context>\s*|\Z)", re.S)
+
+
+def spoken(said: str) -> str:
+    """What a person said, without what hooks put before it: what a session is told as it starts stands in
+    the first prompt itself."""
+    while (found := _HOOKED.match(said)) is not None:
+        said = said[found.end() :]
+    return said
+
+
+def prompt_id(prompt: str, before: int) -> str:
+    """A prompt's id: what it says and how often it was said before in the conversation."""
+    return f"prompt/{text_id(nameable(prompt), before)}"
+
+
+def asked(tool: str, given: Any) -> str:
+    """A name for a tool and what it was given."""
+    try:
+        return text_id(tool, nameable(canonical(given)))
+    except RecursionError:
+        return text_id(tool, "too deep")
+
+
+def call_id(prompt: str, tool: str, given: Any, before: int) -> str:
+    """A call's id, in letters that any provider takes."""
+    return f"call_{text_id(prompt, asked(tool, given), before)}"
+
+
+def effect_of(tool: str) -> Effect:
+    """What a tool may do to the world."""
+    return "read" if tool in READS else "write"
+
+
+def source_of(tool: str) -> Source:
+    """Where what a tool brings comes from."""
+    return "web" if tool in WEB else "tool"
+
+
+def steps_of(tool: str, given: Any) -> tuple[Step, ...]:
+    """The plan a call writes down."""
+    if tool != "write_todos":
+        return ()
+    return tuple(
+        Step(
+            step=text(step.get("description")),
+            status=STEPS.get(text(step.get("status")), "pending"),
+        )
+        for step in records(record(given).get("todos"))
+        if text(step.get("description")).strip()
+    )
+
+
+def result(
+    name: str, tool: str, given: Any, at: int, *, status: str, output: Any, display: Any, cwd: str
+) -> Returned:
+    """What became of a call, from what the model was shown and what people were."""
+    ended = outcome_of(tool, status, output)
+    files = files_of(tool, given, display, cwd) if ended.status == "ok" else ()
+    return Returned(
+        id=name, at=at, tool=tool, status=ended.status, cause=ended.cause, output=without_bytes(output),
+        source=source_of(tool), files=files,
+    )  # fmt: skip
+
+
+def output_of(answer: Any) -> Any:
+    """What the model was shown, out of the parts it came in."""
+    parts = [record(part.get("functionResponse")) for part in records(answer)]
+    shown = [record(part.get("response")) for part in parts if part]
+    if len(shown) != 1:
+        return answer
+    whole = shown[0]
+    for key in ("output", "error"):
+        if list(whole) == [key]:
+            return whole[key]
+    return whole
+
+
+def outcome_of(tool: str, status: str, output: Any) -> Outcome:
+    """How a call ended."""
+    said = words(output)[:HEADER]
+    if status == "cancelled":
+        if any(word in said.lower() for word in REFUSED):
+            return Outcome(status="denied", cause="refused by the user")
+        doubtful = effect_of(tool) == "write"
+        return Outcome(status="in doubt" if doubtful else "cancelled", cause="interrupted")
+    if status == "error":
+        first = said or words(record(record(output).get("error")).get("message"))
+        return Outcome(status="error", cause=first.partition("\n")[0][:200])
+    found = _EXIT.search(said) if tool == "run_shell_command" else None
+    if found and int(found[1]):
+        return Outcome(status="error", cause=f"exit code {found[1]}")
+    return Outcome()
+
+
+def files_of(tool: str, given: Any, display: Any, cwd: str) -> tuple[Touch, ...]:
+    """The files a call touched, once it went well."""
+    return tuple(_files(tool, record(given), record(display), cwd))
+
+
+def _files(tool: str, given: dict[str, Any], display: dict[str, Any], cwd: str) -> Iterator[Touch]:
+    path = (
+        text(given.get("file_path")) or text(given.get("absolute_path")) or text(given.get("path"))
+    )
+    if tool in EDITS:
+        path = text(display.get("filePath")) or path
+        before, after = display.get("originalContent"), display.get("newContent")
+        is_new = display.get("isNewFile") is True
+        if path:
+            yield Touch(
+                path=posixpath.join(cwd, path),
+                op="created" if is_new else "modified",
+                before=digest_of(before) if isinstance(before, str) and not is_new else "",
+                after=digest_of(after) if isinstance(after, str) else "",
+            )
+    elif tool == "read_file" and path:
+        yield Touch(path=posixpath.join(cwd, path), op="read")
+    elif tool == "run_shell_command":
+        folder = text(given.get("dir_path")) or text(given.get("directory"))
+        yield from in_folder(touched(text(given.get("command")), cwd), posixpath.join(cwd, folder))
+
+
+def spent(tokens: Any) -> dict[str, int]:
+    """What an answer cost, in units that add up: cached tokens are among those put in."""
+    told = {name: amount(count) for name, count in record(tokens).items()}
+    read = min(told.get("cached", 0), told.get("input", 0))
+    fresh = told.get("input", 0) - read + told.get("tool", 0)
+    return spend(fresh=fresh, read=read, said=told.get("output", 0) + told.get("thoughts", 0))

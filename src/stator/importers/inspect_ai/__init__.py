@@ -1,0 +1,1 @@
+"""Inspect: the samples of its evaluation logs."""

@@ -1,0 +1,1 @@
+"""opencode: its database, its exports and the output of its runs."""

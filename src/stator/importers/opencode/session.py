@@ -1,0 +1,249 @@
+"""opencode: its live database, what `opencode export` writes and what `opencode run --format json`
+prints. The same conversation is one session, whichever of them tells of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from stator.importers.format import Found, Progress, below
+from stator.importers.opencode import database
+from stator.importers.opencode.messages import Message, asked, items
+from stator.importers.reading import sqlite_source
+from stator.importers.reading.fields import (
+    headline,
+    millis,
+    record,
+    records,
+    text,
+)
+from stator.importers.reading.json_document import document
+from stator.importers.reading.jsonl import (
+    beginning,
+    decode,
+    lines,
+    parsed,
+)
+from stator.model.exchange.items import (
+    Conversation,
+    Cursor,
+    Item,
+    Skipped,
+    Unknown,
+)
+
+NAME = "opencode"
+_EXPORT = re.compile(rb'\s*\{\s*"info"\s*:\s*\{')
+_UNTITLED = re.compile(r"(New|Child) session - \d{4}-\d\d-\d\dT")
+_FORKED = re.compile(r"^(.*) \(fork #\d+\)$", re.DOTALL)
+_SAID = frozenset(("text", "tool_use", "reasoning", "step_start", "step_finish"))
+
+
+class OpenCode:
+    """opencode's conversations."""
+
+    name = NAME
+
+    def is_one(self, path: Path, begin: bytes) -> bool:
+        if begin.startswith(sqlite_source.MAGIC):
+            return database.is_database(path)
+        if _EXPORT.match(begin):
+            return b'"ses_' in begin and b'"messages"' in begin
+        return _session_of_run(begin) != ""
+
+    def conversations(self, path: Path) -> Iterable[Found]:
+        begin = beginning(str(path), 4096)
+        if begin.startswith(sqlite_source.MAGIC):
+            yield from _of_database(path)
+            return
+        stat = path.stat()
+        if _EXPORT.match(begin):
+            whole = record(document(str(path)).value)
+            info = record(whole.get("info"))
+            first = next(_exported(whole.get("messages")), None)
+            talk = _talk(
+                text(info.get("id")), text(info.get("title")), text(info.get("directory")),
+                text(info.get("version")), text(info.get("parentID")), first,
+            )  # fmt: skip
+            changed = millis(record(info.get("time")).get("updated"))
+        else:
+            talk, changed = Conversation(source=NAME, id=_session_of_run(begin)), 0
+        changed = changed or stat.st_mtime_ns // 1000
+        yield Found(path=str(path), conversation=talk, changed=changed, size=stat.st_size)
+
+    def read(
+        self, found: Found, cursor: Cursor | None, progress: Progress | None
+    ) -> Iterator[Item]:
+        skipped: list[Item] = []
+        yield from items(_without(_messages(found, progress), skipped))
+        yield from skipped
+
+    def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
+        data = environ.get("XDG_DATA_HOME") or str(home / ".local" / "share")
+        return [Path(data) / "opencode" / "opencode.db"]
+
+    def is_about(self, found: Found, root: str) -> bool:
+        return below(found.conversation.cwd, root)
+
+
+FORMAT = OpenCode()
+
+
+def _talk(
+    identifier: str,
+    title: str,
+    folder: str,
+    version: str,
+    parent: str,
+    first: Message | Item | None,
+    **more: Any,
+) -> Conversation:
+    if _UNTITLED.match(title):
+        title = headline(asked(first)) if isinstance(first, Message) else ""
+    return Conversation(
+        source=NAME,
+        id=identifier,
+        name=title,
+        cwd=folder,
+        labels={"version": version} if version else {},
+        parent=parent,
+        **more,
+    )
+
+
+def _without(read: Iterator[Message | Item], aside: list[Item]) -> Iterator[Message]:
+    """The messages; what else was read goes aside, to be told after them."""
+    for one in read:
+        if isinstance(one, Message):
+            yield one
+        else:
+            aside.append(one)
+
+
+def _messages(found: Found, progress: Progress | None) -> Iterator[Message | Item]:
+    begin = beginning(found.path, 4096)
+    if begin.startswith(sqlite_source.MAGIC):
+        with sqlite_source.opened(found.path) as db:
+            yield from database.messages(db, found.part, progress)
+    elif _EXPORT.match(begin):
+        whole = document(found.path, progress)
+        yield from whole.skipped
+        yield from _exported(record(whole.value).get("messages"))
+    else:
+        yield from _of_run(found, progress)
+
+
+def _exported(given: Any) -> Iterator[Message | Item]:
+    for number, message in enumerate(given if isinstance(given, list) else []):
+        if isinstance(message, dict) and isinstance(message.get("info"), dict):
+            yield Message(message["info"], records(message.get("parts")))
+        else:
+            yield Unknown(id=f"message/{number}", raw=message)
+
+
+# -- the database -----------------------------------------------------------------------------------
+
+
+def _of_database(path: Path) -> Iterator[Found]:
+    with sqlite_source.opened(str(path)) as db:
+        rows = list(database.sessions(db))
+        for row in rows:
+            more: dict[str, Any] = {}
+            if row.parent:
+                more["parent_call"] = database.spawning_call(db, row)
+            elif _FORKED.match(row.title):
+                more = _fork(db, row, rows)
+            untitled = _UNTITLED.match(row.title)
+            first = next(database.messages(db, row.id), None) if untitled else None
+            talk = _talk(
+                row.id, row.title, row.directory, row.version, row.parent, first, **more
+            )  # fmt: skip
+            changed = millis(row.updated)
+            yield Found(
+                path=str(path), conversation=talk, part=row.id, changed=changed,
+                size=path.stat().st_size,
+            )  # fmt: skip
+
+
+def _fork(db: Any, row: database.Row, rows: list[database.Row]) -> dict[str, Any]:
+    """What a fork was made from: opencode notes it in the title only, and copies the messages."""
+    base = _base(row.title)
+    copied = _ids(db, row.id, before=row.created)
+    older = [
+        other
+        for other in rows
+        if other.id != row.id and other.created < row.created and _base(other.title) == base
+    ]
+    shared = {other.id: len(_ids(db, other.id) & copied) for other in older}
+    nearest = max(shared, key=lambda name: shared[name], default="")
+    return {"fork_of": nearest, "fork_ids": copied} if nearest and shared[nearest] else {}
+
+
+def _base(title: str) -> str:
+    while found := _FORKED.match(title):
+        title = found[1]
+    return title
+
+
+def _ids(db: Any, session: str, before: int = 0) -> frozenset[str]:
+    """The ids of what was said and called in a conversation, up to a time."""
+
+    def is_early(message: Message) -> bool:
+        created = record(message.info.get("time")).get("created")
+        return not before or not isinstance(created, int) or created < before
+
+    told = _without(database.messages(db, session), [])
+    early = takewhile(is_early, told)
+    return frozenset(item.id for item in items(early) if item.id)
+
+
+# -- what a run prints ------------------------------------------------------------------------------
+
+
+def _session_of_run(begin: bytes) -> str:
+    """The conversation whose parts a run printed; "" if it is something else."""
+    try:
+        first = record(decode(begin.split(b"\n", 1)[0]))
+    except ValueError:
+        return ""
+    name = text(first.get("sessionID"))
+    return name if name.startswith("ses_") and text(first.get("type")) else ""
+
+
+def _of_run(found: Found, progress: Progress | None) -> Iterator[Message | Item]:
+    """The model's messages; a run does not print what it was asked."""
+    parts: list[dict[str, Any]] = []
+    at = 0
+    for line in lines(found.path, progress=progress):
+        given, why = parsed(line)
+        if given is None:
+            if why:
+                yield Skipped(line=line.number, why=why)
+            continue
+        kind, part = text(given.get("type")), record(given.get("part"))
+        if text(given.get("sessionID")) != found.conversation.id:
+            yield Skipped(line=line.number, why="of another conversation")
+        elif kind not in _SAID or not part:
+            yield Unknown(id=f"line/{line.number}", at=millis(given.get("timestamp")), raw=given)
+        else:
+            if parts and part.get("messageID") != parts[0].get("messageID"):
+                yield _printed(parts, at)
+                parts = []
+            parts.append(part)
+            at = given.get("timestamp") or 0
+    if parts:
+        yield _printed(parts, at)
+
+
+def _printed(parts: list[dict[str, Any]], at: Any) -> Message:
+    """Parts are printed as they end; their ids are in the order in which they began."""
+    ordered = sorted(parts, key=lambda part: text(part.get("id")))
+    info: dict[str, Any] = {"id": text(parts[0].get("messageID")), "role": "assistant"}
+    reasons = [text(part.get("reason")) for part in ordered if part.get("type") == "step-finish"]
+    if reasons:
+        info |= {"finish": reasons[-1], "time": {"completed": at}}
+    return Message(info, ordered)

@@ -1,0 +1,1 @@
+"""pi: its sessions, whose entries form a tree."""

@@ -1,0 +1,115 @@
+"""The shape of a pi session: its entries form a tree, and a tree is one session and its forks.
+
+What was said first, at each place where the tree parts, is the session; each later branch is a fork,
+known by the entry it begins with. So a file that grows, on whichever branch, only ever adds to what
+was imported. Nothing is held but ids, however much the entries say.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from stator.importers.reading.fields import (
+    Names,
+    headline,
+    moment,
+    record,
+    text,
+    words_of,
+)
+from stator.importers.reading.jsonl import lines, parsed
+from stator.model.exchange.items import text_id
+
+
+class Entry(msgspec.Struct):
+    """A line of the tree."""
+
+    id: str
+    parent: str
+    branch: str
+    """The id of the entry its branch begins with; "": the first one."""
+    call: str = ""
+    """Whose result it is."""
+
+
+class Tree(msgspec.Struct):
+    """A file's entries, without what they say."""
+
+    header: dict[str, Any] = {}
+    entries: dict[str, Entry] = {}
+    lines: dict[int, str] = {}
+    """Line → entry."""
+    order: list[str] = []
+    """What the first version counts by: the header, then each entry."""
+    branches: dict[str, str] = msgspec.field(default_factory=lambda: {"": ""})
+    """Branch → the entry it parts from, in the order in which they began."""
+    spoken: dict[str, int] = {}
+    """Branches in which something was said → when that was last."""
+    name: str = ""
+
+    def before(self, entry: str) -> list[Entry]:
+        """An entry and all it follows, the last first."""
+        found = []
+        while entry:
+            found.append(self.entries[entry])
+            entry = self.entries[entry].parent
+        return found
+
+    def on(self, branch: str) -> set[str]:
+        """The entries of a branch, and all it follows."""
+        own = {entry.id for entry in self.entries.values() if entry.branch == branch}
+        return own | {entry.id for entry in self.before(self.branches[branch])}
+
+
+def tree_of(path: str) -> Tree:
+    """The tree in a file, whatever its state."""
+    tree = Tree()
+    names = Names()
+    followed: set[str] = set()
+    last = ""
+    for line in lines(path):
+        given = record(parsed(line)[0])
+        if not tree.header and given.get("type") == "session":
+            tree.header = given
+            tree.order.append("")
+        elif isinstance(given.get("type"), str):
+            own = text(given.get("id"))
+            if own in tree.entries:  # written twice
+                continue
+            name = own or names.once(f"line/{text_id(text(given.get('timestamp')), _role(given))}")
+            last = _add(tree, followed, given, name, _parent(tree, given, last))
+            tree.lines[line.number] = name
+    return tree
+
+
+def _parent(tree: Tree, given: dict[str, Any], last: str) -> str:
+    """What an entry follows: as it says, or, if that is not there, what stands before it."""
+    if not text(given.get("id")):
+        return last
+    named = given.get("parentId")
+    return "" if named is None else named if text(named) in tree.entries else last
+
+
+def _add(tree: Tree, followed: set[str], given: dict[str, Any], name: str, parent: str) -> str:
+    above = tree.entries.get(parent)
+    branch = above.branch if above else ""
+    if parent in followed:
+        branch = name
+        tree.branches[branch] = parent
+    followed.add(parent)
+    message = record(given.get("message"))
+    tree.entries[name] = Entry(name, parent, branch, text(message.get("toolCallId")))
+    tree.order.append(name)
+    if given["type"] in ("message", "compaction", "custom_message"):
+        tree.spoken[branch] = max(tree.spoken.get(branch, 0), moment(given.get("timestamp")))
+    if given["type"] == "session_info":
+        tree.name = text(given.get("name")) or tree.name
+    elif not tree.name and message.get("role") == "user":
+        tree.name = headline(words_of(message.get("content")))
+    return name
+
+
+def _role(given: dict[str, Any]) -> str:
+    return text(record(given.get("message")).get("role")) or text(given.get("type"))

@@ -1,0 +1,308 @@
+"""pi: its sessions are files of lines that form a tree (`pi_tree`), each naming the one it follows.
+
+Files of the first version have no ids: there each line follows the one before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from stator.importers.format import Found, Progress, below
+from stator.importers.pi.entry_tree import Tree, tree_of
+from stator.importers.reading.attachments import without_bytes
+from stator.importers.reading.fields import (
+    Names,
+    amount,
+    asks,
+    headline,
+    moment,
+    plain,
+    record,
+    records,
+    said,
+    shell_files,
+    spend,
+    text,
+    words_of,
+)
+from stator.importers.reading.jsonl import (
+    Line,
+    decode,
+    lines,
+    parsed,
+)
+from stator.model.exchange.items import (
+    Answered,
+    Called,
+    Compacted,
+    Conversation,
+    Cursor,
+    Item,
+    Noise,
+    Noted,
+    Prompted,
+    Returned,
+    Skipped,
+    Touch,
+    Touched,
+    TurnEnded,
+    Unknown,
+    digest_of,
+)
+from stator.model.records.types import Effect
+
+NAME = "pi"
+READS = frozenset(("read", "grep", "find", "ls"))
+SETTINGS = frozenset(
+    "model_change thinking_level_change label custom session_info ephemeral context_transform".split()
+)
+"""Entries that say nothing of what happened."""
+STOPPED = ("aborted", "error")
+_FILE = re.compile(r"_([0-9a-fA-F-]{8,64})\.jsonl$")
+_ABORTED = re.compile(r"\b(aborted|cancelled)\b", re.I)
+
+
+class Pi:
+    """pi's conversations."""
+
+    name = NAME
+
+    def is_one(self, path: Path, begin: bytes) -> bool:
+        try:
+            first = record(decode(begin.split(b"\n", 1)[0]))
+        except ValueError:
+            return False
+        return first.get("type") == "session" and bool(text(first.get("id"))) and "cwd" in first
+
+    def conversations(self, path: Path) -> Iterable[Found]:
+        tree = tree_of(str(path))
+        stat = path.stat()
+        for branch in tree.branches:
+            if branch and branch not in tree.spoken:
+                continue  # a setting was changed there, and nothing said
+            yield Found(
+                path=str(path), conversation=_talk(tree, branch), part=branch, size=stat.st_size,
+                changed=tree.spoken.get(branch) or stat.st_mtime_ns // 1000,
+            )  # fmt: skip
+
+    def read(
+        self, found: Found, cursor: Cursor | None, progress: Progress | None
+    ) -> Iterator[Item]:
+        tree = tree_of(found.path)
+        reading = _Reading(tree)
+        wanted = tree.on(found.part)
+        for line in lines(found.path, progress=progress):
+            name = tree.lines.get(line.number, "")
+            if name in wanted:
+                yield from reading.entry(name, record(parsed(line)[0]))
+            elif not name and not found.part:
+                yield from _other(line, tree)
+
+    def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
+        folder = environ.get("PI_CODING_AGENT_DIR")
+        return [(Path(folder) if folder else home / ".pi" / "agent") / "sessions"]
+
+    def is_about(self, found: Found, root: str) -> bool:
+        return below(found.conversation.cwd, root)
+
+
+FORMAT = Pi()
+
+
+def _talk(tree: Tree, branch: str) -> Conversation:
+    header = tree.header
+    own = text(header.get("id"))
+    fork_of, shared = "", tree.on("")
+    origin = text(header.get("parentSession")) or text(header.get("branchedFrom"))
+    if branch and tree.branches[branch]:
+        parting = tree.entries[tree.branches[branch]]
+        fork_of = f"{own}/{parting.branch}" if parting.branch else own
+        shared = {entry.id for entry in tree.before(parting.id)}
+    elif not branch and (named := _FILE.search(origin)):
+        fork_of = named[1]
+    calls = {tree.entries[name].call for name in shared}
+    return Conversation(
+        source=NAME,
+        id=f"{own}/{branch}" if branch else own,
+        name=f"{tree.name} ({branch})" if branch else tree.name,
+        cwd=text(header.get("cwd")),
+        fork_of=fork_of,
+        fork_ids=frozenset((shared | calls) - {""}) if fork_of else frozenset(),
+    )
+
+
+def _other(line: Line, tree: Tree) -> Iterator[Item]:
+    """A line that is no entry."""
+    given, why = parsed(line)
+    if why:
+        yield Skipped(line=line.number, why=why)
+    elif given is not None and given is not tree.header and given != tree.header:
+        if text(given.get("id")) in tree.entries:
+            yield Noise(kind="written twice")
+        else:
+            yield Unknown(id=f"line/{line.number}", raw=without_bytes(given))
+
+
+class _Reading:
+    """One conversation being read."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._names = Names()
+        self._calls: dict[str, str] = {}
+        """pi's id of a call → ours, which differs where pi's comes again."""
+        self._asked: dict[str, Called] = {}
+        self._items: dict[str, str] = {}
+        """Entry → the id of what it was recorded as."""
+        self._known: set[str] = set()
+        """Paths that were read or written."""
+
+    def entry(self, name: str, given: dict[str, Any]) -> Iterator[Item]:
+        kind, at = text(given.get("type")), moment(given.get("timestamp"))
+        if kind == "message" and isinstance(given.get("message"), dict):
+            yield from self._message(name, at, given["message"])
+        elif kind == "compaction":
+            yield Compacted(
+                id=name, at=at, summary=text(given.get("summary")), keeps_from=self._kept(given),
+                before=amount(given.get("tokensBefore")),
+            )  # fmt: skip
+        elif kind == "branch_summary":
+            yield self._noted(name, at, text(given.get("summary")), "system")
+        elif kind == "custom_message":
+            yield self._noted(name, at, given.get("content"))
+        elif kind in SETTINGS:
+            yield Noise(kind=kind)
+        else:
+            yield Unknown(id=name, at=at, raw=without_bytes(given))
+
+    def _message(self, name: str, at: int, message: dict[str, Any]) -> Iterator[Item]:
+        role = message.get("role")
+        if role == "user":
+            self._items[name] = name
+            yield Prompted(id=name, at=at, content=plain(without_bytes(message.get("content"))))
+        elif role == "assistant":
+            yield from self._answered(name, at, message)
+        elif role == "toolResult":
+            yield self._returned(name, at, message)
+        elif role == "bashExecution":
+            yield from self._ran(name, at, message)
+        elif role in ("custom", "hookMessage"):
+            yield self._noted(name, at, message.get("content"))
+        elif role in ("compactionSummary", "branchSummary"):
+            yield Noise(kind=text(role))
+        else:
+            yield Unknown(id=name, at=at, raw=without_bytes(message))
+
+    def _answered(self, name: str, at: int, message: dict[str, Any]) -> Iterator[Item]:
+        usage = record(message.get("usage"))
+        stop = text(message.get("stopReason"))
+        blocks, calls = self._blocks(at, records(message.get("content")))
+        self._items[name] = name
+        if blocks:
+            yield Answered(
+                id=name, at=at, reply=said(blocks), model=text(message.get("model")),
+                usage=spend(
+                    fresh=usage.get("input"), said=usage.get("output"),
+                    read=usage.get("cacheRead"), written=usage.get("cacheWrite"),
+                    dollars=record(usage.get("cost")).get("total"),
+                ),
+                partial=stop in STOPPED and not calls,
+            )  # fmt: skip
+        for call in calls:
+            yield call
+            if stop in STOPPED:  # pi runs no tool of an answer that did not come to its end
+                yield Returned(
+                    id=call.id, at=at, status="cancelled", cause="never run", source="system"
+                )
+        if stop in STOPPED:
+            yield TurnEnded(at=at, status="aborted", why=headline(message.get("errorMessage")))
+        elif stop and stop != "toolUse":
+            yield TurnEnded(at=at)
+
+    def _blocks(
+        self, at: int, content: list[dict[str, Any]]
+    ) -> tuple[list[dict[str, Any]], list[Called]]:
+        blocks: list[dict[str, Any]] = []
+        calls: list[Called] = []
+        for block in content:
+            kind = block.get("type")
+            if kind == "text":
+                blocks.append({"type": "text", "text": text(block.get("text"))})
+            elif kind == "thinking":
+                signed = text(block.get("thinkingSignature"))
+                thought = {"type": "thinking", "thinking": text(block.get("thinking"))}
+                blocks.append(thought | ({"signature": signed} if signed else {}))
+            elif kind == "toolCall":
+                tool, given = text(block.get("name")), without_bytes(block.get("arguments"))
+                own = text(block.get("id"))
+                name = self._calls[own] = self._names.once(own)
+                effect: Effect = "read" if tool in READS else "write"
+                self._asked[name] = Called(id=name, at=at, tool=tool, input=given, effect=effect)
+                calls.append(self._asked[name])
+                blocks.append(asks(name, tool, given))
+            else:
+                blocks.append(without_bytes(block))
+        return blocks, calls
+
+    def _returned(self, name: str, at: int, message: dict[str, Any]) -> Returned:
+        own = text(message.get("toolCallId"))
+        call = self._calls.get(own) or self._names.once(own or name)
+        self._items[name] = call
+        asked = self._asked.pop(call, None)
+        words = words_of(message.get("content"))
+        failed = message.get("isError") is True
+        status: Literal["ok", "error", "in doubt", "cancelled"] = "error" if failed else "ok"
+        last = headline(words.rstrip().rpartition("\n")[2])
+        if failed and _ABORTED.search(last):
+            status = "cancelled" if asked and asked.effect == "read" else "in doubt"
+        return Returned(
+            id=call, at=at, status=status, cause=last if failed else "",
+            output=plain(without_bytes(message.get("content"))), tool=text(message.get("toolName")),
+            files=self._files(asked) if asked and not failed else (),
+        )  # fmt: skip
+
+    def _files(self, asked: Called) -> tuple[Touch, ...]:
+        given = record(asked.input)
+        path = text(given.get("path")) or text(given.get("file_path"))
+        if asked.tool == "bash":
+            return shell_files(given.get("command"))
+        if asked.tool not in ("read", "write", "edit") or not path:
+            return ()
+        known = path in self._known
+        self._known.add(path)
+        if asked.tool == "read":
+            return (Touch(path=path, op="read"),)
+        if asked.tool == "edit":
+            return (Touch(path=path, op="modified"),)
+        # pi does not say whether a file was there that is written as a whole
+        after = digest_of(text(given.get("content")))
+        op: Literal["modified", "created"] = "modified" if known else "created"
+        return (Touch(path=path, op=op, after=after, how="recorded" if known else "inferred"),)
+
+    def _ran(self, name: str, at: int, message: dict[str, Any]) -> Iterator[Item]:
+        """A command that the user ran; the model is shown it."""
+        command, output = text(message.get("command")), text(message.get("output"))
+        yield self._noted(name, at, f"Ran `{command}`\n{output}")
+        files = shell_files(command) if message.get("exitCode") == 0 else ()
+        if files:
+            yield Touched(id=f"{name}/files", at=at, files=files)
+
+    def _noted(
+        self, name: str, at: int, content: Any, by: Literal["user", "system"] = "user"
+    ) -> Noted:
+        self._items[name] = name
+        return Noted(id=name, at=at, by=by, content=plain(without_bytes(content)))
+
+    def _kept(self, given: dict[str, Any]) -> str:
+        """The first item that stayed in view."""
+        order = self._tree.order
+        first = text(given.get("firstKeptEntryId"))
+        if first:
+            place = order.index(first) if first in order else len(order)
+        else:
+            counted = given.get("firstKeptEntryIndex")
+            place = counted if isinstance(counted, int) and counted >= 0 else len(order)
+        return next((self._items[name] for name in order[place:] if name in self._items), "")

@@ -1,0 +1,1 @@
+"""Reading: what the formats have in common when they read foreign files."""

@@ -1,0 +1,236 @@
+"""The lines of a transcript, whatever its state: cut off, growing, damaged, packed, of any size.
+
+Nothing of a file is ever changed, and no more of it is held than one line. A line that cannot be
+read is handed on with the reason, so that whoever reads can count it and go on.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+import stat
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from typing import Any, BinaryIO
+
+import msgspec
+
+from stator.errors import InvalidInput
+from stator.importers.reading import sqlite_source
+
+LINE_MAX = 48 * 2**20
+"""Bytes of one line that are read; a longer one is passed over, and said to be."""
+CHUNK = 256 * 1024
+BEGIN = 4096
+"""Bytes at the start of a file by which it is known again."""
+UNSEEN = getattr(os, "O_NOATIME", 0)
+"""Reading leaves no trace, where the system can do that."""
+ZSTD = b"\x28\xb5\x2f\xfd"
+UTF16: dict[bytes, str] = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One line: its number from 1, the offset it begins at and the one behind it."""
+
+    number: int
+    offset: int
+    end: int
+    data: bytes = b""
+    problem: str = ""
+    """Why it cannot be read; "": it can."""
+    is_cut: bool = False
+    """Whether the file ends within it."""
+
+
+def open_plain(path: str) -> BinaryIO:
+    """A regular file, open for reading; nothing else is waited for or read."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        try:
+            handle = os.open(path, flags | UNSEEN)
+        except PermissionError:  # somebody else's file: its times are not ours to spare
+            handle = os.open(path, flags)
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error.strerror}", path=path) from None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise InvalidInput(f"{path} is not a file", path=path, hint="name a file or a folder")
+    return os.fdopen(handle, "rb", buffering=0)
+
+
+def beginning(path: str, size: int = 65_536) -> bytes:
+    """The first bytes of a file as text has them: unpacked, in UTF-8; of a database as they are."""
+    if sqlite_source.is_named_like_one(path):
+        return sqlite_source.begin(path, size)
+    with open_plain(path) as file:
+        feed = _feed(file, None)
+        data = b""
+        while len(data) < size and (more := feed()):
+            data += more
+    return data[:size].removeprefix(codecs.BOM_UTF8)
+
+
+def content(path: str, limit: int, progress: Callable[[int], None] | None = None) -> bytes:
+    """A whole file as text has it, where its format can be read no other way; not above a limit."""
+    chunks: list[bytes] = []
+    held = 0
+    with open_plain(path) as file:
+        feed = _feed(file, progress)
+        while chunk := feed():
+            held += len(chunk)
+            if held > limit:
+                raise InvalidInput(
+                    f"{path} is larger than {limit // 2**20} MB, and such a file is read as a whole",
+                    hint="split it, or import a smaller one",
+                )
+            chunks.append(chunk)
+    return b"".join(chunks).removeprefix(codecs.BOM_UTF8)
+
+
+def fingerprint(path: str, offset: int) -> str:
+    """What a file was up to an offset, told by its beginning and what stands right before it."""
+    with open_plain(path) as file:
+        if file.read(4)[:4] == ZSTD:  # a packed file is not added to
+            return f"packed {os.fstat(file.fileno()).st_size}"
+        seen = sha256()
+        for start, length in ((0, min(BEGIN, offset)), (max(0, offset - BEGIN), BEGIN)):
+            file.seek(start)
+            seen.update(file.read(min(length, offset - start)))
+    return seen.hexdigest()[:32]
+
+
+def lines(
+    path: str, *, offset: int = 0, number: int = 0, progress: Callable[[int], None] | None = None
+) -> Iterator[Line]:
+    """The lines of a file from an offset on, as far as it went when this began.
+
+    `number` is that of the line before. `progress` is told how many bytes were read.
+    """
+    with open_plain(path) as file:
+        position = start = _skipped(file, offset)
+        feed = _feed(file, progress)
+        pieces: list[bytes] = []
+        held = 0
+        too_long = False
+        while chunk := feed():
+            pos = 0
+            while (found := chunk.find(b"\n", pos)) >= 0:
+                end = position + found + 1
+                piece = b"" if too_long else chunk[pos:found]
+                whole = b"".join([*pieces, piece])
+                if end > offset:
+                    number += 1
+                    yield _line(number, start, end, whole, too_long or len(whole) > LINE_MAX)
+                pieces, held, too_long = [], 0, False
+                start, pos = end, found + 1
+            rest = chunk[pos:]
+            held += len(rest)
+            too_long = too_long or held > LINE_MAX
+            if too_long:
+                pieces = []
+            elif rest:
+                pieces.append(rest)
+            position += len(chunk)
+        if held:
+            data = b"".join(pieces)
+            number += 1
+            yield _last(number, start, position, data, too_long)
+
+
+def _skipped(file: BinaryIO, offset: int) -> int:
+    """Go to an offset where that can be done without reading; where reading begins then."""
+    first = file.read(4)
+    recoded = first == ZSTD or any(first.startswith(mark) for mark in UTF16)
+    file.seek(0 if recoded else offset)
+    return file.tell()
+
+
+def _line(number: int, start: int, end: int, data: bytes, too_long: bool) -> Line:
+    if too_long:
+        return Line(number, start, end, problem=f"longer than {LINE_MAX // 2**20} MB")
+    data = data.removesuffix(b"\r")
+    if number == 1:
+        data = data.removeprefix(codecs.BOM_UTF8)
+    if b"\0" in data:
+        return Line(number, start, end, problem="NUL bytes")
+    return Line(number, start, end, data)
+
+
+def _last(number: int, start: int, end: int, data: bytes, too_long: bool) -> Line:
+    """The end of a file that no newline ends: whole if it can be read, else cut off."""
+    line = _line(number, start, end, data, too_long)
+    if line.problem or not line.data.strip():
+        return line
+    try:
+        decode(line.data)
+    except ValueError:
+        return Line(number, start, end, problem="cut off", is_cut=True)
+    return line
+
+
+def _feed(file: BinaryIO, progress: Callable[[int], None] | None) -> Callable[[], bytes]:
+    """Chunks of a file as UTF-8, up to where it went now: a file may grow while it is read."""
+    begun = file.tell()
+    left = os.fstat(file.fileno()).st_size - begun
+    first = b"" if begun else file.read(4)
+    file.seek(begun)
+
+    def raw() -> bytes:
+        nonlocal left
+        data = file.read(min(CHUNK, left)) if left > 0 else b""
+        left -= len(data)
+        if progress is not None and data:
+            progress(len(data))
+        return data
+
+    if first == ZSTD:
+        return _unpacked(raw)
+    for mark, name in UTF16.items():
+        if first.startswith(mark):
+            return _recoded(raw, name)
+    return raw
+
+
+def _unpacked(raw: Callable[[], bytes]) -> Callable[[], bytes]:
+    from stator.importers.reading.zstd import unpacker
+
+    return unpacker(raw)
+
+
+def _recoded(raw: Callable[[], bytes], name: str) -> Callable[[], bytes]:
+    decoder = codecs.getincrementaldecoder(name)("replace")
+
+    def feed() -> bytes:
+        while data := raw():
+            text = decoder.decode(data).removeprefix("\ufeff")
+            if text:
+                return text.encode("utf-8", "surrogatepass")
+        return b""
+
+    return feed
+
+
+def decode(data: bytes) -> Any:
+    """A value from JSON; lone surrogates are kept, and numbers that are none become text."""
+    try:
+        return msgspec.json.decode(data)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return json.loads(data.decode("utf-8", "surrogateescape"), parse_constant=str)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def parsed(line: Line) -> tuple[dict[str, Any] | None, str]:
+    """The object a line holds, or why it holds none ("": it is empty)."""
+    if line.problem:
+        return None, line.problem
+    if not line.data.strip():
+        return None, ""
+    try:
+        value = decode(line.data)
+    except ValueError:
+        return None, "not JSON"
+    return (value, "") if isinstance(value, dict) else (None, "not an object")

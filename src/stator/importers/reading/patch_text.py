@@ -1,0 +1,76 @@
+"""The patch text that Codex gives to `apply_patch`, read for the files it names. Pure.
+
+    *** Begin Patch
+    *** Add File: notes.txt
+    +one line
+    *** Update File: old.py
+    *** Move to: new.py
+    @@
+    -gone
+    +here
+    *** Delete File: left.txt
+    *** End Patch
+
+Only lines that begin with `*** ` are orders; everything in a file's text begins with `+`, `-`, a
+space or `@@`, so what stands in a file cannot be mistaken for one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from stator.model.exchange.items import Touch, digest_of
+
+BEGIN, END = "*** Begin Patch", "*** End Patch"
+_IN_SHELL = re.compile(r"(?:^|[\s;&|(])apply_?patch\b[^\n]{0,200}<<-?\s*(['\"]?)(\w+)\1[^\n]*\n")
+"""`apply_patch <<'EOF'`: the way a shell command gives a patch."""
+
+
+def touches(patch: str) -> tuple[Touch, ...]:
+    """The files a patch changes, in its order; nothing where it is not one whole patch."""
+    lines = patch.strip().split("\n")
+    if len(lines) < 2 or lines[0].strip() != BEGIN or lines[-1].strip() != END:
+        return ()
+    return tuple(_orders(lines[1:-1]))
+
+
+def in_command(command: str) -> tuple[Touch, ...]:
+    """The files that a shell command changes through `apply_patch` and a here-document."""
+    found = _IN_SHELL.search(command)
+    if found is None:
+        return ()
+    body: list[str] = []
+    for line in command[found.end() :].split("\n"):
+        if line.strip() == found[2]:
+            return touches("\n".join(body))
+        body.append(line)
+    return ()
+
+
+def _orders(lines: list[str]) -> Iterator[Touch]:
+    at = 0
+    while at < len(lines):
+        order, _, path = lines[at].partition(": ")
+        path = path.strip()
+        at += 1
+        if not path:
+            continue
+        if order == "*** Delete File":
+            yield Touch(path=path, op="deleted")
+        elif order == "*** Add File":
+            body = _added(lines, at)
+            yield Touch(path=path, op="created", after=digest_of("".join(body)))
+        elif order == "*** Update File":
+            moved = lines[at] if at < len(lines) else ""
+            target = moved.removeprefix("*** Move to: ").strip()
+            if moved.startswith("*** Move to: ") and target:
+                yield Touch(path=target, op="renamed", from_path=path)
+            else:
+                yield Touch(path=path, op="modified")
+
+
+def _added(lines: list[str], at: int) -> Iterator[str]:
+    while at < len(lines) and lines[at].startswith("+"):
+        yield lines[at][1:] + "\n"
+        at += 1

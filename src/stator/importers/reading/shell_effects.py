@@ -1,0 +1,299 @@
+"""Which files a shell command certainly touched, told by its words. Pure.
+
+A transcript says what was run and that it went well; of most commands one cannot say what they did
+to which file. Here is what one can: plain commands with literal words (`rm a.txt`, `mv a b`,
+`echo x > out`), all of which must have run. As soon as a word is not literal (a glob, a variable, a
+substitution), its command says nothing; where the shell's way through the line is not certain
+(`||`, loops, all but the last of `a; b`), nothing is said of that part.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from stator.model.exchange.items import Touch
+from stator.model.records.types import FileOp
+
+COMMAND_MAX = 20_000
+"""Characters of a command that are looked at; a longer one says nothing."""
+TOUCHES_MAX = 200
+
+_TOKEN = re.compile(
+    r"""(?P<space>[ \t]+|\\\n)
+      | (?P<comment>(?<![^\s;&|()])\#[^\n]*)
+      | (?P<op>&&|\|\||\|&|&>>|&>|>>|>\||>&|<<<|<<-?|<&|<>|[;\n|&<>()])
+      | (?P<word>(?:'[^']*' | "(?:[^"\\$`]|\\["\\])*" | \\[^\n] | [^\s;&|<>()'"\\])+)
+    """,
+    re.VERBOSE,
+)
+_UNQUOTED = re.compile(r"""'[^']*'|"(?:[^"\\]|\\.)*"|\\.""", re.DOTALL)
+_OPEN_ENDED = frozenset("*?[]{}$`~!")
+_KEYWORDS = frozenset(
+    "if then else elif fi for while until do done case esac function select time coproc"
+    " eval exec source . alias trap exit return break continue pushd popd xargs sudo env".split()
+)
+
+
+class _Command(msgspec.Struct):
+    """A simple command: its words, and the files its output goes to with whether they are added to."""
+
+    words: list[str] = []
+    outputs: list[tuple[str, bool]] = []
+    piped: bool = False
+    """Whether another command reads what it says."""
+    is_plain: bool = True
+    """Whether every word of it is literal."""
+
+
+def touched(command: str, cwd: str = "") -> tuple[Touch, ...]:
+    """The files a command that ended well has certainly touched, as it names them.
+
+    `cwd` is the folder it ran in, for what stands behind a `cd`.
+    """
+    if len(command) > COMMAND_MAX:
+        return ()
+    chains = _chains(command)
+    if not chains:
+        return ()
+    if _stops_at_failures(chains[0][0]):
+        sure = [one for chain in chains[1:] for one in chain]
+    else:
+        sure = chains[-1] if all(_keeps_place(chain) for chain in chains[:-1]) else []
+    found: dict[str, Touch] = {}
+    base: str | None = ""
+    for one in sure:
+        if one.words[:1] == ["cd"]:
+            base = _entered(one, base, cwd)
+            continue
+        for touch in _touches(one):
+            placed = _placed(touch, base)
+            if placed is not None:
+                found[placed.path] = placed
+    return tuple(found.values())[:TOUCHES_MAX]
+
+
+def _stops_at_failures(first: _Command) -> bool:
+    """Whether it is `set -e`: then a command that ended well has run to its end."""
+    options = [word for word in first.words[1:] if word.startswith("-")]
+    return first.words[:1] == ["set"] and any("e" in word for word in options)
+
+
+def _chains(command: str) -> list[list[_Command]]:
+    """Commands joined by `&&` and `|`, chain by chain as `;` and newlines part them; [] where the
+    shell's way through them is not certain."""
+    chains: list[list[_Command]] = [[]]
+    current = _Command()
+    redirect = ""
+    position = 0
+    ends: list[str] = []
+    while position < len(command):
+        match = _TOKEN.match(command, position)
+        if match is None:
+            return []
+        position = match.end()
+        text = match.group()
+        if match.lastgroup in ("space", "comment"):
+            continue
+        if match.lastgroup == "word":
+            word = _literal(text)
+            if redirect == "<<":
+                ends.append(_UNQUOTED.sub(_plain, text))
+                redirect = ""
+            elif redirect:
+                if redirect != "<" and word is not None:
+                    current.outputs.append((word, redirect == ">>"))
+                current.is_plain = current.is_plain and (redirect == "<" or word is not None)
+                redirect = ""
+            elif word is None:
+                current.is_plain = False
+                current.words.append("")
+            else:
+                current.words.append(word)
+            continue
+        if redirect:
+            return []
+        if text == "\n":
+            for end in ends:
+                position = _behind(command, position, end)
+                if position < 0:
+                    return []
+            ends = []
+        if text in ("<<", "<<-"):
+            redirect = "<<"
+        elif text in (">", ">>", "&>", "&>>", ">|", "<", ">&"):
+            if (
+                current.words
+                and current.words[-1].isdigit()
+                and command[match.start() - 1].isdigit()
+            ):
+                current.words.pop()
+            redirect = {"<": "<", ">>": ">>", "&>>": ">>"}.get(text, ">")
+            if text == ">&" and command[position : position + 1].isdigit():
+                position += 1
+                redirect = ""
+        elif text in (";", "\n", "&&", "|"):
+            if current.words or current.outputs:
+                current.piped = text == "|"
+                chains[-1].append(current)
+            current = _Command()
+            if text in (";", "\n") and chains[-1]:
+                chains.append([])
+        else:
+            return []
+    if redirect or ends:
+        return []
+    if current.words or current.outputs:
+        chains[-1].append(current)
+    whole = [chain for chain in chains if chain]
+    return (
+        []
+        if any(one.words[:1] and one.words[0] in _KEYWORDS for c in whole for one in c)
+        else whole
+    )
+
+
+def _behind(command: str, position: int, end: str) -> int:
+    """Where a text that was given within the command ends; -1: nowhere."""
+    while position < len(command):
+        stop = command.find("\n", position)
+        stop = len(command) if stop < 0 else stop
+        line = command[position:stop]
+        position = stop + 1
+        if line.lstrip("\t") == end:
+            return min(position, len(command))
+    return -1
+
+
+def _literal(word: str) -> str | None:
+    """What a word stands for, or None if the shell would make something else of it."""
+    bare = _UNQUOTED.sub("", word)
+    if _OPEN_ENDED & set(bare):
+        return None
+    return _UNQUOTED.sub(_plain, word)
+
+
+def _plain(match: re.Match[str]) -> str:
+    text = match.group()
+    if text[0] == "\\":
+        return text[1:]
+    return text[1:-1] if text[0] == "'" else re.sub(r'\\(["\\])', r"\1", text[1:-1])
+
+
+def _keeps_place(chain: list[_Command]) -> bool:
+    return all(one.words[:1] != ["cd"] for one in chain)
+
+
+def _entered(one: _Command, base: str | None, cwd: str) -> str | None:
+    """The folder a `cd` leads to; None: nobody can say."""
+    if len(one.words) != 2 or not one.is_plain or base is None or one.words[1] in ("", "-"):
+        return None
+    here = base or cwd
+    if not here and not posixpath.isabs(one.words[1]):
+        return None
+    return posixpath.normpath(posixpath.join(here, one.words[1]))
+
+
+def _placed(touch: Touch, base: str | None) -> Touch | None:
+    if not base and base is not None:
+        return touch
+    names = [touch.path, *([touch.from_path] if touch.from_path else [])]
+    if base is None:
+        return touch if all(map(posixpath.isabs, names)) else None
+    return msgspec.structs.replace(
+        touch,
+        path=posixpath.join(base, touch.path),
+        from_path=posixpath.join(base, touch.from_path) if touch.from_path else "",
+    )
+
+
+def _touches(one: _Command) -> Iterator[Touch]:
+    for path, added in one.outputs:
+        if not path.startswith("/dev/") and path not in ("", "-"):
+            yield _touch(path, "modified" if added else "created")
+    # of a pipe only the last command's end is known; the others may have failed
+    if not one.is_plain or not one.words or one.piped:
+        return
+    words = one.words
+    name = posixpath.basename(words[0])
+    if name == "git" and words[1:2] in (["rm"], ["mv"]):
+        name, words = words[1], words[1:]
+    rule = _RULES.get(name)
+    if rule is not None:
+        yield from rule(words[1:])
+
+
+def _touch(path: str, op: FileOp, from_path: str = "") -> Touch:
+    return Touch(path=path, op=op, from_path=from_path, how="inferred")
+
+
+def _names(words: list[str], allowed: str) -> list[str]:
+    """The words that are no options; [] if there is an option that is not known to change nothing."""
+    names: list[str] = []
+    for place, word in enumerate(words):
+        if word == "--":
+            return names + words[place + 1 :]
+        if word.startswith("-") and len(word) > 1:
+            if not set(word[1:]) <= set(allowed):
+                return []
+        else:
+            names.append(word)
+    return [name for name in names if name]
+
+
+def _removed(words: list[str]) -> Iterator[Touch]:
+    # with -r a name may be a folder, of whose files nothing is known
+    yield from (_touch(name, "deleted") for name in _names(words, "vf"))
+
+
+def _moved(words: list[str]) -> Iterator[Touch]:
+    names = _names(words, "fv")
+    if len(names) == 2 and _is_file(names[1]) and _is_file(names[0]):
+        yield _touch(names[1], "renamed", names[0])
+
+
+def _copied(words: list[str]) -> Iterator[Touch]:
+    names = _names(words, "fvp")
+    if len(names) == 2 and _is_file(names[1]):
+        yield _touch(names[1], "created")
+
+
+def _made(words: list[str]) -> Iterator[Touch]:
+    yield from (_touch(name, "created") for name in _names(words, ""))
+
+
+def _teed(words: list[str]) -> Iterator[Touch]:
+    op: FileOp = "modified" if "-a" in words else "created"
+    yield from (_touch(name, op) for name in _names(words, "a"))
+
+
+def _edited(words: list[str]) -> Iterator[Touch]:
+    if not words or words[0] not in ("-i", "-i.bak", "-i''"):
+        return
+    # BSD's sed wants a suffix, if an empty one
+    rest = words[2:] if words[1:2] == [""] else words[1:]
+    if rest[:1] == ["-e"] or (rest[:1] and rest[0] in ("-E", "-r", "-n")):
+        rest = rest[1:]
+    if len(rest) >= 2 and not any(word.startswith("-") for word in rest):
+        yield from (_touch(name, "modified") for name in rest[1:])
+
+
+def _is_file(name: str) -> bool:
+    """Whether a name may be a file's: one that ends in a suffix, and in no slash. `mv a b` moves into
+    `b` if that is a folder, which the command does not say."""
+    return bool(posixpath.splitext(name)[1]) and not name.endswith(("/", "/.", "/.."))
+
+
+_RULES: dict[str, Callable[[list[str]], Iterator[Touch]]] = {
+    "rm": _removed,
+    "unlink": _removed,
+    "mv": _moved,
+    "cp": _copied,
+    "touch": _made,
+    "tee": _teed,
+    "sed": _edited,
+}
+"""`mkdir` makes no file, and `files` holds files: it is left out on purpose."""

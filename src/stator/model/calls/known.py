@@ -1,0 +1,527 @@
+"""What the record of a turn answers when the same program runs that turn again.
+
+A turn that was interrupted is continued: model responses and outcomes come from the record, in
+order, up to where it ends; what comes after runs. A turn that ended is only replayed. Decisions
+only: who reads the log and who runs tools is `runtime`'s business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from hashlib import sha256
+from typing import Any, Literal, cast
+
+import msgspec
+from msgspec import UNSET
+
+from stator.model.calls.life import (
+    Answer,
+    Asked,
+    EffectOf,
+    Found,
+    Note,
+    Outcome,
+    Reconcile,
+    settled,
+)
+from stator.model.log.commit import (
+    CONTINUED,
+    Change,
+    Commit,
+    Draft,
+    Upsert,
+)
+from stator.model.log.delta import Drop, Put
+from stator.model.records.types import CallStatus, Effect, Record
+from stator.model.values import canon
+
+Scrub = Callable[[str, str | None], str]
+Course = Literal["replay", "run", "in doubt", "awaiting"]
+"""What to do about a call that the record knows: give its outcome, run it (again), ask what became
+of it, or go on waiting for a person."""
+
+MARKS = frozenset(
+    "entry tools child decision file fact preference dead_end plan pending artifact use scratch "
+    "app tag score flag".split()
+)
+"""Kinds an agent's own program appends in a turn, besides calls: done once, not once a run."""
+PLACEHOLDER = "‹secret:".encode()
+"""How what stands for a secret begins."""
+DISPLACED = "driver displaced"
+"""Why a call is in doubt whose driver may still be at it: nobody asks its tool."""
+WITHDRAWN = "arguments changed"
+"""Why a call no longer waits for a person: under its key, other arguments were asked for."""
+MODEL = "model"
+"""The tool that a model call is a call of, and the origin of the calls it asks for."""
+
+
+def fingerprint(given: Any, scrub: Scrub | None) -> str:
+    """The hash of a call's arguments, as the log has it."""
+    return sha256(canon.dumps(given, path="$.input", scrub=scrub)).hexdigest()
+
+
+def same_value(recorded: Commit, name: str, given: Any, scrub: Scrub | None) -> bool:
+    """Whether a content field was recorded from this value."""
+    item = recorded.content.get(name)
+    if given is UNSET:
+        return item is None
+    return item is not None and item in (canon.dumps(given), canon.dumps(given, scrub=scrub))
+
+
+class KnownCall(msgspec.Struct, kw_only=True):
+    """A call of the turn, as far as its record goes."""
+
+    call: str
+    tool: str
+    effect: Effect
+    turn: int
+    seq: int
+    attempt: int = 1
+    at: int = 0
+    key: str = ""
+    input_hash: str = ""
+    occurrence: int = 1
+    """Which of the calls of this tool with these arguments it is, in the order they were asked."""
+    given: Any = None
+    origin: tuple[str, str] | None = None
+    status: CallStatus = "started"
+    cause: str = ""
+    ending: Commit | None = None
+    """The outcome, or the settlement, that says what became of it."""
+    redacted: bool = False
+    """Whether its value was not kept because a secret stood in it."""
+    last: bool = True
+    """Whether nothing that was recorded after its end can have built on it."""
+    met: bool = False
+    """Whether the program that runs now has come to it, or was told of it."""
+
+    @property
+    def instead(self) -> str:
+        """The call because of which this one was not run: that may have been it, in other words."""
+        said = None if self.status != "denied" or self.ending is None else self.ending
+        output = None if said is None else said.known("output")
+        return str(output.get("call", "")) if isinstance(output, dict) else ""
+
+    def course(self, *, ended: bool) -> Course:
+        """What a program gets that asks for this call again; `ended`: in a turn that is over."""
+        if self.status in ("started", "in doubt") and self.effect == "write":
+            return "in doubt"
+        if self.status == "awaiting approval":
+            return "awaiting"
+        if self.status == "ok":
+            again = self.redacted and self.effect != "write"
+            return "run" if again and not ended else "replay"
+        again = self.cause == "run again" or self.last
+        return "run" if again and not ended else "replay"
+
+    def outcome(self) -> Outcome:
+        """What the record says of it."""
+        said = None if self.ending is None else self.ending.known("output")
+        known = Outcome(
+            call=self.call,
+            tool=self.tool,
+            status="in doubt" if self.status == "started" else self.status,
+            cause=self.cause or "no outcome was recorded",
+            attempts=self.attempt,
+            replayed=True,
+        )
+        if self.status == "ok":
+            cause = "value redacted" if self.redacted else ""
+            value = None if self.redacted else said
+            return msgspec.structs.replace(known, value=value, cause=cause)
+        if not isinstance(said, dict):
+            return known
+        error = str(said.get("message", ""))
+        return msgspec.structs.replace(known, error=error, value=said.get("returned"))
+
+
+def _unanswered(commit: Commit) -> Outcome:
+    """What is known of a question that the model did not answer."""
+    return KnownCall(
+        call=commit.call,
+        tool=commit.tool,
+        effect="read",
+        turn=commit.turn,
+        seq=commit.seq,
+        attempt=commit.attempt or 1,
+        status=cast("CallStatus", commit.status),
+        cause=commit.cause,
+        ending=commit,
+    ).outcome()
+
+
+class Known:
+    """The record of one turn, handed out piece by piece. Not safe for threads: its turn locks."""
+
+    def __init__(self, commits: Iterable[Commit]) -> None:
+        self.calls: list[KnownCall] = []
+        self._marks: list[Commit] = []
+        self._entries: list[Commit] = []
+        self._broken: set[str] = set()
+        """Questions to the model that were not answered, or not to the end."""
+        self._failed: dict[str, Commit] = {}
+        """How each of those ended, in the order they did."""
+        self._taken: set[int] = set()
+        by_id: dict[str, KnownCall] = {}
+        for commit in commits:
+            self._add(commit, by_id)
+
+    def _add(self, commit: Commit, by_id: dict[str, KnownCall]) -> None:
+        kind = commit.kind
+        if kind == "call":
+            self._begun(commit, by_id)
+        elif kind in ("outcome", "settlement") and (call := by_id.get(commit.call)):
+            call.status, call.cause = commit.status, commit.cause  # type: ignore[assignment]
+            call.ending = commit
+            call.redacted = is_redacted(commit, "output")
+            call.last = True
+        elif kind == "approval" and commit.status == "started" and (call := by_id.get(commit.call)):
+            call.status = "started"
+        elif kind == "turn" and commit.status == CONTINUED:
+            self._failed.clear()  # whoever goes on asks again
+        elif kind == "outcome" and commit.tool == MODEL:
+            self._failed.pop(commit.call, None)
+            if commit.status == "ok":
+                self._broken.discard(commit.call)
+            else:
+                self._broken.add(commit.call)
+                self._failed[commit.call] = commit
+        elif kind == "entry" and commit.actor == "model":
+            if commit.call not in self._broken:
+                (self._entries if commit.call else self._marks).append(commit)
+            for call in self.calls:
+                call.last = False
+        elif kind in MARKS and commit.epoch and not (kind == "file" and commit.status):
+            # A file commit with a status holds contents or is a restore's: no program asked for it.
+            self._marks.append(commit)
+            self._built_on(commit.call)
+
+    def _built_on(self, call: str) -> None:
+        """The code that made a call by hand went on and knew its outcome. What a model asked for is
+        known to it only when it is asked again."""
+        for other in self.calls:
+            if other.ending is not None and other.origin is None and other.call != call:
+                other.last = False
+
+    def _begun(self, commit: Commit, by_id: dict[str, KnownCall]) -> None:
+        if commit.tool == MODEL and commit.origin is None:
+            return
+        self._built_on(commit.call)
+        known = by_id.get(commit.call)
+        if known is None:
+            known = by_id[commit.call] = KnownCall(
+                call=commit.call,
+                tool=commit.tool,
+                effect=commit.effect or "write",  # type: ignore[arg-type]
+                turn=commit.turn,
+                seq=commit.seq,
+                at=commit.when,
+                key=commit.known("key", ""),
+                input_hash=commit.known("input_hash", ""),
+                given=commit.known("input"),
+                origin=commit.origin,
+            )
+            known.occurrence += sum(
+                call.tool == known.tool and call.input_hash == known.input_hash
+                for call in self.calls
+            )
+            self.calls.append(known)
+        known.attempt = commit.attempt or 1
+        known.status = commit.status or "started"  # type: ignore[assignment]
+        known.cause, known.ending = "", None
+
+    # -- handing out ------------------------------------------------------------------------------
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether the model said more than the program has come to."""
+        return any(commit.seq not in self._taken for commit in self._entries)
+
+    def entry(self) -> Commit | None:
+        """The next thing the model said."""
+        for commit in self._entries:
+            if commit.seq not in self._taken:
+                self._taken.add(commit.seq)
+                return commit
+        return None
+
+    def failed_ask(self) -> Outcome | None:
+        """What became of the next question to the model, if it was asked before the next answer came
+        and was not answered."""
+        answers = [commit.seq for commit in self._entries if commit.seq not in self._taken]
+        for commit in self._failed.values():
+            if commit.seq not in self._taken and not (answers and answers[0] < commit.seq):
+                self._taken.add(commit.seq)
+                return _unanswered(commit)
+        return None
+
+    def call(
+        self, tool: str, *, key: str = "", origin: tuple[str, str] | None = None,
+        hashes: Sequence[str] = (),
+    ) -> KnownCall | None:  # fmt: skip
+        """The call the record has for this one: by key, by the provider's id, by its arguments."""
+        free = [
+            call
+            for call in self.calls
+            if call.seq not in self._taken and call.tool == tool and call.cause != WITHDRAWN
+        ]
+        found = (
+            _first(call for call in free if key and call.key == key)
+            or _first(call for call in free if origin and call.origin == origin)
+            or _first(call for call in free if not key and call.input_hash in hashes)
+        )
+        if found is not None:
+            self._taken.add(found.seq)
+            found.met = True
+        return found
+
+    def doubts(self, tool: str, own: KnownCall | None) -> list[KnownCall]:
+        """Writes of that tool of which nobody knows whether they happened, or which turned out to be
+        done while no program was there to be told. Of `own`, which was not run: the reason why."""
+        if own is not None:
+            return [call for call in self.calls if call.call == own.instead]
+        return [
+            call
+            for call in self.calls
+            if call.tool == tool and (call.course(ended=False) == "in doubt" or _turned_out(call))
+        ]
+
+    def child(self, session: str) -> tuple[Commit | None, Commit | None]:
+        """Where the turn next started a child, and where that came to its end."""
+        found = [c for c in self._marks if c.kind == "child" and _about(c, session)]
+        free = [commit for commit in found if commit.seq not in self._taken]
+        if not free or free[0].status != "started":
+            return None, None
+        self._taken.add(free[0].seq)
+        ended = free[1] if len(free) > 1 and free[1].status != "started" else None
+        return free[0], ended
+
+    def child_end(self, session: str) -> bool:
+        """Whether the record has the end of the child that was started last."""
+        for commit in self._marks:
+            if commit.kind == "child" and _about(commit, session) and commit.seq not in self._taken:
+                if commit.status == "started":
+                    return False
+                self._taken.add(commit.seq)
+                return True
+        return False
+
+    def mark(self, draft: Draft, scrub: Scrub | None, *, loose: bool) -> Commit | None:
+        """The commit that recorded what this draft would; `loose`: the next of its kind will do."""
+        for commit in self._marks:
+            if commit.seq in self._taken or commit.kind != draft.kind:
+                continue
+            if loose or says(commit, draft, scrub):
+                self._taken.add(commit.seq)
+                return commit
+        return None
+
+
+def says(commit: Commit, draft: Draft, scrub: Scrub | None) -> bool:
+    """Whether a commit holds what a draft asks for; the reducer may have added to it, never changed."""
+    if (commit.kind, commit.actor, commit.status, commit.tool) != (
+        draft.kind, draft.actor, draft.status, draft.tool,
+    ):  # fmt: skip
+        return False
+    if not all(
+        same_value(commit, name, getattr(draft, name), scrub) for name in ("input", "output")
+    ):
+        return False
+    if not same_value(commit, "why", draft.why or UNSET, scrub):
+        return False
+    return all(_did(commit, change, scrub) for change in draft.changes)
+
+
+def _did(commit: Commit, change: Change, scrub: Scrub | None) -> bool:
+    """Whether a commit made this change. Of a removal it keeps the id and not the key, so that only
+    its collection can be compared."""
+    if isinstance(change, Upsert):
+        return any(
+            isinstance(op, Put)
+            and op.collection == change.collection
+            and _holds(op.record, change.record, scrub)
+            for op in commit.delta
+        )
+    gone = getattr(change, "collection", "")
+    return any(isinstance(op, Drop) and op.collection == gone for op in commit.delta)
+
+
+def _holds(record: Record, wish: Record, scrub: Scrub | None) -> bool:
+    """Whether every field the caller set is in the record."""
+    kept: dict[str, Any] = msgspec.to_builtins(record)
+    wanted: dict[str, Any] = msgspec.to_builtins(wish, enc_hook=_as_is)
+    for plain in (None, scrub):
+        named = {
+            name: canon.to_plain(value, scrub=_named(plain, wanted))
+            for name, value in wanted.items()
+        }
+        if all(kept.get(name) == value for name, value in named.items()):
+            return True
+    return False
+
+
+def _as_is(value: Any) -> Any:
+    return canon.to_plain(value)
+
+
+def _named(scrub: Scrub | None, wanted: dict[str, Any]) -> Scrub | None:
+    name = str(wanted.get("name", "value"))
+    return None if scrub is None else lambda text, key: scrub(text, key or name)
+
+
+def is_redacted(commit: Commit, name: str) -> bool:
+    """Whether a secret was taken out of a content field before it was recorded."""
+    item = commit.content.get(name)
+    return isinstance(item, bytes) and PLACEHOLDER in item
+
+
+# -- meeting the record ---------------------------------------------------------------------------
+
+
+def meet(
+    asked: Asked,
+    own: KnownCall | None,
+    doubts: Sequence[KnownCall],
+    *,
+    ended: bool,
+    ask: bool,
+    same: bool,
+) -> Generator[EffectOf, Answer, Outcome | Asked]:
+    """What the record makes of a call: how it ended, or what is left to run.
+
+    `own` is the call the record has for it, `doubts` are writes of the same tool from before that
+    it may repeat. `ask`: the tool can say what became of one; `same`: the arguments are `own`'s.
+    """
+    if own is None:
+        return (yield from _beside(asked, doubts, ask=ask))
+    following = msgspec.structs.replace(asked, call=own.call, attempt=own.attempt + 1)
+    course = own.course(ended=ended)
+    if doubts:
+        return (yield from _beside(following, doubts, ask=ask and not ended, own=own))
+    if course == "replay":
+        return own.outcome()
+    if course == "awaiting" and same:
+        return msgspec.structs.replace(following, attempt=own.attempt, awaiting=True)
+    if course == "awaiting":  # what a person is shown must be what would run
+        yield Note("outcome", {"call": own.call, **_withdrawn(own)})
+        return asked
+    if course == "run":
+        return following
+    found = yield from _reconcile(own, ask=ask and not ended)
+    if found.verdict == "done":
+        return msgspec.structs.replace(
+            own.outcome(), status="ok", value=found.value, cause="reconciled", error=""
+        )
+    return following if found.verdict == "not_done" else own.outcome()
+
+
+def _withdrawn(own: KnownCall) -> dict[str, Any]:
+    said = {"error": WITHDRAWN, "message": "not run: it was asked for again with other arguments"}
+    return {"status": "cancelled", "cause": WITHDRAWN, "attempt": own.attempt, "output": said}
+
+
+def _beside(
+    asked: Asked, doubts: Sequence[KnownCall], *, ask: bool, own: KnownCall | None = None
+) -> Generator[EffectOf, Answer, Outcome | Asked]:
+    """A call of a tool of which an earlier write is in doubt: it may be the same one, reworded.
+
+    It does not run, whatever the program is told and however often it comes back (`own`: it has
+    been told before), unless the earlier one is known not to have happened.
+    """
+    for doubt in doubts:
+        found = yield from _found(doubt, ask=ask)
+        if found.verdict == "not_done":
+            continue
+        doubt.met = True
+        known = doubt.outcome()
+        if found.verdict == "done":
+            cause = f"call {doubt.call} is done"
+            said = f"not run: an earlier call of {asked.tool} turned out to be done; ask again if it is still needed"
+            known = msgspec.structs.replace(known, call=asked.call, status="denied", error=said)
+        else:
+            cause = f"call {doubt.call} is in doubt"
+            said = f"not run: whether an earlier call of {asked.tool} happened is not known"
+        known = msgspec.structs.replace(known, cause=cause, replayed=own is not None)
+        if own is not None:
+            return known
+        yield Note("call", {"status": "requested", "input": asked.given, "attempt": asked.attempt})
+        refusal = {"error": cause, "message": said, "call": doubt.call}
+        ending = {"status": "denied", "cause": cause, "attempt": asked.attempt, "output": refusal}
+        yield Note("outcome", ending)
+        return known
+    return asked
+
+
+def _found(doubt: KnownCall, *, ask: bool) -> Generator[EffectOf, Answer, Found]:
+    """What is known of a call that was in doubt: what somebody said of it, else what its tool says."""
+    if doubt.course(ended=False) == "in doubt":
+        return (yield from _reconcile(doubt, ask=ask))
+    return Found("done" if doubt.status == "ok" else "not_done")
+
+
+def _turned_out(call: KnownCall) -> bool:
+    """Whether a call in doubt was settled as done and the program has not been told yet."""
+    settled = call.ending is not None and call.ending.kind == "settlement"
+    return settled and call.status == "ok" and not call.met
+
+
+def _reconcile(known: KnownCall, *, ask: bool) -> Generator[EffectOf, Answer, Found]:
+    """Ask the tool what became of a call in doubt, and put on record what it says."""
+    if not ask or known.status != "in doubt" or known.cause == DISPLACED:
+        return Found("unknown")
+    found = yield Reconcile(
+        known.call,
+        known.tool,
+        known.given,
+        known.at,
+        known.attempt,
+        known.key,
+        known.input_hash,
+        known.occurrence,
+    )
+    assert isinstance(found, Found)
+    if found.verdict != "unknown":
+        yield Note("settlement", {"call": known.call, **settled(found)})
+        known.status = "ok" if found.verdict == "done" else "error"
+    return found
+
+
+# -- a program's turns ----------------------------------------------------------------------------
+
+
+def program(before: Sequence[Sequence[int]], begun: int, upto: int, place: int) -> list[list[int]]:
+    """The turns of a program that was interrupted, as ranges of turn numbers.
+
+    `before`: those its run began with. `begun` is the first turn it began itself and `place` that
+    turn's place among its turns; `upto` is its last.
+    """
+    if upto < begun:
+        return [list(span) for span in before]
+    kept: list[list[int]] = []
+    left = place - 1
+    for first, last in before:
+        if left <= 0:
+            break
+        size = min(left, last - first + 1)
+        kept.append([first, first + size - 1])
+        left -= size
+    return [*kept, [begun, upto]]
+
+
+def turn_at(spans: Sequence[Sequence[int]], place: int) -> int | None:
+    """The number of a program's nth turn, None after its last."""
+    for first, last in spans:
+        if place <= last - first + 1:
+            return first + place - 1
+        place -= last - first + 1
+    return None
+
+
+def _about(commit: Commit, session: str) -> bool:
+    """Whether a commit is about that child."""
+    puts = [op.record for op in commit.delta if isinstance(op, Put)]
+    return any(getattr(record, "session", "") == session for record in puts)
+
+
+def _first(found: Iterable[KnownCall]) -> KnownCall | None:
+    return next(iter(found), None)

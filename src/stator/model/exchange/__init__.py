@@ -1,0 +1,1 @@
+"""Exchange: sessions as bundles, and what other agents did as items."""

@@ -1,0 +1,152 @@
+"""Withholding: what of a commit stays at home when its session travels.
+
+An item that is left out leaves its commitment behind, as an erased one does, so the chain still
+verifies; it reads as not in the bundle, and nobody who has it loses it.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from stator.errors import InvalidInput, StatorError
+from stator.model.log import chain
+from stator.model.log.commit import Commit, Gone
+from stator.model.log.delta import Put
+from stator.model.records.types import SessionRecord
+from stator.model.sessions.retention import TRANSCRIPT, WORDS
+from stator.model.values import canon
+
+if TYPE_CHECKING:
+    from stator.model.log.redact import Redactor
+
+PATTERN_MAX = 1000
+_BYTES = re.compile(rb'\{"\$[bu]":"([A-Za-z0-9+/=]*)"\}')
+
+
+class Sieve:
+    """Says what of a session's commits is left out, and counts it."""
+
+    def __init__(
+        self,
+        *,
+        redactor: Redactor | None = None,
+        words: Sequence[str] = (),
+        transcript: bool = True,
+        upto: int = 0,
+    ) -> None:
+        """`words`: text, in any case, that must not travel. `upto`: the last seq that does."""
+        for word in words:
+            if not word.strip() or len(word) > PATTERN_MAX:
+                raise InvalidInput(
+                    f"what to leave out is a text of 1 to {PATTERN_MAX} characters",
+                    path="$.redact",
+                )
+        self._redactor = redactor
+        self._words = [word.casefold() for word in words]
+        self._spelled = [canon.encode(word)[1:-1].decode() for word in self._words]
+        self._transcript = transcript
+        self._upto = upto
+        self.withheld = 0
+        self.secrets = 0
+        """Of the items withheld, those that hold what the rules about secrets know."""
+
+    def take(self, commit: Commit) -> Commit:
+        """The commit as it travels."""
+        commit = self._known_erasures(commit)
+        fixed = {
+            chain.put_item(n)
+            for n, op in enumerate(commit.delta)
+            if isinstance(op, Put) and isinstance(op.record, SessionRecord)
+        }
+        names = {
+            name
+            for name, item in commit.content.items()
+            if isinstance(item, bytes) and self._stays(commit, name, item, name in fixed)
+        }
+        if self._words:
+            self._check_structure(commit)
+        if not names:
+            return commit
+        self.withheld += len(names)
+        return chain.without(commit, names, 0)
+
+    def _known_erasures(self, commit: Commit) -> Commit:
+        """An erasure that does not travel cannot be pointed at: what it took is only left out."""
+        late = {
+            name: Gone(0, item.commitment)
+            for name, item in commit.content.items()
+            if isinstance(item, Gone) and item.by > self._upto
+        }
+        if not late:
+            return commit
+        return replace(commit, content={**commit.content, **late})
+
+    def _stays(self, commit: Commit, name: str, item: bytes, fixed: bool) -> bool:
+        if not self._transcript and commit.kind in TRANSCRIPT and name in WORDS:
+            return True
+        asked = bool(self._words) and self._has_word(item)
+        if asked and fixed:
+            raise _cannot(commit, "the session's own record")
+        if asked or fixed or (name == "key" and commit.kind == "open"):
+            return asked
+        if self._redactor is not None and _hit(canon.decode(item), None, self._redactor):
+            self.secrets += 1
+            return True
+        return False
+
+    def _has_word(self, item: bytes) -> bool:
+        text = item.decode(errors="replace").casefold()
+        if any(word in text for word in self._spelled):
+            return True
+        for match in _BYTES.finditer(item):
+            try:
+                raw = binascii.a2b_base64(match[1]).decode(errors="replace").casefold()
+            except binascii.Error:
+                continue
+            if any(word in raw for word in self._words):
+                return True
+        return False
+
+    def _check_structure(self, commit: Commit) -> None:
+        """What no salt covers cannot be left out: better nothing travels than half of what was meant."""
+        named = " ".join(
+            (
+                commit.tool,
+                commit.cause,
+                commit.status,
+                commit.trace,
+                *(commit.origin or ()),
+                *(item for item in commit.inputs if isinstance(item, str)),
+            )
+        ).casefold()
+        if any(word in named for word in self._words):
+            raise _cannot(commit, "the name of a tool, a cause or an origin")
+
+
+def _cannot(commit: Commit, where: str) -> StatorError:
+    return InvalidInput(
+        f"what is to be left out stands in {where} (@{commit.seq}), which always travels",
+        hint="nothing was written; leave that word out of --redact, or do not export this session",
+        session=commit.session,
+        seq=commit.seq,
+    )
+
+
+def _hit(plain: Any, key: str | None, redactor: Redactor) -> bool:
+    """Whether the rules about secrets would replace something in a recorded value."""
+    if type(plain) is str:
+        return redactor.scrub(plain, key) is not plain
+    if type(plain) is list:
+        return any(_hit(item, key, redactor) for item in plain)
+    if type(plain) is dict:
+        return any(
+            redactor.scrub(name) is not name or _hit(item, name, redactor)
+            for name, item in plain.items()
+            if name not in ("$b", "$f", "$i")
+        )
+    return False

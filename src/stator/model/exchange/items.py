@@ -1,0 +1,250 @@
+"""What another agent did, told item by item: what importers, hooks and the proxy make of what they see.
+
+An item says what happened, in our words and in no format's. Its `id` is the name the other side has
+for it; under (source, id) it is recorded, and only once, whoever brings it and however often. So the
+id of one thing must be the same wherever it is read: a tool call is known by the provider's id for it,
+in a transcript as in a hook.
+
+    Prompted     somebody asked for something: a turn begins
+    Answered     the model's answer, as the provider gave it
+    Noted        something else that was shown to the model
+    Called       a tool call, before its effect is known
+    Returned     what became of it (its id is the call's)
+    Touched      files, where no call says so
+    Planned      the plan as it stands
+    Offered      the tools there are, as their server describes them
+    Flagged      something a person should look at
+    Compacted    the agent shortened its own view
+    TurnEnded    the agent stopped, and waits
+    Spawned      a sub-agent: a session of its own
+    Began Ended  the agent's program started, or left, the conversation
+    About        what is known of the conversation as a whole
+    Unknown      a record nobody can read yet: kept as it is
+
+Two more are never recorded, only counted: `Skipped` (it could not be read) and `Noise` (known to say
+nothing). `Cursor` says where reading may go on next time.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any, Literal
+
+import msgspec
+
+from stator.model.log.commit import Source
+from stator.model.records.types import (
+    Effect,
+    FileOp,
+    Knowledge,
+    StepStatus,
+)
+from stator.model.values.ids import derived
+
+DIGEST_DIGITS = 16
+"""Of a file's SHA-256, as `files` has them."""
+
+Via = Literal["import", "hook", "proxy"]
+"""How something came to be recorded; it is in the principal of every commit: `import:codex`."""
+
+
+class Touch(msgspec.Struct, frozen=True, kw_only=True):
+    """A file as an agent names it: absolute, or relative to its folder."""
+
+    path: str
+    op: FileOp
+    before: str = ""
+    after: str = ""
+    from_path: str = ""
+    how: Knowledge = "recorded"
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of a plan."""
+
+    step: str
+    status: StepStatus = "pending"
+    detail: str = ""
+
+
+class Item(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """One thing that happened. `at` in µs, 0 where nobody knows; `within`: the sub-agent's
+    conversation it belongs to, where that is told in its parent's own transcript."""
+
+    id: str = ""
+    at: int = 0
+    within: str = ""
+
+
+class Prompted(Item, frozen=True):
+    content: Any
+
+
+class Answered(Item, frozen=True):
+    reply: Any
+    """The response as the provider gave it (see `model.window.reply`), or text."""
+    usage: dict[str, int] = {}
+    model: str = ""
+    partial: bool = False
+
+
+class Noted(Item, frozen=True):
+    content: Any
+    by: Literal["user", "system"] = "system"
+
+
+class Called(Item, frozen=True):
+    tool: str
+    input: Any = None
+    effect: Effect = "write"
+    parent: str = ""
+    """The enclosing call's id."""
+    key: str = ""
+    """The provider's own id, where `id` is another."""
+    attempt: int = 1
+    """Which try at the call; each has an intent and an outcome of its own."""
+
+
+class Returned(Item, frozen=True):
+    status: Literal["ok", "error", "timeout", "cancelled", "denied", "in doubt"] = "ok"
+    output: Any = None
+    cause: str = ""
+    summary: str = ""
+    source: Source = "tool"
+    files: tuple[Touch, ...] = ()
+    used: dict[str, int] = {}
+    tool: str = ""
+    """Needed only where the call itself was never seen."""
+    attempt: int = 1
+
+
+class Touched(Item, frozen=True):
+    files: tuple[Touch, ...]
+
+
+class Planned(Item, frozen=True):
+    steps: tuple[Step, ...]
+    whole: bool = True
+    """Whether steps that are not named are no longer part of it."""
+
+
+class Offered(Item, frozen=True):
+    tools: dict[str, str]
+    """Name → digest of its definition."""
+    definitions: Any = None
+    """The definitions themselves, as they were given."""
+    changed: tuple[str, ...] = ()
+    """Those whose definition was another before: approvals given for them are void."""
+
+
+class Flagged(Item, frozen=True):
+    name: str
+    on: str = ""
+    why: str = ""
+
+
+class Compacted(Item, frozen=True):
+    summary: str = ""
+    keeps_from: str = ""
+    """The id of the first item that stayed in view; "": nothing before it did."""
+    before: int = 0
+    """Tokens."""
+    after: int = 0
+
+
+class TurnEnded(Item, frozen=True):
+    status: Literal["ok", "aborted", "interrupted"] = "ok"
+    why: str = ""
+
+
+class Spawned(Item, frozen=True):
+    child: str
+    """The other side's id for the sub-agent's conversation."""
+    name: str = ""
+    call: str = ""
+    """The call that started it."""
+    status: str = "started"
+
+
+class Began(Item, frozen=True):
+    how: str = ""
+    """startup, resume, clear, compact, fork."""
+
+
+class Ended(Item, frozen=True):
+    reason: str = ""
+    died: bool = False
+    """Whether nobody said so: its program is gone."""
+
+
+class About(Item, frozen=True):
+    """What is known of a conversation; a later one adds to an earlier one."""
+
+    name: str = ""
+    agent: str = ""
+    cwd: str = ""
+    labels: dict[str, str] = {}
+
+
+class Unknown(Item, frozen=True):
+    raw: Any
+
+
+class Skipped(Item, frozen=True):
+    line: int
+    why: str
+
+
+class Noise(Item, frozen=True):
+    kind: str
+
+
+class Cursor(Item, frozen=True):
+    """Where to go on: an offset at which a turn begins, and what the reader must know there."""
+
+    offset: int
+    line: int = 0
+    state: dict[str, Any] = {}
+
+
+class Conversation(msgspec.Struct, frozen=True, kw_only=True):
+    """What another agent calls a session."""
+
+    source: str
+    """Which agent or format: claude-code, codex, …"""
+    id: str
+    name: str = ""
+    agent: str = ""
+    cwd: str = ""
+    project: str = ""
+    """Where it is found; "": the project at hand."""
+    labels: dict[str, str] = {}
+    parent: str = ""
+    """The conversation it is a sub-agent of, and the call that started it."""
+    parent_call: str = ""
+    fork_of: str = ""
+    """The conversation it was forked from."""
+    fork_ids: frozenset[str] = frozenset()
+    """Ids of items they share: the fork begins after the last of them."""
+
+    @property
+    def session(self) -> str:
+        """The id of the session it is recorded in: the same whoever records it."""
+        return derived("session", self.source, self.id)
+
+
+def commit_id(session: str, kind: str, origin: tuple[str, str], attempt: int = 0) -> str:
+    """The id of the commit that records a thing from outside: whoever brings it makes the same."""
+    return derived("commit", session, kind, *origin, str(attempt))
+
+
+def digest_of(content: str | bytes) -> str:
+    """A file's content as `files` names it."""
+    data = content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
+    return sha256(data).hexdigest()[:DIGEST_DIGITS]
+
+
+def text_id(text: str, *more: object) -> str:
+    """A name for what has none on the other side: made from what it says."""
+    data = "\0".join([text, *map(str, more)]).encode("utf-8", "surrogatepass")
+    return sha256(data).hexdigest()[:24]

@@ -1,0 +1,241 @@
+"""The hash chain: salted commitments to content, and the hash of each commit over the one before.
+
+    salt of an item = first 16 bytes of SHA-256(commit's random salt ‖ item's name)
+    commitment      = SHA-256(salt of the item ‖ bytes)      one per content item and per put record
+    hash            = SHA-256(TAG ‖ canonical JSON of `Preimage`)
+
+The preimage holds structure and commitments, never content: erasing bytes and salt of an item
+leaves every hash valid, and without the salt nobody can guess the bytes back. A chain shows change
+to whoever knows its head; it cannot prevent a rewrite by someone who recomputes all of it, which is
+what an exported head is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+from msgspec import structs
+
+from stator.errors import BadDelta, BrokenChain
+from stator.model.log.commit import (
+    CONTENT,
+    Commit,
+    Gone,
+    Item,
+    Large,
+)
+from stator.model.log.delta import Put
+
+TAG = b"stator.commit/1\n"
+GENESIS = "0" * 64
+"""`prev` of a session's first commit, unless it is a fork: then it is its parent commit's hash."""
+SALT_BYTES = 16
+TRACES = {"input": "input_hash", "output": "output_summary"}
+"""What tells of a content item: it goes where that one goes."""
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class Preimage(msgspec.Struct):
+    """What a commit's hash covers. Fields in canonical order, so that encoding needs no sort."""
+
+    actor: str
+    at: int
+    attempt: int
+    call: str
+    cause: str
+    content: dict[str, str]
+    delta: list[list[Any]]
+    effect: str
+    epoch: int
+    happened: int
+    id: str
+    inputs: Sequence[int | str]
+    kind: str
+    origin: Sequence[str]
+    parent: str
+    prev: str
+    provenance: Sequence[str]
+    run: str
+    seq: int
+    session: str
+    status: str
+    tool: str
+    trace: str
+    turn: int
+    v: int
+
+
+def commitment(salt: bytes, data: bytes) -> str:
+    return sha256(salt + data).hexdigest()
+
+
+def item_salt(salt: bytes, name: str) -> bytes:
+    """One item's salt. Knowing some of a commit's item salts tells nothing of the others."""
+    return sha256(salt + name.encode()).digest()[:SALT_BYTES]
+
+
+def committed(salt: bytes, name: str, data: bytes) -> str:
+    """The commitment to one item of a commit that has that salt."""
+    return sha256(sha256(salt + name.encode()).digest()[:SALT_BYTES] + data).hexdigest()
+
+
+def salts_of(commit: Commit) -> dict[str, bytes]:
+    """The salt of every item that is still there."""
+    if not commit.salt:
+        return commit.salts
+    return {name: item_salt(commit.salt, name) for name in commit.content}
+
+
+def without(commit: Commit, names: set[str], by: int) -> Commit:
+    """The commit with those content items erased: their commitments stay, bytes and salts go."""
+    names = with_traces(names)
+    salts = salts_of(commit)
+    content: dict[str, Item] = {}
+    for name, item in commit.content.items():
+        content[name] = item
+        if name in names and isinstance(item, bytes):
+            content[name] = Gone(by, bytes.fromhex(commitment(salts[name], item)))
+    left = {name: salts[name] for name, item in content.items() if not isinstance(item, Gone)}
+    return structs.replace(commit, content=content, salt=b"", salts=left)
+
+
+def with_traces(names: set[str]) -> set[str]:
+    """Items to be erased, and those that would tell what they were: a hash, or how one began and ended."""
+    return names | {trace for name, trace in TRACES.items() if name in names}
+
+
+def to_erase(commit: Commit, fields: Sequence[str] = ()) -> set[str]:
+    """The content items an erasure of those fields takes; none named: all that may go.
+
+    A session's own record stays, whoever asks: without it nobody could find the session, or end it.
+    """
+    own = {put_item(n) for n, op in enumerate(commit.delta) if op.collection == "session"}
+    unknown = set(fields) - set(CONTENT) - set(commit.content)
+    if unknown:
+        raise BadDelta(
+            f"@{commit.seq} has no content called {', '.join(sorted(unknown))}",
+            hint="it has: " + ", ".join(commit.content),
+        )
+    if own & set(fields):
+        raise BadDelta(
+            f"@{commit.seq} holds the session's own record, which stays",
+            hint="purge the session to be rid of its name",
+        )
+    return (set(fields) or set(commit.content) - own) & set(commit.content)
+
+
+def digest(preimage: Preimage) -> str:
+    return sha256(TAG + _encode(preimage)).hexdigest()
+
+
+_PUTS = tuple(f"put{n}" for n in range(64))
+
+
+def put_item(n: int) -> str:
+    """The name under which the nth op's record is kept among a commit's content items."""
+    return _PUTS[n] if n < len(_PUTS) else f"put{n}"
+
+
+def rehash(commit: Commit) -> str:
+    """The hash a commit must have, recomputed from everything that is stored of it."""
+    salts = salts_of(commit)
+    puts = {put_item(n) for n, op in enumerate(commit.delta) if isinstance(op, Put)}
+    content = {n: _committed(commit, n, salts) for n in commit.content if n not in puts}
+    delta: list[list[Any]] = []
+    for n, op in enumerate(commit.delta):
+        if isinstance(op, Put):
+            delta.append(
+                ["put", op.collection, op.id, op.was, _committed(commit, put_item(n), salts)]
+            )
+        else:
+            delta.append(["drop", op.collection, op.id, op.was])
+    return digest(
+        Preimage(
+            actor=commit.actor,
+            at=commit.at,
+            attempt=commit.attempt,
+            call=commit.call,
+            cause=commit.cause,
+            content=content,
+            delta=delta,
+            effect=commit.effect,
+            epoch=commit.epoch,
+            happened=commit.happened,
+            id=commit.id,
+            inputs=commit.inputs,
+            kind=commit.kind,
+            origin=commit.origin or (),
+            parent=commit.parent,
+            prev=commit.prev,
+            provenance=(commit.provenance.source, commit.provenance.trust),
+            run=commit.run,
+            seq=commit.seq,
+            session=commit.session,
+            status=commit.status,
+            tool=commit.tool,
+            trace=commit.trace,
+            turn=commit.turn,
+            v=commit.v,
+        )
+    )
+
+
+def _committed(commit: Commit, name: str, salts: dict[str, bytes]) -> str:
+    item: Item = commit.content.get(name, b"")
+    if isinstance(item, Gone):
+        return item.commitment.hex()
+    if isinstance(item, Large):
+        raise BrokenChain(f"{name} of commit {commit.id} is not loaded, so it cannot be checked")
+    return commitment(salts.get(name, b""), item)
+
+
+def check(commit: Commit, prev: str, seq: int) -> str | None:
+    """What is wrong with a commit at this place of the chain, or None."""
+    if commit.seq != seq:
+        return f"expected @{seq}, found @{commit.seq}: a commit is missing, doubled or moved"
+    if commit.prev != prev:
+        return f"prev is {commit.prev[:12]}, but the commit before it is {prev[:12]}"
+    if rehash(commit) != commit.hash:
+        return "content or structure does not match its hash"
+    if commit.salt and all(isinstance(item, Gone) for item in commit.content.values()):
+        return "a salt that no content needs"
+    return None
+
+
+def must_follow(commit: Commit, prev: str, seq: int) -> None:
+    """`BrokenChain` unless the commit belongs at this place of the chain."""
+    wrong = check(commit, prev, seq)
+    if wrong is not None:
+        raise BrokenChain(
+            f"commit {commit.id} (@{commit.seq}): {wrong}",
+            hint="nothing was written",
+            commit=commit.id,
+            session=commit.session,
+        )
+
+
+def must_match(mine: str, theirs: Commit) -> None:
+    """`BrokenChain` unless the commit with that hash here and the one that came are the same."""
+    if mine != theirs.hash:
+        raise BrokenChain(
+            f"@{theirs.seq} of session {theirs.session} is {mine[:12]} here and "
+            f"{theirs.hash[:12]} there: the two have diverged",
+            hint="nothing was written; bring the other one in as a fork",
+            session=theirs.session,
+        )
+
+
+def erased_by(mine: Commit, theirs: Commit) -> dict[int, set[str]]:
+    """What of a commit is here and was erased where it came from, by the seq of the erasure.
+
+    Content that was only left out of a bundle was not erased.
+    """
+    found: dict[int, set[str]] = {}
+    for name, item in theirs.content.items():
+        if isinstance(item, Gone) and item.by and isinstance(mine.content.get(name), bytes):
+            found.setdefault(item.by, set()).add(name)
+    return found

@@ -1,0 +1,272 @@
+"""Commits: what a caller asks to append (`Draft`) and what the log holds (`Commit`).
+
+A draft is the caller's part. The store adds seq, turn, at, delta, prev and hash when it seals the
+draft inside its transaction. Content (`CONTENT` and every put record) is kept apart from structure,
+because content can be erased while the chain stays valid.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from stator.errors import BadType
+from stator.errors import Erased as ErasedError
+from stator.model.log.delta import Delta
+from stator.model.records.types import Record
+from stator.model.values import canon
+from stator.model.values.ids import Kind, retype
+
+FORMAT = 1
+"""Version of the commit format; it is in every commit and in every hash."""
+
+CONTINUED = "continued"
+"""Status of a `turn` commit that takes the last turn up again instead of beginning one."""
+
+Actor = Literal["agent", "user", "model", "tool", "system"]
+Source = Literal["user", "model", "tool", "file", "web", "import", "system"]
+Trust = Literal["verified", "unverified"]
+
+CONTENT = (
+    "principal",
+    "key",
+    "input",
+    "input_hash",
+    "output",
+    "output_summary",
+    "usage",
+    "why",
+)
+"""Fields that are content: salted, committed to by hash, erasable. In the order they are stored."""
+
+KINDS = frozenset(
+    {
+        "open",
+        "fork",
+        "run",
+        "run_end",
+        "resume",
+        "pause",
+        "pause_request",
+        "close",
+        "archive",
+        "adopt",
+        "purge",
+        "turn",
+        "turn_end",
+        "entry",
+        "call",
+        "outcome",
+        "settlement",
+        "tools",
+        "decision",
+        "file",
+        "fact",
+        "preference",
+        "dead_end",
+        "plan",
+        "pending",
+        "artifact",
+        "use",
+        "scratch",
+        "app",
+        "tag",
+        "score",
+        "flag",
+        "budget",
+        "retention",
+        "approval",
+        "child",
+        "compaction",
+        "rewind",
+        "erasure",
+        "raw",
+    }
+)
+"""Every kind of commit there is. New releases add kinds; none is ever renamed."""
+
+
+class Provenance(msgspec.Struct, frozen=True, array_like=True):
+    """Where a commit's content came from and how far it is trusted."""
+
+    source: Source = "system"
+    trust: Trust = "verified"
+
+
+class Upsert(msgspec.Struct, frozen=True):
+    """The caller's wish that this record stand under its natural key."""
+
+    collection: str
+    record: Record
+
+
+class Remove(msgspec.Struct, frozen=True):
+    """The caller's wish that nothing stand under that key any more."""
+
+    collection: str
+    key: str
+
+
+class Erase(msgspec.Struct, frozen=True):
+    """The caller's wish that content be gone: fields of one commit, or every put of one record."""
+
+    seq: int = 0
+    fields: tuple[str, ...] = ()
+    collection: str = ""
+    id: str = ""
+
+
+class Reset(msgspec.Struct, frozen=True):
+    """The caller's wish that exactly this record, or nothing, stand under that id: a rewind's."""
+
+    collection: str
+    id: str
+    key: str
+    record: Record | None = None
+
+
+class Purge(msgspec.Struct, frozen=True):
+    """The caller's wish that a whole session be gone: a project's own session says so."""
+
+    session: str
+    head: int = 0
+    """Where it stood when that was decided: one that has moved on is refused. 0: wherever it stands."""
+
+
+Change = Upsert | Remove | Erase | Reset | Purge
+
+
+class Draft(msgspec.Struct, frozen=True, kw_only=True):
+    """The caller's part of a commit. `input` and `output` are any recordable Python values."""
+
+    id: str
+    session: str
+    kind: str
+    actor: Actor = "agent"
+    attempt: int = 0
+    call: str = ""
+    cause: str = ""
+    changes: tuple[Change, ...] = ()
+    effect: str = ""
+    epoch: int = 0
+    happened: int = 0
+    input: Any = UNSET
+    inputs: tuple[int | str, ...] = ()
+    key: str = ""
+    origin: tuple[str, str] | None = None
+    output: Any = UNSET
+    output_summary: str = ""
+    parent: str = ""
+    principal: str = ""
+    provenance: Provenance = Provenance()
+    run: str = ""
+    status: str = ""
+    tool: str = ""
+    trace: str = ""
+    usage: dict[str, int] | None = None
+    why: str = ""
+
+
+class Gone(msgspec.Struct, frozen=True):
+    """An erased content item: only the commitment and the seq of its erasure are left.
+
+    0 says that nobody erased it: it was left out of the bundle that the commit came with.
+    """
+
+    by: int
+    commitment: bytes
+
+
+class Large(msgspec.Struct, frozen=True):
+    """A content item that lives in a blob and was not loaded."""
+
+    digest: bytes
+    size: int
+
+
+Item = bytes | Gone | Large
+
+
+class Commit(msgspec.Struct, frozen=True, kw_only=True):
+    """One appended, hash-chained record of a session's log."""
+
+    id: str
+    session: str
+    seq: int
+    kind: str
+    turn: int
+    at: int
+    hash: str
+    prev: str
+    v: int = FORMAT
+    actor: str = "agent"
+    attempt: int = 0
+    call: str = ""
+    cause: str = ""
+    content: dict[str, Item] = {}
+    delta: Delta = []
+    effect: str = ""
+    epoch: int = 0
+    happened: int = 0
+    inputs: list[int | str] = []
+    origin: tuple[str, str] | None = None
+    parent: str = ""
+    provenance: Provenance = Provenance()
+    run: str = ""
+    salt: bytes = b""
+    """Random; the salt of each content item is derived from it. Gone once an item was erased."""
+    salts: dict[str, bytes] = {}
+    """What erasure keeps instead: the salts of the items that are left, each by itself."""
+    status: str = ""
+    tool: str = ""
+    trace: str = ""
+
+    def has(self, name: str) -> bool:
+        return name in self.content
+
+    def value(self, name: str, default: Any = None) -> Any:
+        """A content field as the Python value that was recorded; `Erased` if it is gone."""
+        item = self.content.get(name, UNSET)
+        if isinstance(item, UnsetType):
+            return default
+        if isinstance(item, Gone):
+            what = f"was erased by @{item.by}" if item.by else "is not in the bundle it came with"
+            raise ErasedError(f"{name} of commit {self.id} {what}", commit=self.id, field=name)
+        if isinstance(item, Large):
+            raise BadType(
+                f"{name} of commit {self.id} was not loaded", hint="read it with load=True"
+            )
+        return canon.loads(item)
+
+    def known(self, name: str, default: Any = None) -> Any:
+        """The same for who can do without it: the default also where it was erased."""
+        return default if isinstance(self.content.get(name), Gone) else self.value(name, default)
+
+    @property
+    def when(self) -> int:
+        """When it happened, for display; `at` is when it was appended."""
+        return self.happened or self.at
+
+    @property
+    def used(self) -> int:
+        """When its session was last used, if it is the newest: in what came later from elsewhere, when
+        it happened there; never in the future, whatever another clock said."""
+        return min(self.when, self.at)
+
+    def own(self, kind: Kind) -> str:
+        """The id of the turn or call this commit began."""
+        return retype(self.id, kind)
+
+
+def gone(by: int) -> str:
+    """What is said in place of content that is gone, by the seq of its erasure."""
+    return f"(erased by @{by})" if by else "(not in the bundle)"
+
+
+def size_of(item: Item) -> int:
+    """Bytes of a content item in canonical form; an erased one has none."""
+    if isinstance(item, Gone):
+        return 0
+    return item.size if isinstance(item, Large) else len(item)

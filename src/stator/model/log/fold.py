@@ -1,0 +1,30 @@
+"""Fold: state = fold(commits). Applies recorded deltas and decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stator.errors import BadDelta
+from stator.model.log.delta import Op, Put
+from stator.model.records.types import State, empty
+
+
+def apply(state: State, delta: Iterable[Op]) -> State:
+    """`state` with the delta applied, in place; a drop of what is not there is an error, not a shrug."""
+    for op in delta:
+        records = state[op.collection]
+        if isinstance(op, Put):
+            records[op.id] = op.record
+        elif op.id in records:
+            del records[op.id]
+        else:
+            raise BadDelta(f"{op.collection}/{op.id} is dropped but was not there")
+    return state
+
+
+def fold(deltas: Iterable[Iterable[Op]], start: State | None = None) -> State:
+    """The state after all deltas, from nothing or from a snapshot (which is not changed)."""
+    state = empty() if start is None else {name: dict(records) for name, records in start.items()}
+    for delta in deltas:
+        apply(state, delta)
+    return state

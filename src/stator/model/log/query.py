@@ -1,0 +1,192 @@
+"""Queries: what can be asked of a store, and the rows that answer.
+
+Closed sets of filters over closed sets of fields; there is no way to name a column or a path in
+free text. Every answer that can grow is a page, continued by its cursor (the key of the last row,
+never an offset).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Generic, Literal, TypeVar
+
+import msgspec
+
+from stator.errors import BadQuery
+from stator.model.records.types import SessionRecord
+
+PAGE = 100
+PAGE_MAX = 10_000
+
+Row = TypeVar("Row")
+UsageBy = Literal["content", "session", "tier", "kind"]
+"""The ways in which what takes the space can be told."""
+
+
+class Page(msgspec.Struct, Generic[Row], frozen=True):
+    """Some rows, and where to go on (None: that was all)."""
+
+    rows: list[Row]
+    cursor: tuple[int, ...] | None = None
+
+
+class Holder(msgspec.Struct, frozen=True, kw_only=True):
+    """Who drives a session."""
+
+    epoch: int
+    run: str = ""
+    host: str = ""
+    pid: int = 0
+    program: str = ""
+    since: int = 0
+    live: bool = False
+
+
+class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A session as listings show it."""
+
+    record: SessionRecord
+    epoch: int = 0
+    head: int = 0
+    holder: Holder | None = None
+    turns: int = 0
+    updated: int = 0
+
+    @property
+    def id(self) -> str:
+        return self.record.id
+
+    @property
+    def shown(self) -> str:
+        """The status people see: an active session without a live driver is interrupted. One that
+        was only recorded, with nobody known to be at it, is as good as paused."""
+        status = self.record.status
+        if status == "open" and self.record.mode == "recorded" and self.turns:
+            return "paused"
+        live = self.holder is not None and self.holder.live
+        if status == "active" and self.record.mode == "driven" and not live:
+            return "interrupted"
+        return status
+
+
+class Head(msgspec.Struct, frozen=True):
+    """The latest commit of a session: its seq, hash, the last turn's number and whether it is open."""
+
+    seq: int
+    hash: str
+    turn: int
+    turn_open: bool = False
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """The right to drive a session; `epoch` is its fencing number."""
+
+    session: str
+    epoch: int
+    displaced: Holder | None = None
+
+
+class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn: its number, where it stands in the log and how it ended ("" while it is open)."""
+
+    turn: int
+    first: int
+    last: int
+    at: int
+    status: str = ""
+
+
+class CallRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A call and what is known of its outcome ("started" while nothing is)."""
+
+    session: str
+    call: str
+    tool: str
+    seq: int
+    turn: int
+    at: int
+    status: str = "started"
+    effect: str = ""
+    cause: str = ""
+    outcome: int = 0
+    attempt: int = 1
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """How much a session holds."""
+
+    commits: int = 0
+    turns: int = 0
+    calls: int = 0
+    failed: int = 0
+    open: int = 0
+    content_bytes: int = 0
+    live: dict[str, int] = {}
+    """Live records by collection; of a fork, those it put itself, not those it only inherited."""
+
+
+class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which sessions; every filter given must hold."""
+
+    name: str | None = None
+    project: str | None = None
+    tenant: str | None = None
+    agent: str | None = None
+    status: str | None = None
+    mode: str | None = None
+    alias: tuple[str, str] | None = None
+    suffix: str | None = None
+    parent: str | None = None
+
+
+class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which calls; `statuses` empty means any."""
+
+    session: str | None = None
+    project: str | None = None
+    tool: str | None = None
+    statuses: tuple[str, ...] = ()
+    after: int = 0
+    """Only calls begun after this seq."""
+    after_turn: int = -1
+
+
+class Touch(msgspec.Struct, frozen=True, kw_only=True):
+    """One version of a record somewhere in the store: who touched that key, where and when."""
+
+    session: str
+    seq: int
+    turn: int
+    id: str
+    key: str
+    collection: str
+    dropped: bool = False
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """Something `verify` or `doctor` found."""
+
+    what: str
+    check: str
+    session: str = ""
+    seq: int = 0
+    hint: str = ""
+    severity: str = "error"
+
+
+class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What a store is."""
+
+    id: str
+    url: str
+    kind: str
+    schema: int
+    durability: str
+    read_only: bool = False
+    detail: dict[str, Any] = {}
+
+
+def check_limit(limit: object) -> int:
+    """A page size that makes sense."""
+    if type(limit) is not int or not 0 < limit <= PAGE_MAX:
+        raise BadQuery(f"a limit is a whole number from 1 to {PAGE_MAX:,}, got {limit!r:.40}")
+    return limit

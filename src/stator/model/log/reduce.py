@@ -1,0 +1,478 @@
+"""The reducer: from a draft and the state it meets, the delta it makes.
+
+Pure and run once per commit, at append. Most changes are "let this record stand under its key"; the
+few kinds with more to say (calls, decisions, artifacts, lifecycle) have a function of their own
+here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, cast
+
+import msgspec
+
+from stator.errors import BadDelta, InvalidInput
+from stator.model.log.commit import (
+    KINDS,
+    Change,
+    Draft,
+    Erase,
+    Purge,
+    Remove,
+    Reset,
+    Upsert,
+)
+from stator.model.log.delta import Delta, Drop, Put
+from stator.model.records.types import (
+    COLLECTIONS,
+    KEPT_IN_REWIND,
+    KEY_MAX,
+    KEYLESS,
+    ArtifactRecord,
+    CallRecord,
+    CallStatus,
+    DecisionRecord,
+    Effect,
+    Entry,
+    FileRecord,
+    PlanRecord,
+    Record,
+    SessionRecord,
+    SpendRecord,
+    ToolRecord,
+    WorkingRecord,
+    file_key,
+    key_of,
+    to_settle,
+)
+from stator.model.sessions.lifecycle import TRANSITIONS, check_budget, check_transition
+from stator.model.sessions.retention import check_retention
+from stator.model.values.ids import record_id, retype
+
+
+class View(Protocol):
+    """The state just before the commit, as far as the reducer looks at it."""
+
+    def find(self, collection: str, key: str) -> Entry | None:
+        """The live record that answers to `key`."""
+        ...
+
+    def all(self, collection: str) -> Sequence[Entry]:
+        """Every live record of a (small) collection."""
+        ...
+
+
+Standing = tuple[str, int, Record]
+"""(id, was, record) of what stands under a key."""
+
+
+class Made:
+    """Ops made so far for one draft; later changes of the same draft see earlier ones."""
+
+    __slots__ = ("_minted", "_touched", "commit", "keys", "ops", "view")
+
+    def __init__(self, commit: str, view: View) -> None:
+        self.commit = commit
+        self.view = view
+        self.ops: Delta = []
+        self.keys: list[str] = []
+        self._minted = 0
+        self._touched: dict[tuple[str, str], Standing | None] = {}
+
+    def find(self, collection: str, key: str) -> Standing | None:
+        """What stands under `key` now."""
+        if self._touched and (collection, key) in self._touched:
+            return self._touched[collection, key]
+        entry = self.view.find(collection, key)
+        return None if entry is None else _standing(entry)
+
+    def put(self, collection: str, record: Record, key: str) -> None:
+        """Let the record stand under its key, as a new id or as the id that stands there."""
+        self.put_over(self.find(collection, key), collection, record, key)
+
+    def put_over(
+        self, standing: Standing | None, collection: str, record: Record, key: str | None
+    ) -> None:
+        """The same where it is known what stands there; without a key it is known by its id."""
+        if key is not None and len(key) > KEY_MAX:
+            raise InvalidInput(
+                f"a {collection} key has at most {KEY_MAX} characters, got {len(key)}",
+                path=f"$.{collection}",
+            )
+        identifier, was = standing[:2] if standing else (self._mint(), 0)
+        if key is None:
+            key = KEYLESS + identifier
+        self.ops.append(Put(collection, identifier, record, was))
+        self.keys.append(key)
+        self._touched[collection, key] = (identifier, was, record)
+
+    def drop(self, collection: str, key: str) -> str:
+        """Let nothing stand under `key`; it is an error if nothing does."""
+        return self.drop_standing(self.find(collection, key), collection, key)
+
+    def drop_standing(self, standing: Standing | None, collection: str, key: str) -> str:
+        """The same where it is known what stands there."""
+        if standing is None:
+            raise BadDelta(
+                f"no {collection} record {key!r:.80} to remove",
+                path=f"$.{collection}",
+                hint="it was never recorded, or is gone already",
+            )
+        self.ops.append(Drop(collection, standing[0], standing[1]))
+        self.keys.append(key)
+        self._touched[collection, key] = None
+        return standing[0]
+
+    def _mint(self) -> str:
+        self._minted += 1
+        return record_id(self.commit, self._minted - 1)
+
+
+def reduce(draft: Draft, view: View) -> tuple[Delta, list[str]]:
+    """The delta of a draft met by that state, and the key each op's record answers to."""
+    if draft.kind not in KINDS:
+        raise InvalidInput(f"unknown kind of commit {draft.kind!r:.40}", path="$.kind")
+    made = Made(draft.id, view)
+    special = _SPECIAL.get(draft.kind)
+    if special is not None:
+        special(draft, made)
+    else:
+        for change in draft.changes:
+            _change(change, made)
+    if draft.kind in TRANSITIONS:
+        _lifecycle(draft, made)
+    if draft.usage:
+        _spend(draft.usage, made)
+    return made.ops, made.keys
+
+
+def _change(change: Change, made: Made) -> None:
+    if isinstance(change, Upsert):
+        if not isinstance(change.record, COLLECTIONS[change.collection].type):
+            raise InvalidInput(
+                f"{type(change.record).__name__} is not a record of {change.collection}",
+                path=f"$.{change.collection}",
+            )
+        merge = _MERGE.get(change.collection)
+        if merge is None:
+            collection = COLLECTIONS[change.collection]
+            made.put(change.collection, change.record, key_of(collection, change.record, ""))
+        else:
+            merge(change.record, made)
+    elif isinstance(change, Remove):
+        made.drop(change.collection, change.key)
+    else:
+        said = {Erase: "only an erasure erases", Reset: "only a rewind resets"}
+        words = said.get(type(change), "only a project's session purges")
+        raise InvalidInput(words, path="$.changes")
+
+
+def _call(draft: Draft, made: Made) -> None:
+    record = CallRecord(
+        call=draft.call,
+        tool=draft.tool,
+        attempt=draft.attempt or 1,
+        effect=cast("Effect", draft.effect or "write"),
+        since=draft.happened,
+        status=cast("CallStatus", draft.status or "started"),
+    )
+    # Under an id that this commit made nothing can stand, so nobody need look.
+    fresh = draft.call == retype(draft.id, "call")
+    standing = None if fresh else made.find("calls", draft.call)
+    made.put_over(standing, "calls", record, draft.call)
+    for change in draft.changes:
+        _change(change, made)
+
+
+def _outcome(draft: Draft, made: Made) -> None:
+    """An outcome closes its call and counts in its tool; an unknown one leaves the call in doubt."""
+    standing = made.find("calls", draft.call)
+    if standing is None:
+        raise BadDelta(
+            f"no open call {draft.call}: an outcome needs its intent, and only one may settle it",
+            path="$.call",
+            call=draft.call,
+        )
+    if draft.status == "in doubt":
+        record = _known_call(standing[2], draft)
+        doubt = msgspec.structs.replace(record, status="in doubt", cause=draft.cause)
+        made.put_over(standing, "calls", doubt, draft.call)
+    else:
+        made.drop_standing(standing, "calls", draft.call)
+    _count_use(draft, made)
+    for change in draft.changes:
+        _change(change, made)
+
+
+def _known_call(record: Record, draft: Draft) -> CallRecord:
+    """The call a commit is about, also where its record was erased."""
+    if isinstance(record, CallRecord):
+        return record
+    effect = cast("Effect", draft.effect or "write")
+    return CallRecord(call=draft.call, tool=draft.tool, attempt=draft.attempt or 1, effect=effect)
+
+
+def _count_use(draft: Draft, made: Made) -> None:
+    standing = made.find("tools", draft.tool)
+    known = standing[2] if standing else None
+    tool = known if isinstance(known, ToolRecord) else ToolRecord(name=draft.tool)
+    failed = draft.status != "ok"
+    counted = msgspec.structs.replace(
+        tool, uses=tool.uses + 1, failures=tool.failures + failed, last=draft.status
+    )
+    made.put_over(standing, "tools", counted, draft.tool)
+
+
+def _settlement(draft: Draft, made: Made) -> None:
+    """A call in doubt is known at last; what was left to do about it is done. So is one that was told
+    from outside and given up for want of a result, which is open no more."""
+    if draft.origin is None or made.find("calls", draft.call) is not None:
+        made.drop("calls", draft.call)
+    if made.find("pending", to_settle(draft.call)) is not None:
+        made.drop("pending", to_settle(draft.call))
+    for change in draft.changes:
+        _change(change, made)
+
+
+def _approval(draft: Draft, made: Made) -> None:
+    """An answer stands in the state; the driver's own says that the call it let through has started."""
+    for change in draft.changes:
+        _change(change, made)
+    if draft.status == "started":
+        standing = made.find("calls", draft.call)
+        if standing is None:
+            raise BadDelta(f"no call {draft.call} waits for approval", path="$.call")
+        record = _known_call(standing[2], draft)
+        made.put("calls", msgspec.structs.replace(record, status="started"), draft.call)
+
+
+def _tool(record: Record, made: Made) -> None:
+    """A tool's definition may change; how often it was used stays."""
+    tool = cast("ToolRecord", record)
+    standing = made.find("tools", tool.name)
+    if standing is not None and isinstance(known := standing[2], ToolRecord):
+        tool = msgspec.structs.replace(
+            tool, uses=known.uses, failures=known.failures, last=known.last
+        )
+    made.put_over(standing, "tools", tool, tool.name)
+
+
+def _decision(record: Record, made: Made) -> None:
+    """A decision on a topic supersedes the one that stands there; the old record leaves the state."""
+    decision = cast("DecisionRecord", record)
+    topic = decision.topic
+    if not topic:
+        if decision.supersedes:
+            made.drop("decisions", KEYLESS + decision.supersedes)
+        made.put_over(None, "decisions", decision, None)
+        return
+    standing = made.find("decisions", topic)
+    if standing is not None:
+        old = made.drop_standing(standing, "decisions", topic)
+        decision = msgspec.structs.replace(decision, supersedes=old)
+    made.put_over(None, "decisions", decision, topic)
+
+
+def _file(record: Record, made: Made) -> None:
+    """A file keeps its id over its life; a rename moves it and leaves the old path deleted."""
+    file = cast("FileRecord", record)
+    key = file_key(file.root, file.path)
+    source = file_key(file.root, file.from_path) if file.from_path else ""
+    standing = made.find("files", source or key)
+    if standing is not None:
+        known = cast("FileRecord", standing[2])
+        known_after: str = getattr(known, "after", "")
+        if not file.before and known_after:
+            file = msgspec.structs.replace(file, before=known.after)
+        if file.op == "read" and not file.after and known_after:
+            file = msgspec.structs.replace(file, after=known.after)
+        file = _with_kept(file, known)
+    if not source:
+        made.put_over(standing, "files", file, key)
+        return
+    if standing is not None:
+        gone = msgspec.structs.replace(
+            known, op="deleted", before=known.after, before_in=known.after_in, after="", after_in=""
+        )
+        made.put_over(standing, "files", gone, source)
+    made.put("files", file, key)
+
+
+def _with_kept(file: FileRecord, known: Record) -> FileRecord:
+    """Content that was kept once need not be kept again: the same digest, the same commit."""
+    kept = {
+        digest: commit
+        for digest, commit in (
+            (getattr(known, "before", ""), getattr(known, "before_in", "")),
+            (getattr(known, "after", ""), getattr(known, "after_in", "")),
+        )
+        if digest and commit
+    }
+    before_in = file.before_in or kept.get(file.before, "")
+    after_in = file.after_in or kept.get(file.after, "")
+    if (before_in, after_in) == (file.before_in, file.after_in):
+        return file
+    return msgspec.structs.replace(file, before_in=before_in, after_in=after_in)
+
+
+def _artifact(record: Record, made: Made) -> None:
+    artifact = cast("ArtifactRecord", record)
+    standing = made.find("artifacts", artifact.name)
+    version = getattr(standing[2], "version", 0) + 1 if standing else 1
+    artifact = msgspec.structs.replace(artifact, version=version, commit=made.commit)
+    made.put_over(standing, "artifacts", artifact, artifact.name)
+
+
+def _plan(record: Record, made: Made) -> None:
+    """A step whose status moves keeps its place, detail and evidence."""
+    step = cast("PlanRecord", record)
+    standing = made.find("plan", step.step)
+    if standing is not None and isinstance(known := standing[2], PlanRecord):
+        step = msgspec.structs.replace(
+            step,
+            order=step.order or known.order,
+            detail=step.detail or known.detail,
+            evidence=step.evidence or known.evidence,
+        )
+    made.put_over(standing, "plan", step, step.step)
+
+
+def _use(record: Record, made: Made) -> None:
+    use = cast("WorkingRecord", record)
+    key = f"{use.kind}\n{use.name}"
+    standing = made.find("working_set", key)
+    uses = getattr(standing[2], "uses", 0) + 1 if standing else 1
+    made.put_over(standing, "working_set", msgspec.structs.replace(use, uses=uses), key)
+
+
+def _fork(draft: Draft, made: Made) -> None:
+    """A fork starts without its parent's approvals, budget and spend; its open calls are elsewhere."""
+    for change in draft.changes:
+        _change(change, made)
+    for collection in ("approvals", "spend", "runs"):
+        for entry in made.view.all(collection):
+            made.drop_standing(_standing(entry), collection, entry.key)
+    for entry in made.view.all("calls"):
+        if isinstance(entry.record, CallRecord):
+            call = msgspec.structs.replace(entry.record, elsewhere=True)
+            made.put_over(_standing(entry), "calls", call, entry.key)
+        else:  # erased: nobody can answer for it any more
+            made.drop_standing(_standing(entry), "calls", entry.key)
+
+
+def _standing(entry: Entry) -> Standing:
+    return entry.id, entry.seq, entry.record
+
+
+def _budget(draft: Draft, made: Made) -> None:
+    """Only the limits are taken."""
+    known, wanted = _session_wish(draft, made, "a budget brings a session's limits")
+    limits = check_budget(wanted.budget)
+    made.put("session", msgspec.structs.replace(known, budget=limits), "")
+
+
+def _retention(draft: Draft, made: Made) -> None:
+    """Only the policies are taken."""
+    known, wanted = _session_wish(draft, made, "a retention brings a project's policies")
+    policies = check_retention(wanted.retention)
+    made.put("session", msgspec.structs.replace(known, retention=policies), "")
+
+
+def _lifecycle(draft: Draft, made: Made) -> None:
+    standing = made.find("session", "")
+    if standing is None:
+        raise BadDelta(f"{draft.kind} before the session was opened", path="$.kind")
+    record = cast("SessionRecord", standing[2])
+    status = check_transition(draft.kind, record.status, record.id)
+    assert status is not None  # draft.kind is in TRANSITIONS
+    if status != record.status or draft.cause != record.reason:
+        made.put("session", msgspec.structs.replace(record, status=status, reason=draft.cause), "")
+    for change in draft.changes:
+        _change(change, made)
+
+
+def _spend(usage: dict[str, int], made: Made) -> None:
+    for unit, amount in usage.items():
+        if type(amount) is not int or amount < 0:
+            raise InvalidInput("usage is counted in whole units", path=f"$.usage.{unit}")
+        standing = made.find("spend", unit)
+        spent = getattr(standing[2], "amount", 0) if standing else 0
+        made.put("spend", SpendRecord(unit=unit, amount=spent + amount), unit)
+
+
+def _erasure(draft: Draft, made: Made) -> None:
+    """The store carries an erasure out; it changes no state by itself."""
+    if not draft.changes or not all(isinstance(change, Erase) for change in draft.changes):
+        raise InvalidInput("an erasure says what to erase, and nothing else", path="$.changes")
+
+
+def _rewind(draft: Draft, made: Made) -> None:
+    """Records stand again as they stood: under their own ids, whatever they would merge with."""
+    for change in draft.changes:
+        if not isinstance(change, Reset):
+            raise InvalidInput("a rewind resets records, and does nothing else", path="$.changes")
+        if change.collection in KEPT_IN_REWIND:
+            raise InvalidInput(f"a rewind leaves {change.collection} alone", path="$.changes")
+        standing = made.find(change.collection, change.key)
+        if change.record is None:
+            made.drop_standing(standing, change.collection, change.key)
+        else:
+            was = standing[1] if standing is not None and standing[0] == change.id else 0
+            found = (change.id, was, change.record)
+            made.put_over(found, change.collection, change.record, change.key)
+
+
+def _purge(draft: Draft, made: Made) -> None:
+    """A project's own session says which sessions are gone; the store carries that out."""
+    standing = made.find("session", "")
+    if standing is None or getattr(standing[2], "mode", "") != "project":
+        raise InvalidInput("only a project's own session purges others", path="$.kind")
+    for change in draft.changes:
+        if not isinstance(change, Purge):
+            _change(change, made)
+
+
+def _adopt(draft: Draft, made: Made) -> None:
+    """Only who goes on is taken."""
+    known, wanted = _session_wish(draft, made, "an adoption says which session goes on")
+    made.put("session", msgspec.structs.replace(known, adopted=wanted.adopted), "")
+
+
+def _session_wish(draft: Draft, made: Made, what: str) -> tuple[SessionRecord, SessionRecord]:
+    """The session as it stands and as a draft brings it: whoever made that may not know the rest of it."""
+    standing = made.find("session", "")
+    wanted = [
+        c.record for c in draft.changes if isinstance(c, Upsert) and c.collection == "session"
+    ]
+    if standing is None or len(draft.changes) != 1 or len(wanted) != 1:
+        raise InvalidInput(f"{what}, and nothing else", path="$.changes")
+    return cast("SessionRecord", standing[2]), cast("SessionRecord", wanted[0])
+
+
+def _nothing(draft: Draft, made: Made) -> None:
+    """Lifecycle kinds apply their changes after the transition, in `_lifecycle`."""
+
+
+_SPECIAL: dict[str, Callable[[Draft, Made], None]] = {
+    "call": _call,
+    "outcome": _outcome,
+    "settlement": _settlement,
+    "approval": _approval,
+    "budget": _budget,
+    "retention": _retention,
+    "fork": _fork,
+    "erasure": _erasure,
+    "rewind": _rewind,
+    "purge": _purge,
+    "adopt": _adopt,
+    **dict.fromkeys(TRANSITIONS, _nothing),
+}
+_MERGE: dict[str, Callable[[Record, Made], None]] = {
+    "decisions": _decision,
+    "files": _file,
+    "artifacts": _artifact,
+    "plan": _plan,
+    "working_set": _use,
+    "tools": _tool,
+}

@@ -1,0 +1,391 @@
+"""The state: one map per collection, from record id to record.
+
+Every record type an agent's state can hold is declared here. Records hold integers only (per-mille,
+micro-units, µs); a value the user supplied is in the tagged form of `canon`. Adding a field with a
+default is compatible; removing or renaming one is not: these shapes are on disk.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from stator.model.sessions.lifecycle import (
+    Mode,
+    Parent,
+    Segment,
+    Status,
+)
+
+FileOp = Literal["read", "created", "modified", "deleted", "renamed", "skipped"]
+Knowledge = Literal["recorded", "observed", "inferred"]
+StepStatus = Literal["pending", "in_progress", "done", "blocked", "dropped"]
+Effect = Literal["read", "idempotent", "write"]
+CallStatus = Literal[
+    "requested",
+    "awaiting approval",
+    "started",
+    "ok",
+    "error",
+    "timeout",
+    "cancelled",
+    "denied",
+    "in doubt",
+]
+UseKind = Literal["file", "app", "data"]
+
+CONFIDENCE_MAX = 1000
+"""Confidence is in per-mille."""
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """What every record has in common: fields sorted on disk, defaults left out.
+
+    Plain data without cycles, so the garbage collector need not follow it: a whole state is tens of
+    thousands of them.
+    """
+
+
+class SessionRecord(Record, frozen=True):
+    """The session itself, every field but its head."""
+
+    id: str
+    name: str
+    adopted: str = ""
+    """The session that goes on for this one."""
+    agent: str = ""
+    aliases: list[list[str]] = []
+    app_schema: str = ""
+    app_version: int = 0
+    budget: dict[str, int] = {}
+    created: int = 0
+    labels: dict[str, str] = {}
+    lineage: list[Segment] = []
+    mode: Mode = "driven"
+    parent: Parent | None = None
+    project: str = ""
+    reason: str = ""
+    retention: dict[str, Any] = {}
+    status: Status = "open"
+    tenant: str = ""
+
+
+class TagRecord(Record, frozen=True):
+    """A name for a position."""
+
+    name: str
+    hash: str
+    seq: int
+
+
+class RunRecord(Record, frozen=True):
+    """One driver's hold, while it lasts."""
+
+    id: str
+    epoch: int
+    host: str = ""
+    pid: int = 0
+    program: str = ""
+    since: int = 0
+
+
+class ChildRecord(Record, frozen=True):
+    """A session started from this one."""
+
+    session: str
+    kind: str = "child"
+    name: str = ""
+    status: str = ""
+
+
+class ToolRecord(Record, frozen=True):
+    """A tool the agent has or used."""
+
+    name: str
+    available: bool = True
+    definition: str = ""
+    failures: int = 0
+    last: str = ""
+    uses: int = 0
+
+
+class FileRecord(Record, frozen=True):
+    """A file the agent touched; digests are of its content where they are known.
+
+    `after_in` and `before_in` are the commits that hold the content itself, where it was kept.
+    """
+
+    path: str
+    op: FileOp
+    after: str = ""
+    after_in: str = ""
+    before: str = ""
+    before_in: str = ""
+    from_path: str = ""
+    how: Knowledge = "recorded"
+    reason: str = ""
+    root: str = "."
+
+
+class DecisionRecord(Record, frozen=True):
+    """A choice that stands."""
+
+    what: str
+    confidence: int | None = None
+    factors: dict[str, Any] = {}
+    over: list[str] = []
+    supersedes: str = ""
+    topic: str = ""
+    why: str = ""
+
+
+class PendingRecord(Record, frozen=True):
+    """Something intended and not begun."""
+
+    what: str
+    on: str = ""
+    why: str = ""
+
+
+class CallRecord(Record, frozen=True):
+    """A call that is open or in doubt."""
+
+    call: str
+    tool: str
+    attempt: int = 1
+    cause: str = ""
+    effect: Effect = "write"
+    elsewhere: bool = False
+    since: int = 0
+    status: CallStatus = "started"
+
+
+class PlanRecord(Record, frozen=True):
+    """One step of the plan."""
+
+    step: str
+    detail: str = ""
+    evidence: str = ""
+    order: int = 0
+    status: StepStatus = "pending"
+
+
+class FactRecord(Record, frozen=True):
+    """A durable statement."""
+
+    name: str
+    value: Any = None
+    verified: bool = False
+
+
+class PreferenceRecord(Record, frozen=True):
+    """How the user likes things done."""
+
+    name: str
+    value: Any = None
+
+
+class DeadEndRecord(Record, frozen=True):
+    """An approach that was tried and does not work."""
+
+    what: str
+    why: str = ""
+
+
+class ArtifactRecord(Record, frozen=True):
+    """A named, versioned document; its content is the input of the commit that made this version."""
+
+    name: str
+    commit: str = ""
+    digest: str = ""
+    media_type: str = "text/plain"
+    size: int = 0
+    version: int = 1
+
+
+class WorkingRecord(Record, frozen=True):
+    """A file, app or data source in play."""
+
+    name: str
+    kind: UseKind = "file"
+    detail: str = ""
+    uses: int = 1
+
+
+class ApprovalRecord(Record, frozen=True):
+    """A person's standing yes or no: to one call, to these arguments, or to a pattern."""
+
+    tool: str
+    arguments: str = ""
+    by: str = ""
+    call: str = ""
+    expires: int = 0
+    pattern: str = ""
+    scope: str = "once"
+    sure: str = "local"
+    verdict: str = "approved"
+
+
+class SpendRecord(Record, frozen=True):
+    """What one unit of budget has been used so far."""
+
+    unit: str
+    amount: int = 0
+
+
+class ScoreRecord(Record, frozen=True):
+    """A judgement of a turn, a call or the session, in thousandths."""
+
+    name: str
+    value: int
+    by: str = ""
+    comment: str = ""
+    on: str = ""
+
+
+class EvictedRecord(Record, frozen=True):
+    """A key that left the agent's view, and the seq that still holds it."""
+
+    key: str
+    rank: int = 0
+    seq: int = 0
+
+
+class FlagRecord(Record, frozen=True):
+    """A mark somebody should look at."""
+
+    name: str
+    by: str = ""
+    on: str = ""
+    why: str = ""
+
+
+class ScratchRecord(Record, frozen=True):
+    """A compactible note."""
+
+    name: str
+    value: Any = None
+
+
+class AppRecord(Record, frozen=True):
+    """One field of the user's own state, and the version of the type that wrote it."""
+
+    name: str
+    value: Any = None
+    version: int = 1
+
+
+class Collection(msgspec.Struct, frozen=True):
+    """What the store must know of a collection: its number on disk, its type and its natural key."""
+
+    number: int
+    name: str
+    type: type[Record]
+    key: tuple[str, ...]
+
+
+COLLECTIONS: dict[str, Collection] = {
+    collection.name: collection
+    for collection in (
+        Collection(1, "session", SessionRecord, ()),
+        Collection(2, "tags", TagRecord, ("name",)),
+        Collection(3, "runs", RunRecord, ("id",)),
+        Collection(4, "children", ChildRecord, ("session",)),
+        Collection(5, "tools", ToolRecord, ("name",)),
+        Collection(6, "files", FileRecord, ("root", "path")),
+        Collection(7, "decisions", DecisionRecord, ("topic",)),
+        Collection(8, "pending", PendingRecord, ("what",)),
+        Collection(9, "calls", CallRecord, ("call",)),
+        Collection(10, "plan", PlanRecord, ("step",)),
+        Collection(11, "facts", FactRecord, ("name",)),
+        Collection(12, "preferences", PreferenceRecord, ("name",)),
+        Collection(13, "dead_ends", DeadEndRecord, ("what",)),
+        Collection(14, "artifacts", ArtifactRecord, ("name",)),
+        Collection(15, "working_set", WorkingRecord, ("kind", "name")),
+        Collection(
+            16, "approvals", ApprovalRecord, ("tool", "arguments", "pattern", "scope", "call")
+        ),
+        Collection(17, "spend", SpendRecord, ("unit",)),
+        Collection(18, "scores", ScoreRecord, ("name", "on", "by")),
+        Collection(19, "evicted", EvictedRecord, ("key",)),
+        Collection(20, "flags", FlagRecord, ("name", "on")),
+        Collection(21, "scratch", ScratchRecord, ("name",)),
+        Collection(22, "app", AppRecord, ("name",)),
+    )
+}
+NUMBERED: dict[int, Collection] = {c.number: c for c in COLLECTIONS.values()}
+
+BOOKKEEPING = frozenset({"session", "runs", "calls", "tools", "spend"})
+"""Small collections that commits keep up to date by themselves."""
+
+COMPACTIBLE = frozenset({"scratch"})
+"""Collections compaction may evict from; every other survives it verbatim."""
+
+KEPT_IN_REWIND = frozenset(
+    {
+        "session",
+        "runs",
+        "children",
+        "tags",
+        "calls",
+        "approvals",
+        "spend",
+        "scores",
+        "flags",
+    }
+)
+"""What a rewind leaves as it is: it happened, was spent, or is somebody else's word."""
+
+HOT = ("session", "plan", "pending", "calls", "preferences", "decisions", "files")
+"""What a resuming agent needs first; decisions and files by their newest `HOT_LIMIT`."""
+HOT_LIMIT = 200
+KEY_MAX = 4096
+KEYLESS = "#"
+"""What a record without a natural key is known by: this and its id."""
+
+
+def key_of(collection: Collection, record: Record, record_id: str) -> str:
+    """The natural key by which a record is found again; without one, or erased, it is known by its id."""
+    if isinstance(record, DecisionRecord):
+        return record.topic or KEYLESS + record_id
+    if isinstance(record, FileRecord):
+        return file_key(record.root, record.path)
+    if isinstance(record, ErasedRecord):
+        return KEYLESS + record_id
+    return "\n".join([str(getattr(record, name)) for name in collection.key])
+
+
+def file_key(root: str, path: str) -> str:
+    """Files of the session's own root are known by their path alone."""
+    return path if root == "." else f"{root}\n{path}"
+
+
+def to_settle(call: str) -> str:
+    """The key of the pending item that a call in doubt leaves for whoever can find out."""
+    return f"settle {call}"
+
+
+class ErasedRecord(Record, frozen=True, tag="erased"):
+    """What an erased record folds to: the fact of its erasure and the seq of the commit that did it."""
+
+    erased: int
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    """A live record with the seq and turn that last touched it."""
+
+    collection: str
+    id: str
+    key: str
+    seq: int
+    turn: int
+    record: Record
+
+
+State = dict[str, dict[str, Record]]
+"""Collection → record id → record."""
+
+
+def empty() -> State:
+    return {name: {} for name in COLLECTIONS}

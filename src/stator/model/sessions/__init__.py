@@ -1,0 +1,1 @@
+"""Sessions: their lifecycle, how long they are kept, and their detached runs."""

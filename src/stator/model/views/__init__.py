@@ -1,0 +1,1 @@
+"""Views: diffs, comparisons, trees, searches and briefs, computed from the log."""

@@ -1,0 +1,60 @@
+"""What the runtime is given instead of taking: time, ids, and who is running.
+
+Filled in by `connect` (and by `testing`, with fakes); nothing in `runtime` reads a clock, draws
+randomness or looks at the environment by itself.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import warnings
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from stator.model.values.ids import Mint
+from stator.store.port import Index, Store
+
+
+@dataclass(frozen=True)
+class Context:
+    """The world as the runtime sees it."""
+
+    clock: Callable[[], int]
+    """µs since 1970. Displayed and recorded; never used to order anything."""
+    mint: Mint
+    secret: Callable[[int], bytes]
+    host: str = ""
+    pid: int = 0
+    program: str = ""
+    principal: str = ""
+    project: str = ""
+    sleep: Callable[[float], object] = lambda seconds: None
+    """Seconds. By default no time passes, as in tests that bring their own clock."""
+    monotonic: Callable[[], float] = lambda: 0.0
+    """Seconds on a clock that only goes forward."""
+    jitter: Callable[[], float] = lambda: 0.5
+    """From 0 to 1, at random."""
+    root: str = ""
+    """The folder file paths are relative to; empty where there is none."""
+    policy: Callable[[], str] = str
+    """The text of the project's policy file, looked at when it is needed; nothing where there is none."""
+    index: Callable[[Store, bool], AbstractContextManager[Index | None]] | None = None
+    """Opens the search index of a store and closes it; the flag: makes one if there is none."""
+
+
+def nap(seconds: float) -> None:
+    """Wait, unless something better is given: an interrupt ends it at once, as it ends a sleep."""
+    threading.Event().wait(seconds)
+
+
+def warn_on_loop() -> None:
+    """Say so when the synchronous API is used where an event loop runs: it would stall every task."""
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is not None and asyncio._get_running_loop() is not None:
+        warnings.warn(
+            "the synchronous API blocks the running event loop; use stator.aio here",
+            RuntimeWarning,
+            stacklevel=3,
+        )

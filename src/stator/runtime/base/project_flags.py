@@ -1,0 +1,230 @@
+"""What the projects' own sessions say of others: held, in the trash, or purged.
+
+A mark is a flag there, on the session's id, with who put it on and why. What is left of a purged
+session is its tombstone: the input of the commit that purged it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from stator.errors import NotFound, Removed
+from stator.model.log.commit import (
+    Commit,
+    Draft,
+    Remove,
+    Upsert,
+)
+from stator.model.log.query import SessionQuery, SessionRow
+from stator.model.records.types import FlagRecord
+from stator.model.values.ids import short
+from stator.runtime.base import project_session
+from stator.runtime.base.context import Context
+from stator.runtime.base.paging import commit_at, matching
+from stator.store.port import Store
+
+HOLD, TRASH, PURGED = "hold", "trash", "purged"
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """A flag that a project's own session has on another one."""
+
+    name: str
+    session: str
+    by: str
+    why: str
+    at: int
+    commit: Commit
+
+    @property
+    def head(self) -> int:
+        """Where the session stood then."""
+        return stood_at(self.commit)
+
+
+class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
+    """What is left of a purged session."""
+
+    session: str
+    name: str
+    project: str
+    by: str
+    policy: str
+    at: int
+    about: dict[str, Any]
+
+
+def project_sessions(store: Store) -> Iterator[SessionRow]:
+    """Every project's own session."""
+    return matching(store, SessionQuery(mode="project"))
+
+
+def marks(store: Store, *names: str) -> Iterator[tuple[SessionRow, Mark]]:
+    """The marks of those names, each with the project's session that it stands in."""
+    for row in project_sessions(store):
+        for entry in store.entries(row.id, "flags"):
+            record = entry.record
+            if isinstance(record, FlagRecord) and record.on and record.name in names:
+                commit = commit_at(store, row.id, entry.seq)
+                yield (
+                    row,
+                    Mark(
+                        name=record.name,
+                        session=record.on,
+                        by=record.by,
+                        why=record.why,
+                        at=commit.at,
+                        commit=commit,
+                    ),
+                )
+
+
+def marked(store: Store, name: str) -> dict[str, Mark]:
+    """Sessions with that mark."""
+    return {mark.session: mark for _, mark in marks(store, name)}
+
+
+def in_trash(store: Store) -> dict[str, Mark]:
+    """Sessions in the trash. One that was used since it was put there is not in it any more."""
+    return {
+        session: mark
+        for session, mark in marked(store, TRASH).items()
+        if _head(store, session) == mark.head
+    }
+
+
+class Trash:
+    """Whether sessions are in the trash, one asked for at a time: nobody reads all of it for one."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._own: dict[tuple[str, str], str | None] = {}
+
+    def __contains__(self, row: SessionRow) -> bool:
+        scope = (row.record.tenant, row.record.project)
+        if scope not in self._own:
+            known = project_session.known(self._store, row.record)
+            self._own[scope] = known.id if known is not None else None
+        own = self._own[scope]
+        commit = None if own is None else trashed(self._store, own, row.id)
+        return commit is not None and stood_at(commit) == row.head
+
+
+def trashed(store: Store, own: str, session: str) -> Commit | None:
+    """The commit of a project's own session that put another in the trash, if it lies there."""
+    entry = store.find(own, "flags", key(TRASH, session))
+    return None if entry is None else commit_at(store, own, entry.seq)
+
+
+def stood_at(commit: Commit) -> int:
+    """Where a session stood when a commit put it in the trash: a clock may be wrong, this is not."""
+    found = commit.known("input", {})
+    return int(found.get("head", 0)) if isinstance(found, dict) else 0
+
+
+def find_in_trash(store: Store, text: str) -> str | None:
+    """The session in the trash that is called so, or has that id; no other answers to a name there."""
+    trash = marked(store, TRASH)
+    named = [session for session in trash if _name(store, session) == text]
+    return text if text in trash else named[0] if len(named) == 1 else None
+
+
+def _name(store: Store, session: str) -> str:
+    try:
+        return store.session(session).record.name
+    except NotFound:  # a mark from elsewhere
+        return ""
+
+
+def _head(store: Store, session: str) -> int:
+    try:
+        return store.session(session).head
+    except NotFound:  # a mark from elsewhere, on a session that never came here
+        return -1
+
+
+def tombstones(store: Store) -> list[Tombstone]:
+    """What is left of sessions that were purged, the newest first."""
+    found = []
+    for row, mark in marks(store, PURGED):
+        about = mark.commit.known("input", {})
+        found.append(
+            Tombstone(
+                session=mark.session,
+                name=str(about.get("name", "")),
+                project=row.record.project,
+                by=mark.by,
+                policy=mark.why,
+                at=mark.at,
+                about=about,
+            )
+        )
+    return sorted(found, key=lambda one: -one.at)
+
+
+def purged(store: Store, text: str) -> Removed | None:
+    """What to say of a session that is asked for and was purged, by its id, the end of one, or its name."""
+    for one in tombstones(store):
+        if text in (one.session, one.name) or (len(text) >= 8 and one.session.endswith(text)):
+            day = (EPOCH + timedelta(microseconds=one.at)).date()
+            return Removed(
+                f"session {one.name!r:.80} ({short(one.session)}) was purged on {day} by {one.by} "
+                f"({one.policy})",
+                hint="stator ls --trash shows what is left of it",
+                session=one.session,
+                purged=one.at,
+                policy=one.policy,
+                by=one.by,
+            )
+    return None
+
+
+def put(store: Store, context: Context, row: SessionRow, name: str, *, by: str, why: str) -> None:
+    """Put a mark on a session."""
+    record = FlagRecord(name=name, on=row.id, by=by, why=why)
+    _say(store, context, row, by, Upsert("flags", record), input={"head": row.head})
+
+
+def take_off(store: Store, context: Context, row: SessionRow, name: str, *, by: str) -> bool:
+    """Take a mark off a session; False if there was none."""
+    if not has(store, row, name):
+        return False
+    _say(store, context, row, by, Remove("flags", key(name, row.id)))
+    return True
+
+
+def has(store: Store, row: SessionRow, name: str) -> bool:
+    """Whether a session has a mark."""
+    known = project_session.known(store, row.record)
+    return known is not None and store.find(known.id, "flags", key(name, row.id)) is not None
+
+
+def key(name: str, session: str) -> str:
+    """What such a flag is found by."""
+    return f"{name}\n{session}"
+
+
+def _say(
+    store: Store,
+    context: Context,
+    row: SessionRow,
+    by: str,
+    change: Upsert | Remove,
+    **fields: Any,
+) -> None:
+    own = project_session.own(store, context, row.record)
+    draft = Draft(
+        id=context.mint("commit"),
+        session=own.id,
+        kind="flag",
+        actor="user",
+        principal=by,
+        changes=(change,),
+        **fields,
+    )
+    store.append(own.id, [draft], barrier=True)

@@ -1,0 +1,48 @@
+"""What came from a bundle: a flag in the project's own session says so, for each session and up to where.
+
+Structure is under the hash, so a commit cannot be told apart by anything in it: what it claims of
+its provenance, it claims. What stands before the mark is shown as imported, whatever it says.
+"""
+
+from __future__ import annotations
+
+import re
+
+from stator.model.log.commit import Commit, Provenance
+from stator.model.records.types import FlagRecord, SessionRecord
+from stator.runtime.base.project_session import known
+from stator.store.port import Store
+
+IMPORTED = "imported"
+EVERYTHING = 2**62
+_UPTO = re.compile(r"head [0-9a-f]{0,64} upto (\d{1,16})\Z")
+
+
+def mark(session: str, head: str, seq: int, by: str) -> FlagRecord:
+    """The flag for a session that came from a bundle, up to a seq."""
+    return FlagRecord(name=IMPORTED, on=session, why=f"head {head} upto {seq}", by=by)
+
+
+def provenance(store: Store, commit: Commit) -> Provenance:
+    """Where a commit's content came from as far as this store knows, whatever the commit says."""
+    if commit.seq <= imported_upto(store, store.session(commit.session).record):
+        return Provenance("import", "unverified")
+    return commit.provenance
+
+
+def imported_upto(store: Store, record: SessionRecord) -> int:
+    """The last seq of a session, or of what it was forked from, that came from a bundle; 0: none did."""
+    own = known(store, record)
+    if own is None:
+        return 0
+    parts = [(part.session, part.upto) for part in record.lineage]
+    return max(_marked(store, own.id, *part) for part in [*parts, (record.id, EVERYTHING)])
+
+
+def _marked(store: Store, own: str, session: str, upto: int) -> int:
+    """How far a session is marked; a mark that does not say so is about all of it."""
+    entry = store.find(own, "flags", f"{IMPORTED}\n{session}")
+    if entry is None:
+        return 0
+    said = _UPTO.match(getattr(entry.record, "why", ""))
+    return min(upto, int(said[1])) if said else upto

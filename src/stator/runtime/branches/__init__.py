@@ -1,0 +1,1 @@
+"""Branches: forks, rewinds, retries and reruns."""

@@ -1,0 +1,272 @@
+"""Retries: a turn tried again beside the session it is of, and adopted where it is the better one.
+
+A retry is a fork of the end of the turn before. The original is not touched: its driver may go on.
+What a retry writes would happen a second time, so a person is asked first, until it is adopted.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from stator.errors import Conflict, InvalidInput, NotFound, WrongState
+from stator.model.log.commit import Upsert
+from stator.model.log.query import SessionRow
+from stator.model.records.types import SessionRecord
+from stator.model.sessions.lifecycle import NAME_MAX
+from stator.model.values.position import AtTurn, parse_ref
+from stator.runtime.base.context import Context
+from stator.runtime.branches import fork
+from stator.runtime.driving.lifecycle import held
+from stator.runtime.driving.policy import Terms
+from stator.runtime.views.refs import (
+    Point,
+    Siblings,
+    retries_turn,
+    sibling,
+    siblings,
+    span,
+)
+from stator.runtime.views.session import SessionView
+from stator.store.port import Store
+
+if TYPE_CHECKING:
+    from stator.runtime.facade.session import Session
+
+RetryEffects = Literal["ask", "run"]
+EFFECTS = "effects"
+"""The label of a retry that may write without asking."""
+WHY = "a retry would do this a second time"
+NAMES = 1000
+"""How many names are tried."""
+
+
+class Retry(msgspec.Struct, frozen=True, kw_only=True):
+    """A retry that was made, or found: whose turn it retries, and which one it is."""
+
+    row: SessionRow
+    original: str
+    turn: int
+    number: int
+    made: bool
+    prompt: Any = None
+
+
+class Adopted(msgspec.Struct, frozen=True, kw_only=True):
+    """Which session goes on for another."""
+
+    original: str
+    name: str
+    by: str
+    """The session that goes on; the original itself where an adoption was taken back."""
+    by_name: str
+
+
+def make(
+    store: Store,
+    context: Context,
+    view: SessionView,
+    turn: str,
+    *,
+    effects: RetryEffects = "ask",
+    name: str = "",
+) -> Retry:
+    """A session in which a turn can be tried again: a new one, or the retry that has that name."""
+    if effects not in ("ask", "run"):
+        raise InvalidInput(f"unknown effects {effects!r:.40}", path="$.effects", hint="ask or run")
+    session, number = _turn_of(store, view, turn)
+    found = siblings(store, session, number)
+    begun = SessionView(store, session).beginning(number)
+    known = {row.record.name: place for place, row in enumerate(found.retries, 2)}
+    fields: dict[str, Any] = {
+        "original": found.original,
+        "turn": number,
+        "prompt": None if begun is None else begun.known("input"),
+    }
+    if name and name in known:
+        row = found.retries[known[name] - 2]
+        return Retry(row=row, number=known[name], made=False, **fields)
+    row = _fork(store, context, found, number, effects=effects, name=name)
+    return Retry(row=row, number=len(found.retries) + 2, made=True, **fields)
+
+
+def _turn_of(store: Store, view: SessionView, ref: str) -> tuple[str, int]:
+    """The session and number of the turn that is meant."""
+    parsed = parse_ref(ref)
+    if not isinstance(parsed.position, AtTurn) or parsed.position.turn == 0:
+        raise InvalidInput(f"a retry is of a turn, not of {ref!r:.60}", path="$.turn", hint="t5")
+    session = view._session_of(parsed)
+    try:
+        point = span(store, session, parsed.position)[1]
+    except NotFound:
+        parent = store.session(session).record.parent
+        if parent is None or not retries_turn(store, parent, parsed.position.turn):
+            raise
+        return parent.session, parsed.position.turn  # a retry that has not begun yet
+    return point.session, int(point.shown[1:])
+
+
+def _fork(
+    store: Store,
+    context: Context,
+    found: Siblings,
+    turn: int,
+    *,
+    effects: RetryEffects,
+    name: str,
+) -> SessionRow:
+    source = store.session(found.original).record
+    labels = labels_of(source, effects)
+    point = Point(found.original, found.before, f"t{turn - 1}")
+    if name:
+        return fork.fork(store, context, point, name=name, kind="retry", labels=labels)
+    for number in count(len(found.retries) + 2):
+        end = f"~t{turn}.{number}"
+        free = source.name[: NAME_MAX - len(end)] + end
+        try:
+            return fork.fork(store, context, point, name=free, kind="retry", labels=labels)
+        except Conflict:
+            if number > len(found.retries) + NAMES:
+                raise
+    raise AssertionError
+
+
+def labels_of(source: SessionRecord, effects: RetryEffects) -> dict[str, str]:
+    """The labels of a retry: its original's, and whether it may write without asking."""
+    labels = {key: value for key, value in source.labels.items() if key != EFFECTS}
+    return labels | {EFFECTS: effects} if effects == "run" else labels
+
+
+def begin(
+    session: Session[Any], turn: str, *, effects: RetryEffects, prompt: Any, name: str
+) -> tuple[Session[Any], Any]:
+    """Drive a retry of a turn, on the terms of the session that asks for it; and its prompt."""
+    from stator.runtime.facade.session import take_up
+
+    store, context = session._store, session.context
+    if prompt is None:
+        owner, number = _turn_of(store, session, turn)
+        begun = SessionView(store, owner).beginning(number)
+        prompt = None if begun is None else begun.value("input")
+    retry = make(store, context, session, turn, effects=effects, name=name)
+    types = {
+        "app_type": session._app_type,
+        "app_version": session._app_version,
+        "upcasts": session._upcasts,
+    }
+    again = take_up(store, context, retry.row, session._terms, **types)
+    return again, prompt
+
+
+def terms_of(store: Store, record: SessionRecord, terms: Terms) -> Terms:
+    """The terms a session is driven on: a retry asks before it writes, until it is adopted."""
+    return terms.asking_writes(WHY) if _asks(store, record) else terms
+
+
+def _asks(store: Store, record: SessionRecord) -> bool:
+    """Whether a session is a retry that asks, or goes on with what one began: a fork or a child of it,
+    or what was adopted for it."""
+    seen = {record.id}
+    while (parent := record.parent) is not None and parent.kind != "import":
+        retry = parent.kind == "retry"
+        if retry and record.labels.get(EFFECTS) == "run":
+            return False
+        try:
+            above = store.session(parent.session).record
+        except NotFound:
+            return retry
+        if retry and above.adopted != record.id:
+            return True
+        began = 0 if above.parent is None or not above.lineage else above.parent.seq
+        if above.id in seen or parent.seq <= began:  # a branch of what came before the retry
+            return False
+        seen.add(above.id)
+        record = above
+    return False
+
+
+# -- adopting -------------------------------------------------------------------------------------
+
+
+def adopt(
+    view: SessionView,
+    ref: str,
+    context: Context,
+    by: str,
+    *,
+    driven: Session[Any] | None = None,
+) -> Adopted:
+    """Let a retry or a fork go on for the session it came from, or (`t5.1`) nobody but itself.
+
+    Needs the lease of the original: `driven` has it, or the session is held for a moment.
+    """
+    store = view._store
+    original, adopted = _adoption(store, view, ref)
+    record = store.session(original).record
+    change = Upsert("session", msgspec.structs.replace(record, adopted=adopted))
+    fields: dict[str, Any] = {"changes": (change,), "actor": "user", "principal": by}
+    if driven is not None and driven.id == original:
+        driven._append([driven._draft("adopt", **fields)])
+    else:
+        _adopt_held(store, context, original, fields)
+    going_on = store.session(adopted or original).record
+    return Adopted(original=original, name=record.name, by=going_on.id, by_name=going_on.name)
+
+
+def _adopt_held(store: Store, context: Context, session: str, fields: dict[str, Any]) -> None:
+    with held(store, context, session) as hold:
+        drafts = [*hold.paused_after(), hold.draft("adopt", **fields)]
+        store.append(session, drafts, barrier=True)
+
+
+def _adoption(store: Store, view: SessionView, ref: str) -> tuple[str, str]:
+    """The session that is to be gone on for, and the one that does so; "" for itself."""
+    parsed = parse_ref(ref)
+    if isinstance(parsed.position, AtTurn) and parsed.position.retry:
+        # A retry that has not begun yet can be gone on with as well.
+        target = sibling(store, view._session_of(parsed), parsed.position)
+    else:
+        target = view.at(ref).session
+    if isinstance(parsed.position, AtTurn) and parsed.position.retry == 1:
+        return _adopted_from(store, target, parsed.position.turn), ""
+    record = store.session(target).record
+    parent = record.parent
+    if parent is None or parent.kind not in ("retry", "fork"):
+        raise WrongState(
+            f"session {record.name!r:.80} is no retry and no fork: there is nothing to adopt it for",
+            hint="t5.2 names a retry; t5.1 takes an adoption back",
+            session=target,
+        )
+    return parent.session, target
+
+
+def _adopted_from(store: Store, session: str, turn: int) -> str:
+    """The session an adoption is to be taken back in: that one, or the one it goes on for: by a retry of
+    that turn, or by a fork."""
+    row = store.session(session)
+    if row.record.adopted:
+        return session
+    seen = {session}
+    forked = ""
+    while (parent := row.record.parent) is not None and parent.session not in seen:
+        seen.add(parent.session)
+        try:
+            above = store.session(parent.session)
+        except NotFound:
+            break
+        if above.record.adopted == row.id:
+            if retries_turn(store, parent, turn):
+                return above.id
+            if parent.kind == "fork":
+                forked = forked or above.id
+        row = above
+    if not forked:
+        name = store.session(session).record.name
+        raise WrongState(
+            f"nothing was adopted for t{turn} of session {name!r:.80}: there is nothing to take back",
+            hint="stator tree shows what goes on for what",
+            session=session,
+        )
+    return forked

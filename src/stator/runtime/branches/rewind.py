@@ -1,0 +1,230 @@
+"""Rewinding: going back to a position by appending the difference.
+
+Nothing leaves the log. One transaction holds a tag on the head that is left and the rewind itself,
+whose delta makes the state what it was; what happened in the world meanwhile is listed, not undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from stator.errors import BadTurn, HeadMoved, InvalidInput
+from stator.model.log.commit import (
+    Commit,
+    Draft,
+    Reset,
+    Upsert,
+)
+from stator.model.log.query import Head
+from stator.model.log.rewinds import (
+    COUNTED,
+    STEPS,
+    TAG,
+    agree_upto,
+    resets,
+    stands,
+    visible,
+)
+from stator.model.records.types import CallRecord, Entry, TagRecord
+from stator.model.views.diff import CallItem
+from stator.runtime.base.context import Context
+from stator.runtime.driving.lifecycle import MakeDraft, held
+from stator.runtime.views import reflog
+from stator.runtime.views.refs import Point
+from stator.runtime.views.session import SessionView
+from stator.store.port import Store
+
+if TYPE_CHECKING:
+    from stator.runtime.facade.session import Session
+
+ATTEMPTS = 20
+"""How often a rewind is computed anew because somebody else wrote meanwhile."""
+DONE = ("ok", "in doubt", "started")
+"""Statuses of calls that changed something, or may have."""
+
+
+class Rewound(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rewind did, or would do."""
+
+    session: str
+    name: str
+    start: int
+    """The seq it went back from."""
+    end: int
+    """The seq it went back to."""
+    shown: str
+    """That, as it was asked for."""
+    tag: str
+    """Names the head that was left: rewind there to undo this."""
+    turns: list[int]
+    """Turns that do not stand any more."""
+    again: list[int]
+    """Turns that an earlier rewind left, and that stand again."""
+    effects: list[CallItem]
+    """Writes it crosses: they happened, or may have, and are not undone."""
+    records: int
+    """How many records it resets."""
+    seq: int = 0
+    """Of the rewind itself; 0: it was not made."""
+
+
+class _Plan(msgspec.Struct, frozen=True):
+    head: Head
+    changes: tuple[Reset, ...]
+    rewound: Rewound
+
+
+def plan(view: SessionView, to: str) -> Rewound:
+    """What a rewind would do, without doing it."""
+    return _plan(view, _target(view, to)).rewound
+
+
+def rewind(store: Store, context: Context, session: str, to: str, *, by: str = "") -> Rewound:
+    """Take a session back to a position, holding it for a moment; `Busy` while somebody drives it."""
+    view = SessionView(store, session)
+    target = _target(view, to)
+    with held(store, context, session) as hold:
+        left = hold.paused_after()
+        if left:
+            store.append(session, left)
+
+        def append(drafts: list[Draft], **how: Any) -> list[Commit]:
+            return store.append(session, drafts, barrier=True, **how)
+
+        return _go_back(view, target, hold.draft, append, by or context.principal)
+
+
+def rewind_driven(session: Session[Any], to: str) -> Rewound:
+    """The same by whoever drives the session, between turns."""
+    check_between_turns(session)
+    target = _target(session, to)
+    done = _go_back(session, target, session._draft, session._append, session._principal)
+    session._looks_anew()
+    return done
+
+
+def check_between_turns(session: Session[Any]) -> None:
+    turn = session._open_turn
+    if turn is not None and not turn.ended:
+        raise BadTurn(
+            f"turn {turn.number} of session {session.id} is open",
+            hint="end it first: a rewind is between turns",
+            session=session.id,
+        )
+
+
+def _target(view: SessionView, to: str) -> Point:
+    point = view.at(to)
+    if point.session != view.id:
+        raise InvalidInput(
+            "a rewind stays in its own session",
+            path="$.to",
+            hint="fork there instead, or adopt that session",
+        )
+    return point
+
+
+def _go_back(
+    view: SessionView,
+    target: Point,
+    draft: MakeDraft,
+    append: Callable[..., list[Commit]],
+    by: str,
+) -> Rewound:
+    for attempt in range(ATTEMPTS):
+        made = _plan(view, target)
+        found = made.rewound
+        if found.start == found.end:
+            raise InvalidInput(
+                f"{target.shown} is where the session stands", path="$.to", session=view.id
+            )
+        tag = TagRecord(name=found.tag, seq=found.start, hash=made.head.hash)
+        said = {"actor": "user", "principal": by}
+        drafts = [
+            draft("tag", changes=(Upsert("tags", tag),), **said),
+            draft(
+                "rewind",
+                input={"to": found.end, "from": found.start},
+                inputs=(found.end, found.start),  # where it went is known also once that is erased
+                changes=made.changes,
+                **said,
+            ),
+        ]
+        try:
+            return msgspec.structs.replace(
+                found, seq=append(drafts, if_head=made.head.hash)[-1].seq
+            )
+        except HeadMoved:  # a contribution came in between: it is part of what is left
+            if attempt == ATTEMPTS - 1:
+                raise
+    raise AssertionError
+
+
+def _plan(view: SessionView, target: Point) -> _Plan:
+    store, session = view._store, view.id
+    head = store.head(session)
+    known = reflog.rewinds(store, session)
+    changes = resets(slots(store, session, head.seq, target.seq))
+    before, after = visible(known, head.seq), visible(known, target.seq)
+    low = agree_upto(before, after)
+    calls = view._calls_in(session, low, head.seq)
+    waiting = {
+        record.call
+        for entry in store.entries(session, "calls")
+        if isinstance(record := entry.record, CallRecord) and record.status == "awaiting approval"
+    }
+    crossed = [
+        call
+        for call in calls
+        if call.effect in ("", "write")
+        and call.status in DONE
+        and call.call not in waiting
+        and stands(before, call.seq)
+        and not stands(after, call.seq)
+    ]
+    ends = (head.seq, target.seq)
+    rewound = Rewound(
+        session=session,
+        name=view.name,
+        start=head.seq,
+        end=target.seq,
+        shown=target.shown,
+        tag=_free_tag(store, session),
+        turns=reflog.undone(store, session, known, *ends),
+        again=reflog.undone(store, session, known, *ends[::-1]),
+        effects=crossed,
+        records=len({(change.collection, change.key) for change in changes}),
+    )
+    return _Plan(head, changes, rewound)
+
+
+def slots(
+    store: Store, session: str, head: int, target: int
+) -> list[tuple[str, str, Entry | None, Entry | None]]:
+    """Every key touched since the target: what stands there now, and what stood there then."""
+    touched = {
+        (version.op.collection, version.key): None
+        for version in store.versions(session, after=target, upto=head, collections=STEPS)
+    }
+    found = [
+        (name, key, store.find(session, name, key), store.find(session, name, key, at=target))
+        for name, key in touched
+    ]
+    for name in COUNTED:
+        now, then = (
+            {entry.key: entry for entry in store.entries(session, name, at=at)}
+            for at in (head, target)
+        )
+        found += [(name, key, now.get(key), then.get(key)) for key in {**now, **then}]
+    return found
+
+
+def _free_tag(store: Store, session: str) -> str:
+    taken = {entry.key for entry in store.entries(session, "tags")}
+    number = sum(name.startswith(TAG) for name in taken) + 1
+    while f"{TAG}{number}" in taken:
+        number += 1
+    return f"{TAG}{number}"

@@ -1,0 +1,1 @@
+"""Bundles: sessions exported to a file and imported from one."""

@@ -1,0 +1,480 @@
+"""Export and import: sessions as a file that another machine takes up.
+
+Exporting reads, and needs neither the lease nor a key. Importing is one transaction: every commit is
+held against its hash and every head against the manifest before anybody sees anything of it. A
+session that is here already is continued, or left as it is, or, where both went on, the other one
+comes in as a fork. Nothing is ever overwritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence, Set
+from importlib.metadata import version
+from itertools import groupby
+
+import msgspec
+
+from stator.errors import BrokenChain, Conflict, InvalidInput, NotFound
+from stator.model.exchange import bundle
+from stator.model.exchange.bundle import (
+    Bundled,
+    End,
+    Header,
+    Manifest,
+    Packed,
+)
+from stator.model.exchange.bundle_redaction import Sieve
+from stator.model.log import chain
+from stator.model.log.commit import (
+    Commit,
+    Draft,
+    Erase,
+    Gone,
+    Provenance,
+    Upsert,
+)
+from stator.model.log.query import SessionQuery
+from stator.model.records.types import SessionRecord
+from stator.model.sessions.lifecycle import lent_upto
+from stator.runtime.base import project_session
+from stator.runtime.base.context import Context
+from stator.runtime.base.paging import matching
+from stator.runtime.base.provenance import mark
+from stator.runtime.bundles.encryption import SALT_BYTES, new_lock
+from stator.runtime.bundles.file import BundleReader, BundleWriter
+from stator.runtime.bundles.reconcile import Fate, Plan, plan
+from stator.runtime.views import search
+from stator.store.port import Store
+
+PAGE = 64
+"""Commits read at a time: each may hold megabytes."""
+DIGEST = bundle.DIGEST_BYTES
+FRAME_BYTES = 1 << 20
+"""Content after which a frame is full."""
+FRAME_COMMITS = 5000
+FAMILY = frozenset({"child", "fork", "retry", "import"})
+"""How one session can come of another."""
+TRIES = 3
+
+Progress = Callable[[str, int, int], None]
+"""(what is done, how much of it, of how much)."""
+
+
+class Exported(msgspec.Struct, frozen=True, kw_only=True):
+    """What a bundle was made of."""
+
+    path: str
+    bytes: int
+    commits: int
+    logical: int
+    """Bytes of content, before compression."""
+    sessions: list[Bundled]
+    withheld: int = 0
+    """Content items that were left out."""
+    secrets: int = 0
+    """Of those, the ones that hold what the rules about secrets know."""
+    locked: bool = False
+
+
+class Brought(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one session of a bundle."""
+
+    session: str
+    """Its id in the bundle; `into` is where its commits are now."""
+    name: str
+    fate: Fate
+    into: str
+    project: str
+    commits: int
+    """How many were new."""
+    head: str
+    seq: int
+    moved: str = ""
+    """The project it was in where it came from, if it is in another here."""
+
+
+class Imported(msgspec.Struct, frozen=True, kw_only=True):
+    """What an import did, or with `dry_run` would do."""
+
+    path: str
+    bytes: int
+    commits: int
+    sessions: list[Brought]
+    withheld: int = 0
+    locked: bool = False
+    dry_run: bool = False
+
+
+# -- export ---------------------------------------------------------------------------------------
+
+
+def export(
+    store: Store,
+    context: Context,
+    sessions: Sequence[str],
+    path: str,
+    *,
+    tree: bool = False,
+    redact: Sequence[str] = (),
+    transcript: bool = True,
+    passphrase: str | None = None,
+    fixture: bool = False,
+    replace: bool = False,
+    progress: Progress | None = None,
+) -> Exported:
+    """Write sessions, their children and what they were forked from to a file."""
+    chosen = _chosen(store, _family(store, sessions, FAMILY if tree else frozenset({"child"})))
+    header = Header(
+        requires=[bundle.LOCKED] if passphrase is not None else [],
+        optional=[bundle.FIXTURE] if fixture else [],
+        lock=new_lock(context.secret(SALT_BYTES)) if passphrase is not None else None,
+    )
+    from stator.model.log.redact import Redactor
+
+    total = sum(one.seq - one.after for one in chosen)
+    commits = logical = withheld = secrets = 0
+    with BundleWriter(path, header, passphrase or "", replace=replace) as file:
+        by = f"stator {version('stator')}"
+        manifest = Manifest(sessions=chosen, exporter=by, made=context.clock())
+        file.add(bundle.MANIFEST, bundle.encode(manifest))
+        for n, one in enumerate(chosen):
+            redactor = Redactor(one.id.encode())
+            sieve = Sieve(redactor=redactor, words=redact, transcript=transcript, upto=one.seq)
+            for batch, size in _batches(store, one, sieve):
+                file.add(bundle.BATCH, bundle.encode(bundle.Batch(n, batch)))
+                commits, logical = commits + len(batch), logical + size
+                if progress is not None:
+                    progress(f"exporting {one.name}", commits, total)
+            withheld, secrets = withheld + sieve.withheld, secrets + sieve.secrets
+        end = End(commits=commits, withheld=withheld, secrets=secrets)
+        file.add(bundle.END, bundle.encode(end))
+        file.finish()
+    return Exported(
+        path=path,
+        bytes=file.size,
+        commits=commits,
+        logical=logical,
+        sessions=chosen,
+        withheld=withheld,
+        secrets=secrets,
+        locked=passphrase is not None,
+    )
+
+
+def _family(store: Store, sessions: Sequence[str], kinds: Set[str]) -> list[str]:
+    """The sessions, and those that came of them in these ways. Without its children a session could
+    neither be gone on with nor replayed."""
+    found = list(dict.fromkeys(sessions))
+    for session in found:
+        found += [original for original in _goes_on_for(store, session) if original not in found]
+        found += [
+            row.id
+            for row in matching(store, SessionQuery(parent=session))
+            if row.record.parent is not None
+            and row.record.parent.kind in kinds
+            and row.id not in found
+        ]
+    return found
+
+
+def _goes_on_for(store: Store, session: str) -> list[str]:
+    """The session that another one was adopted for: its name leads there, so it comes along whole."""
+    parent = store.session(session).record.parent
+    if parent is None:
+        return []
+    try:
+        original = store.session(parent.session)
+    except NotFound:  # it was purged
+        return []
+    return [original.id] if original.record.adopted == session else []
+
+
+def _chosen(store: Store, sessions: Sequence[str]) -> list[Bundled]:
+    """What goes into the bundle and how far: ancestors first, cut where the last fork needs them."""
+    wanted: dict[str, Bundled] = {}
+    for session in dict.fromkeys(sessions):
+        row = store.session(session)
+        if row.record.mode == "project":
+            raise InvalidInput("a project's own session belongs to its store", session=session)
+        for part in row.record.lineage:
+            known = wanted.get(part.session)
+            if known is None or known.seq < part.upto:
+                wanted[part.session] = _bundled(store, part.session, part.upto, whole=False)
+        wanted[session] = _bundled(store, session, store.head(session).seq, whole=True)
+    if not wanted:
+        raise InvalidInput("there is nothing to export", hint="name a session")
+    return sorted(wanted.values(), key=lambda one: one.after)
+
+
+def _bundled(store: Store, session: str, seq: int, *, whole: bool) -> Bundled:
+    """A session as its own log says it is; where it stands here may be another project."""
+    low = lent_upto(store.session(session).record.lineage)
+    first = store.commits(session, after=low, upto=low + 1, limit=1)[0]
+    puts = (getattr(op, "record", None) for op in first.delta)
+    opened = next((record for record in puts if isinstance(record, SessionRecord)), None)
+    if opened is None:
+        raise InvalidInput(
+            f"what session {session} is was erased from its log, so it cannot travel",
+            session=session,
+        )
+    last = store.commits(session, after=seq - 1, upto=seq, limit=1, load=False)[0]
+    return Bundled(
+        id=session,
+        name=opened.name,
+        project=opened.project,
+        tenant=opened.tenant,
+        lineage=opened.lineage,
+        seq=seq,
+        hash=last.hash,
+        whole=whole,
+    )
+
+
+def _batches(store: Store, one: Bundled, sieve: Sieve) -> Iterator[tuple[list[Packed], int]]:
+    """A session's commits as frames of a bounded size, with the bytes of content in each."""
+    batch: list[Packed] = []
+    size, seq = 0, one.after
+    while seq < one.seq:
+        page = store.commits(one.id, after=seq, upto=one.seq, limit=PAGE)
+        if not page:
+            raise NotFound(f"@{seq + 1} of session {one.id} is gone", session=one.id)
+        for commit in page:
+            length = sum(len(i) for i in commit.content.values() if isinstance(i, bytes))
+            full = size + length > FRAME_BYTES or len(batch) >= FRAME_COMMITS
+            if batch and full:
+                yield batch, size
+                batch, size = [], 0
+            batch.append(bundle.pack(sieve.take(commit)))
+            size += length
+        seq = page[-1].seq
+    yield batch, size
+
+
+# -- reading --------------------------------------------------------------------------------------
+
+
+def read_commits(path: str, passphrase: str | None = None) -> list[list[Commit]]:
+    """The sessions of a bundle as their own commits, ancestors first, every hash checked."""
+    with BundleReader(path, _given(passphrase)) as reader:
+        return [list(_verified(commits)) for _, commits in _sessions(reader)]
+
+
+def _given(passphrase: str | Callable[[], str] | None) -> Callable[[], str] | None:
+    return passphrase if passphrase is None or callable(passphrase) else lambda: passphrase
+
+
+def _packed(reader: BundleReader) -> Iterator[tuple[Bundled, Iterator[Packed]]]:
+    """Every session of the manifest with its commits as they are packed, in order."""
+    listed = reader.manifest.sessions
+    expected = 0
+    for number, batches in groupby(reader.commits(), key=lambda found: found[0]):
+        if number != expected or number >= len(listed):
+            raise bundle.refuse("its sessions are not in the order of its manifest")
+        expected += 1
+        yield listed[number], (one for _, batch in batches for one in batch)
+    if expected != len(listed):
+        raise bundle.refuse("a session of its manifest is missing")
+
+
+def _sessions(reader: BundleReader) -> Iterator[tuple[Bundled, Iterator[Commit]]]:
+    """Every session with its commits, each of them to be gone through to its end.
+
+    A fork must follow a commit that came before it in the bundle.
+    """
+    hashes: dict[str, tuple[int, bytearray]] = {}
+    for one, packed in _packed(reader):
+        yield one, _linked(one, bundle.own_commits(one, packed), hashes)
+
+
+def _linked(
+    one: Bundled, commits: Iterator[Commit], hashes: dict[str, tuple[int, bytearray]]
+) -> Iterator[Commit]:
+    own = bytearray()
+    hashes[one.id] = (one.after, own)
+    for commit in commits:
+        if not own and one.lineage:
+            part = one.lineage[-1]
+            after, known = hashes.get(part.session, (0, bytearray()))
+            at = (part.upto - after - 1) * DIGEST
+            if part.session == one.id or at < 0 or known[at : at + DIGEST].hex() != commit.prev:
+                raise bundle.refuse(f"session {one.id} does not follow what it was forked from")
+        own += bytes.fromhex(commit.hash)
+        yield commit
+
+
+def _verified(commits: Iterator[Commit]) -> Iterator[Commit]:
+    """The same commits, each held against its hash and the one before."""
+    last: Commit | None = None
+    for commit in commits:
+        expected = (commit.prev, commit.seq) if last is None else (last.hash, last.seq + 1)
+        chain.must_follow(commit, *expected)
+        yield commit
+        last = commit
+
+
+# -- import ---------------------------------------------------------------------------------------
+
+
+def import_bundle(
+    store: Store,
+    context: Context,
+    path: str,
+    *,
+    project: str | None = None,
+    passphrase: str | Callable[[], str] | None = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> Imported:
+    """Take in what a bundle holds, all of it or nothing."""
+    moved = None if progress is None else lambda done, size: progress("importing", done, size)
+    with BundleReader(path, _given(passphrase), progress=moved) as reader:
+
+        def planned() -> list[Plan]:
+            listed = reader.manifest.sessions
+            return plan(store, context, listed, lambda: _packed(reader), project)
+
+        if dry_run:
+            plans = planned()
+            for _ in _Stream(reader, plans, checks=True):
+                pass
+        else:
+            plans, stream = _ingest(store, context, reader, planned)
+            shared = _erase_shared(store, context, stream.erased)
+            search.forget(store, context, [*(one.into for one in plans), *shared])
+        assert reader.end is not None
+        return Imported(
+            path=path,
+            bytes=reader.size,
+            commits=sum(one.new for one in plans),
+            sessions=[_brought(store, one, dry_run) for one in plans],
+            withheld=reader.end.withheld,
+            locked=reader.header.lock is not None,
+            dry_run=dry_run,
+        )
+
+
+def _ingest(
+    store: Store, context: Context, reader: BundleReader, planned: Callable[[], list[Plan]]
+) -> tuple[list[Plan], _Stream]:
+    """All of it in one transaction, with the marks that say where it came from.
+
+    Whoever went on with a session, marked one or imported the same since the plan was made makes
+    another plan of it.
+    """
+    for left in reversed(range(TRIES)):
+        plans = planned()
+        stream = _Stream(reader, plans, _marks(store, context, plans))
+        try:
+            store.ingest(stream, projects={one.into: one.project for one in plans})
+            return plans, stream
+        except (BrokenChain, Conflict):
+            if not left:
+                raise
+    raise AssertionError("the last try returns or raises")
+
+
+def _erase_shared(
+    store: Store, context: Context, erased: Sequence[tuple[str, int, set[str]]]
+) -> set[str]:
+    """Erase here what both logs share and what was erased there after they parted; in which sessions.
+
+    The fork that came holds those erasures, but a session erases only what is its own. Whoever is
+    killed before this is done imports again, and it is.
+    """
+    sessions: set[str] = set()
+    for into, seq, names in erased:
+        mine = store.commits(into, after=seq - 1, upto=seq, limit=1)[0]
+        left = sorted(name for name in names if isinstance(mine.content.get(name), bytes))
+        if left:
+            change = Erase(seq=seq, fields=tuple(left))
+            draft = Draft(
+                id=context.mint("commit"),
+                session=mine.session,
+                kind="erasure",
+                actor="user",
+                principal=context.principal,
+                changes=(change,),
+                input=msgspec.to_builtins(change),
+                provenance=Provenance("import", "unverified"),
+                why="it was erased where the bundle came from",
+            )
+            store.append(mine.session, [draft])
+            sessions.add(mine.session)
+    return sessions
+
+
+class _Stream:
+    """The commits to take in, read and checked anew whenever they are asked for."""
+
+    def __init__(
+        self,
+        reader: BundleReader,
+        plans: Sequence[Plan],
+        marks: Sequence[Commit] = (),
+        *,
+        checks: bool = False,
+    ) -> None:
+        """`checks`: hold every commit against its hash, as the store does with those it takes."""
+        self._reader = reader
+        self._plans = plans
+        self._marks = marks
+        self._checks = checks
+        self.erased: list[tuple[str, int, set[str]]] = []
+        """Of logs that parted: where what they share was erased there, and which content."""
+
+    def __iter__(self) -> Iterator[Commit]:
+        self.erased = []
+        for one, (_, commits) in zip(self._plans, _sessions(self._reader), strict=True):
+            taken = one.fate in ("new", "fast-forward") and one.graft is None
+            found = commits if taken and not self._checks else _verified(commits)
+            if one.cuts:
+                found = self._watched(one, found)
+            if one.graft is not None:
+                yield from one.graft(found)
+            else:
+                yield from (commit for commit in found if taken)
+        yield from self._marks
+
+    def _watched(self, one: Plan, commits: Iterator[Commit]) -> Iterator[Commit]:
+        for commit in commits:
+            if commit.seq <= one.cuts[-1]:
+                gone = {n for n, i in commit.content.items() if isinstance(i, Gone) and i.by}
+                seq = commit.seq + sum(cut < commit.seq for cut in one.cuts)
+                self.erased += [(one.into, seq, gone)] if gone else []
+            yield commit
+
+
+def _brought(store: Store, one: Plan, dry_run: bool) -> Brought:
+    head = one.one.hash
+    seq = one.one.seq
+    if not dry_run:
+        found = store.head(one.into)
+        head, seq = found.hash, found.seq
+    return Brought(
+        session=one.one.id,
+        name=one.name,
+        fate=one.fate,
+        into=one.into,
+        project=one.project,
+        commits=one.new,
+        head=head,
+        seq=seq,
+        moved=one.one.project if one.one.project != one.project else "",
+    )
+
+
+def _marks(store: Store, context: Context, plans: Sequence[Plan]) -> list[Commit]:
+    """The commits of the projects' own sessions that say what is imported."""
+    brought = [one for one in plans if one.new]
+    made: list[Commit] = []
+    for tenant, project in dict.fromkeys((one.one.tenant, one.project) for one in brought):
+        flags = [
+            mark(one.into, one.one.hash, one.last, context.principal)
+            for one in brought
+            if (one.one.tenant, one.project) == (tenant, project)
+        ]
+        asked = SessionRecord(id="", name="", project=project, tenant=tenant)
+        made += project_session.sealed(
+            store, context, asked, "flag", [Upsert("flags", flag) for flag in flags]
+        )
+    return made

@@ -1,0 +1,367 @@
+"""Approvals: which calls wait for a person's word, and giving it.
+
+Giving it is no method of a session or a turn: what an agent holds cannot approve what the agent asks
+for. Every grant names its principal, is a contribution to the session that waits (or, for a whole
+project, to the project's own session), and counts only in the store it was given in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import msgspec
+
+from stator.errors import (
+    Ambiguous,
+    BadDelta,
+    Erased,
+    InvalidInput,
+    NotFound,
+    WrongState,
+)
+from stator.model.calls import approval
+from stator.model.calls.approval import (
+    SCOPES,
+    Scope,
+    Verdict,
+    is_expired,
+    is_own,
+    parse_pattern,
+)
+from stator.model.log.commit import (
+    Draft,
+    Provenance,
+    Remove,
+    Upsert,
+)
+from stator.model.log.query import SessionRow
+from stator.model.records.types import ApprovalRecord, CallRecord, Entry
+from stator.model.values.ids import short
+from stator.runtime.base import project_session
+from stator.runtime.base.context import Context
+from stator.runtime.base.provenance import imported_upto
+from stator.runtime.views.refs import (
+    arguments_of,
+    find_call,
+    intent_of,
+    rows_of,
+)
+from stator.store.port import Store
+
+FROM_PERSON = Provenance("user", "verified")
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that waits for a person's word."""
+
+    session: str
+    name: str
+    call: str
+    tool: str
+    effect: str
+    arguments: Any
+    digest: str
+    since: int
+    turn: int
+    seq: int
+    why: str = ""
+    answer: str = ""
+    """approved or denied, if somebody has answered and the driver has not come by since."""
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
+    """A person's standing word, and where it stands."""
+
+    id: str
+    session: str
+    name: str
+    record: ApprovalRecord
+    seq: int
+    state: str = "standing"
+    """standing, expired, or imported: given elsewhere, so that it answers nothing here."""
+
+
+# -- asking ---------------------------------------------------------------------------------------
+
+
+def waiting(
+    store: Store, *, now: int, session: str | None = None, project: str | None = None
+) -> list[Waiting]:
+    """Calls that wait for a person's word: of a session, a project or the store; longest first."""
+    found = [
+        _answered(store, _waiting(store, row, record), now)
+        for row in rows_of(store, session=session, project=project)
+        if row.record.status not in ("closed", "archived")
+        for entry in store.entries(row.id, "calls")
+        if isinstance(record := entry.record, CallRecord) and waits(record)
+    ]
+    return sorted(found, key=lambda item: (item.since, item.call))
+
+
+def waits(record: CallRecord) -> bool:
+    """Whether a call of this session waits for a person's word."""
+    return record.status == "awaiting approval" and not record.elsewhere
+
+
+def _waiting(store: Store, row: SessionRow, record: CallRecord) -> Waiting:
+    intent = intent_of(store, row.id, record.call)
+    return Waiting(
+        session=row.id,
+        name=row.record.name,
+        call=record.call,
+        tool=record.tool,
+        effect=record.effect,
+        arguments=arguments_of(intent),
+        digest=(intent.known("input_hash", "") if intent else ""),
+        since=record.since or (intent.when if intent else 0),
+        turn=intent.turn if intent else 0,
+        seq=intent.seq if intent else 0,
+        why=(intent.known("why", "") if intent else ""),
+    )
+
+
+def _answered(store: Store, found: Waiting, now: int) -> Waiting:
+    known = approval.answer(
+        standing(store, found.session),
+        tool=found.tool,
+        digest=found.digest,
+        arguments=found.arguments,
+        now=now,
+        call=found.call,
+    )
+    if known is None or not isinstance(known.record, ApprovalRecord):
+        return found
+    return msgspec.structs.replace(found, answer=known.record.verdict)
+
+
+def find_waiting(store: Store, call: str) -> Waiting:
+    """The waiting call a person means, by id or the end of one."""
+    intent = find_call(store, call)
+    row = store.session(intent.session)
+    entry = store.find(row.id, "calls", intent.call)
+    record = entry.record if entry is not None else None
+    if not isinstance(record, CallRecord) or not waits(record):
+        status = record.status if isinstance(record, CallRecord) else "over"
+        raise WrongState(
+            f"{intent.tool} · call {short(intent.call)} does not wait for anybody: it is {status}",
+            hint="stator approvals shows what waits",
+            call=intent.call,
+            session=row.id,
+            status=status,
+        )
+    return _waiting(store, row, record)
+
+
+def standing(store: Store, session: str) -> list[Entry]:
+    """Grants that may answer a call of this session: its own and its project's, given in this store."""
+    found = _own(store, session)
+    record = store.session(session).record
+    project = project_session.known(store, record)
+    return found if project is None else found + _own(store, project.id)
+
+
+def _own(store: Store, session: str) -> list[Entry]:
+    here = store.info().id
+    found = [
+        entry
+        for entry in store.entries(session, "approvals")
+        if isinstance(entry.record, ApprovalRecord) and is_own(entry.record, session, here)
+    ]
+    upto = imported_upto(store, store.session(session).record) if found else 0
+    return [entry for entry in found if not _is_brought(entry, upto)]
+
+
+def _is_brought(entry: Entry, upto: int) -> bool:
+    """Whether a yes came with a bundle. One that was given here, taken back or used up, and put again
+    by whoever had the log meanwhile, has its mark still; so what came says yes to nothing. A no stands."""
+    return entry.seq <= upto and getattr(entry.record, "verdict", "") != "denied"
+
+
+def grants(
+    store: Store, *, now: int, session: str | None = None, project: str | None = None
+) -> list[Grant]:
+    """Every grant there is, also those that answer nothing any more, newest session first."""
+    here = store.info().id
+    found = list(rows_of(store, session=session, project=project))
+    if session is not None and (own := project_session.known(store, found[0].record)):
+        found.append(own)
+    return [
+        Grant(
+            id=entry.id,
+            session=row.id,
+            name=row.record.name,
+            record=entry.record,
+            seq=entry.seq,
+            state=_state(entry, row.id, here, now, imported_upto(store, row.record)),
+        )
+        for row in found
+        for entry in store.entries(row.id, "approvals")
+        if isinstance(entry.record, ApprovalRecord)
+    ]
+
+
+def _state(entry: Entry, session: str, store: str, now: int, upto: int) -> str:
+    record = cast("ApprovalRecord", entry.record)
+    if not is_own(record, session, store) or _is_brought(entry, upto):
+        return "imported"
+    return "expired" if is_expired(record, now) else "standing"
+
+
+# -- saying ---------------------------------------------------------------------------------------
+
+
+def approve(store: Store, context: Context, call: str, *, by: str, **how: Any) -> Grant:
+    """Let a waiting call run: this one, every one of these arguments, or every one that fits a pattern."""
+    return answer(store, context, call, "approved", by=by, **how)
+
+
+def deny(store: Store, context: Context, call: str, *, by: str, **how: Any) -> Grant:
+    """Refuse a waiting call, with the reason the agent is told."""
+    return answer(store, context, call, "denied", by=by, **how)
+
+
+def grant(
+    store: Store,
+    context: Context,
+    session: str,
+    pattern: str,
+    *,
+    by: str,
+    verdict: Verdict = "approved",
+    scope: Scope = "session",
+    expires: int = 0,
+    why: str = "",
+) -> Grant:
+    """Say it before anybody asks: every call that fits the pattern, in a session or its project."""
+    fitting = parse_pattern(pattern)
+    record = ApprovalRecord(
+        tool=fitting.tool,
+        pattern=str(fitting),
+        scope=scope,
+        verdict=verdict,
+        by=by,
+        expires=expires,
+    )
+    return _record(store, context, session, record, why=why)
+
+
+def answer(
+    store: Store,
+    context: Context,
+    call: str,
+    verdict: Verdict,
+    *,
+    by: str,
+    scope: Scope = "once",
+    pattern: str = "",
+    expires: int = 0,
+    why: str = "",
+) -> Grant:
+    """Say yes or no to a call that waits, by its id or the end of one."""
+    found = find_waiting(store, call)
+    if pattern:
+        if parse_pattern(pattern).fits(found.tool, found.arguments) is not True:
+            raise InvalidInput(
+                f"the call does not fit {pattern!r:.80}",
+                path="$.pattern",
+                hint=f"stator approvals shows the arguments of {short(found.call)}",
+                call=found.call,
+            )
+        return grant(
+            store, context, found.session, pattern, by=by, verdict=verdict, scope=scope,
+            expires=expires, why=why,
+        )  # fmt: skip
+    if not found.digest:
+        raise Erased(
+            f"what call {short(found.call)} asks for has been erased: nobody can answer for it",
+            call=found.call,
+        )
+    record = ApprovalRecord(
+        tool=found.tool,
+        arguments=found.digest,
+        scope=scope,
+        verdict=verdict,
+        by=by,
+        call=found.call if scope == "once" else "",
+        expires=expires,
+    )
+    return _record(store, context, found.session, record, call=found.call, why=why)
+
+
+def _record(
+    store: Store,
+    context: Context,
+    session: str,
+    record: ApprovalRecord,
+    *,
+    call: str = "",
+    why: str = "",
+) -> Grant:
+    if not record.by:
+        raise InvalidInput("an approval says who gives it", path="$.by", hint="such as local:ann")
+    if record.scope not in SCOPES:
+        raise InvalidInput(
+            f"unknown scope {record.scope!r:.40}", path="$.scope", hint=", ".join(SCOPES)
+        )
+    if is_expired(record, context.clock()):
+        raise InvalidInput("that time has passed already", path="$.expires")
+    asked = store.session(session).record
+    where = session if record.scope != "project" else project_session.own(store, context, asked).id
+    made = approval.sign(record, where, store.info().id)
+    draft = Draft(
+        id=context.mint("commit"),
+        session=where,
+        kind="approval",
+        actor="user",
+        principal=record.by,
+        call=call if where == session else "",
+        tool=record.tool,
+        status=record.verdict,
+        why=why,
+        provenance=FROM_PERSON,
+        changes=(Upsert("approvals", made),),
+    )
+    commit = store.append(where, [draft], barrier=True)[-1]
+    name = asked.name if where == session else project_session.PROJECT_SESSION
+    return Grant(id=commit.delta[0].id, session=where, name=name, record=made, seq=commit.seq)
+
+
+def revoke(
+    store: Store, context: Context, grant: str, *, by: str, project: str | None = None
+) -> Grant:
+    """Take a grant back, by its id or the end of one; from now on it answers nothing."""
+    known = grants(store, now=context.clock(), project=project)
+    found = [item for item in known if grant and item.id.endswith(grant)]
+    if not found:
+        raise NotFound(f"no grant {grant!r:.60}", hint="stator approvals --grants lists them")
+    if len(found) > 1:
+        ids = [item.id for item in found]
+        raise Ambiguous(
+            f"{len(ids)} grants answer to {grant!r:.60}", candidates=ids, hint="give more digits"
+        )
+    item = found[0]
+    entry = _entry(store.entries(item.session, "approvals"), item.id)
+    draft = Draft(
+        id=context.mint("commit"),
+        session=item.session,
+        kind="approval",
+        actor="user",
+        principal=by,
+        tool=item.record.tool,
+        status="revoked",
+        provenance=FROM_PERSON,
+        changes=(Remove("approvals", entry.key),),
+    )
+    try:
+        store.append(item.session, [draft], barrier=True)
+    except BadDelta:
+        raise NotFound(f"grant {grant!r:.60} has just been used or taken back") from None
+    return item
+
+
+def _entry(entries: Sequence[Entry], identifier: str) -> Entry:
+    for entry in entries:
+        if entry.id == identifier:
+            return entry
+    raise NotFound(f"grant {identifier} has just been used or taken back")

@@ -1,0 +1,155 @@
+"""Budgets: what a session and its tree have spent, which limits hold, and changing them.
+
+A tree is a session and its children, theirs included: a child's spending counts against its own
+limits and those of every session above it. A fork is nobody's child; it begins with nothing spent,
+and what it inherited stays counted where it was spent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from stator.errors import BudgetSpent, HeadMoved, NotFound
+from stator.model.calls.budget import (
+    Amount,
+    Breach,
+    apply,
+    breach,
+    total,
+)
+from stator.model.log.commit import Draft, Provenance, Upsert
+from stator.model.log.query import SessionQuery, SessionRow
+from stator.model.records.types import SpendRecord
+from stator.model.values.ids import short
+from stator.runtime.base.context import Context
+from stator.runtime.base.paging import matching
+from stator.store.port import Store
+
+TRIES = 100
+"""How often a change is made anew because the session moved on meanwhile."""
+
+
+class Limit(msgspec.Struct, frozen=True, kw_only=True):
+    """A budget that holds for a session: its own, or that of a session above it."""
+
+    session: str
+    name: str
+    budget: dict[str, int]
+
+
+def spent(store: Store, session: str) -> dict[str, int]:
+    """What a session itself has spent, by unit; what it inherited from a fork is not its own."""
+    counts = store.counts(session)
+    used = {
+        record.unit: record.amount
+        for entry in store.entries(session, "spend")
+        if isinstance(record := entry.record, SpendRecord)
+    }
+    return {**used, "calls": counts.calls, "turns": counts.turns}
+
+
+def spent_tree(store: Store, session: str) -> dict[str, int]:
+    """What a session and all its children have spent, each counted once."""
+    return total([spent(store, found) for found in tree(store, session)])
+
+
+def tree(store: Store, session: str) -> list[str]:
+    """A session and its children, and theirs."""
+    found, todo = [session], [session]
+    while todo:
+        children = [row.id for row in _children(store, todo.pop()) if row.id not in found]
+        found += children
+        todo += children
+    return found
+
+
+def _children(store: Store, session: str) -> Iterator[SessionRow]:
+    for row in matching(store, SessionQuery(parent=session)):
+        if row.record.parent is not None and row.record.parent.kind == "child":
+            yield row
+
+
+def limits(store: Store, session: str) -> list[Limit]:
+    """The budgets that hold for a session: its own first, then those of the sessions above it."""
+    found: list[Limit] = []
+    seen: set[str] = set()
+    above: str | None = session
+    while above is not None and above not in seen:
+        seen.add(above)
+        try:
+            record = store.session(above).record
+        except NotFound:  # purged: it limits nothing any more
+            break
+        if record.budget:
+            found.append(Limit(session=above, name=record.name, budget=record.budget))
+        parent = record.parent
+        above = parent.session if parent is not None and parent.kind == "child" else None
+    return found
+
+
+def check(
+    store: Store,
+    session: str,
+    *,
+    running: Mapping[str, int] | None = None,
+    turns: bool = True,
+) -> Breach | None:
+    """The first limit that is used up, of the session or of one above it; None if work may go on.
+
+    `running` is what is being spent and not recorded yet, such as the seconds of the open turn.
+    Without `turns`, how many there may be does not count: one that has begun may go on.
+    """
+    for limit in limits(store, session):
+        used = total([spent_tree(store, limit.session), running or {}])
+        holds = {unit: most for unit, most in limit.budget.items() if turns or unit != "turns"}
+        found = breach(holds, used, limit.session)
+        if found is not None:
+            return found
+    return None
+
+
+def spent_up(store: Store, breach: Breach) -> BudgetSpent:
+    """The error of a limit that is used up."""
+    record = store.session(breach.session).record
+    more = "+2" + breach.unit.removeprefix("money:") if ":" in breach.unit else f"{breach.unit}=…"
+    return BudgetSpent(
+        f"session {record.name!r:.80} has used up its budget: {breach}",
+        breach=breach,
+        hint=f"stator budget {short(breach.session)} {more} lets it go on",
+        session=breach.session,
+        unit=breach.unit,
+    )
+
+
+def change(
+    store: Store, context: Context, session: str, amounts: Sequence[Amount], *, by: str
+) -> dict[str, int]:
+    """Change a session's limits, also while somebody drives it; the budget that holds then."""
+    for _ in range(TRIES):
+        try:
+            return _change(store, context, session, amounts, by)
+        except HeadMoved as error:
+            moved = error
+    raise moved
+
+
+def _change(
+    store: Store, context: Context, session: str, amounts: Sequence[Amount], by: str
+) -> dict[str, int]:
+    head = store.head(session)  # looked at first: what is read after it is at least as new
+    record = store.session(session).record
+    budget = apply(record.budget, amounts, spent_tree(store, session))
+    if budget != record.budget:
+        draft = Draft(
+            id=context.mint("commit"),
+            session=session,
+            kind="budget",
+            actor="user",
+            principal=by,
+            provenance=Provenance("user", "verified"),
+            changes=(Upsert("session", msgspec.structs.replace(record, budget=budget)),),
+        )
+        store.append(session, [draft], if_head=head.hash, barrier=True)
+    return budget

@@ -1,0 +1,93 @@
+"""Drivers: carry out the effects of a call's life, synchronously or on an event loop."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from stator.model.calls.life import (
+    Answer,
+    Await,
+    EffectOf,
+    Life,
+    Note,
+    Outcome,
+    Pause,
+    Raised,
+    Reconcile,
+    Returned,
+    Run,
+)
+
+
+class Hands(Protocol):
+    """What a synchronous driver needs to be able to do."""
+
+    def append(self, note: Note) -> Answer: ...
+    def run(self, effect: Run) -> Returned | Raised: ...
+    def pause(self, effect: Pause) -> None: ...
+    def answer(self) -> Answer: ...
+    def reconcile(self, effect: Reconcile) -> Answer: ...
+
+
+class AsyncHands(Protocol):
+    """The same, awaited."""
+
+    async def append(self, note: Note) -> Answer: ...
+    async def run(self, effect: Run) -> tuple[Returned | Raised, BaseException | None]: ...
+    async def pause(self, effect: Pause) -> None: ...
+    async def answer(self) -> Answer: ...
+    async def reconcile(self, effect: Reconcile) -> Answer: ...
+
+
+def drive(life: Life, hands: Hands) -> Outcome:
+    """Run a call to its outcome. An interrupt is recorded, then raised again."""
+    answer: Answer = None
+    interrupt: BaseException | None = None
+    while True:
+        effect = _next(life, answer, interrupt)
+        if isinstance(effect, Outcome):
+            return effect
+        if isinstance(effect, Note):
+            answer = hands.append(effect)
+        elif isinstance(effect, Run):
+            answer = hands.run(effect)
+            if isinstance(answer, Raised) and not isinstance(answer.error, Exception):
+                interrupt = answer.error
+        elif isinstance(effect, Pause):
+            answer = hands.pause(effect)  # type: ignore[func-returns-value]
+        elif isinstance(effect, Await):
+            answer = hands.answer()
+        else:
+            answer = hands.reconcile(effect)
+
+
+async def adrive(life: Life, hands: AsyncHands) -> Outcome:
+    """The same on an event loop. A cancellation is recorded, then raised again, also where the tool
+    could still finish."""
+    answer: Answer = None
+    interrupt: BaseException | None = None
+    while True:
+        effect = _next(life, answer, interrupt)
+        if isinstance(effect, Outcome):
+            return effect
+        if isinstance(effect, Note):
+            answer = await hands.append(effect)
+        elif isinstance(effect, Run):
+            answer, interrupt = await hands.run(effect)
+        elif isinstance(effect, Pause):
+            answer = await hands.pause(effect)  # type: ignore[func-returns-value]
+        elif isinstance(effect, Await):
+            answer = await hands.answer()
+        else:
+            answer = await hands.reconcile(effect)
+
+
+def _next(life: Life, answer: Answer, interrupt: BaseException | None) -> EffectOf | Outcome:
+    """The next effect, or how it ended; the interrupt once nothing is left to record."""
+    try:
+        return life.send(answer)
+    except StopIteration as end:
+        if interrupt is not None:
+            raise interrupt from None
+        outcome: Outcome = end.value
+        return outcome

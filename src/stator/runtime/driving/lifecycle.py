@@ -1,0 +1,250 @@
+"""Lifecycle from outside: pausing, closing, archiving and resuming a session one does not drive.
+
+A session without a live driver is taken for a moment, what a dead driver left is said first, and the
+transition is appended in the same transaction. A live driver is never displaced: it is asked to
+pause, and nothing else can be done to it from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from stator.errors import Busy, InvalidInput
+from stator.model.calls.known import DISPLACED
+from stator.model.calls.life import Asked
+from stator.model.log.commit import Draft, Remove, Upsert
+from stator.model.log.query import Holder, Lease
+from stator.model.records.types import CallRecord, PendingRecord, to_settle
+from stator.model.sessions.lifecycle import REASONS, TRANSITIONS
+from stator.model.values.ids import run_id
+from stator.runtime.base.context import Context
+from stator.store.port import Store
+
+MakeDraft = Callable[..., Draft]
+DIED = "process died"
+
+
+class Moved(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a session that was to be moved."""
+
+    session: str
+    name: str
+    status: str
+    reason: str = ""
+    asked: Holder | None = None
+    """The driver that was asked to stop: it does so at its next call."""
+
+
+def pause(
+    store: Store,
+    context: Context,
+    session: str,
+    *,
+    reason: str = "user",
+    by: str = "",
+    **said: Any,
+) -> Moved:
+    """Pause a session; if somebody drives it, ask them to, and say who was asked."""
+    try:
+        return _move(store, context, session, "pause", reason, by, **said)
+    except Busy as busy:
+        fields = {**_said_by(by), **said}
+        request = _draft(context, session, "pause_request", cause=reason, **fields)
+        store.append(session, [request], barrier=True)
+        return _moved(store, session, busy.holder)
+
+
+def close(
+    store: Store,
+    context: Context,
+    session: str,
+    *,
+    reason: str = "done",
+    by: str = "",
+    **said: Any,
+) -> Moved:
+    """Close a session: it takes no more turns until it is resumed. `Busy` while somebody drives it."""
+    return _move(store, context, session, "close", reason, by, **said)
+
+
+def archive(
+    store: Store, context: Context, session: str, *, reason: str = "done", by: str = ""
+) -> Moved:
+    """Archive a closed session: it can be read and forked, and never driven again."""
+    return _move(store, context, session, "archive", reason, by)
+
+
+def resume(
+    store: Store,
+    context: Context,
+    session: str,
+    *,
+    reason: str = "user",
+    by: str = "",
+    **said: Any,
+) -> Moved:
+    """Make a closed session one that can be gone on with: it is paused then, until somebody drives it."""
+    status = store.session(session).record.status
+    kinds = ("resume", "pause") if status == "closed" else ("pause",)
+    return _move(store, context, session, kinds, reason, by, **said)
+
+
+def _move(
+    store: Store,
+    context: Context,
+    session: str,
+    kinds: str | tuple[str, ...],
+    reason: str,
+    by: str,
+    **said: Any,
+) -> Moved:
+    """`said`: fields of what is appended that are not as when a person says so."""
+    if reason not in REASONS:
+        raise InvalidInput(
+            f"unknown reason {reason!r:.40}", path="$.reason", hint=", ".join(REASONS)
+        )
+    moves = (kinds,) if isinstance(kinds, str) else kinds
+    row = store.session(session)
+    if row.record.status in TRANSITIONS[moves[-1]].values():
+        return _moved(store, session)  # it is there already
+    try:
+        with held(store, context, session) as hold:
+            fields = {**_said_by(by), **said}
+            drafts = [hold.draft(kind, cause=reason, **fields) for kind in moves]
+            store.append(session, [*hold.left_behind(), *drafts], barrier=True)
+    except Busy as busy:
+        raise Busy(
+            busy.what,
+            holder=busy.holder,
+            hint="pause it first: its driver stops at its next call",
+            session=session,
+        ) from None
+    return _moved(store, session)
+
+
+def _moved(store: Store, session: str, asked: Holder | None = None) -> Moved:
+    row = store.session(session)
+    record = row.record
+    return Moved(
+        session=session, name=record.name, status=row.shown, reason=record.reason, asked=asked
+    )
+
+
+def _said_by(by: str) -> dict[str, str]:
+    return {"principal": by} if by else {}
+
+
+def _draft(context: Context, session: str, kind: str, **fields: Any) -> Draft:
+    fields = {"actor": "user", "principal": context.principal, **fields}
+    return Draft(id=context.mint("commit"), session=session, kind=kind, **fields)
+
+
+# -- holding --------------------------------------------------------------------------------------
+
+
+class Hold:
+    """A session held for a moment, to append what needs the lease."""
+
+    def __init__(self, store: Store, context: Context, session: str, lease: Lease | None) -> None:
+        self._store = store
+        self._context = context
+        self._session = session
+        self._lease = lease
+
+    def draft(self, kind: str, **fields: Any) -> Draft:
+        """A commit under this hold."""
+        if self._lease is not None:
+            epoch = self._lease.epoch
+            fields = {"run": run_id(self._session, epoch), "epoch": epoch, **fields}
+        return _draft(self._context, self._session, kind, **fields)
+
+    def left_behind(self) -> list[Draft]:
+        """What a dead driver left, said."""
+        return [] if self._lease is None else close_out(self._store, self._lease, self.draft)
+
+    def paused_after(self) -> list[Draft]:
+        """The same, and the session paused after it: nobody takes it up now."""
+        left = self.left_behind()
+        return [*left, self.draft("pause", cause=DIED, actor="system")] if left else []
+
+
+@contextmanager
+def held(store: Store, context: Context, session: str) -> Iterator[Hold]:
+    """Hold a session; `Busy` if somebody drives it. One that is not driven needs no holding."""
+    if store.session(session).record.mode != "driven":
+        yield Hold(store, context, session, None)
+        return
+    lease = store.acquire(session, holder(context))
+    try:
+        yield Hold(store, context, session, lease)
+    finally:
+        store.release(lease)
+
+
+def holder(context: Context) -> Holder:
+    """Who is running, as the lease shows them."""
+    return Holder(
+        epoch=0,
+        host=context.host,
+        pid=context.pid,
+        program=context.program,
+        since=context.clock(),
+    )
+
+
+def close_out(store: Store, lease: Lease, draft: MakeDraft) -> list[Draft]:
+    """What a driver that is gone left behind, said: unknown writes are in doubt, its turn is interrupted.
+
+    Nothing is executed, and what waits for a person's word goes on waiting. A driver that was
+    displaced may still be at it: its calls are in doubt for that reason, and no tool is asked.
+    `draft(kind, **fields)` makes a commit under the lease.
+    """
+    session = lease.session
+    cause = DIED if lease.displaced is None else DISPLACED
+    gone: dict[str, Any] = {"cause": cause, "actor": "system", "principal": ""}
+    drafts = [
+        draft(
+            "outcome",
+            call=record.call,
+            tool=record.tool,
+            effect=record.effect,
+            attempt=record.attempt,
+            status=fate(record),
+            changes=(left_to_settle(record, cause),) if unknown(record) else (),
+            **gone,
+        )
+        for entry in store.entries(session, "calls")
+        if isinstance(record := entry.record, CallRecord) and is_running(record)
+    ]
+    if store.head(session).turn_open:
+        drafts.append(draft("turn_end", status="interrupted", **gone))
+    runs = store.entries(session, "runs")
+    if runs:
+        stale = tuple(Remove("runs", entry.key) for entry in runs)
+        end = {"status": "interrupted", "inputs": (runs[0].seq,), "changes": stale}
+        drafts.append(draft("run_end", **end, **gone))
+    return drafts
+
+
+def is_running(record: CallRecord) -> bool:
+    """Whether a call was begun here and has no outcome."""
+    return record.status in ("requested", "started") and not record.elsewhere
+
+
+def fate(record: CallRecord) -> str:
+    """What is known of a call whose driver died while it ran."""
+    return "in doubt" if unknown(record) else "cancelled"
+
+
+def unknown(record: CallRecord) -> bool:
+    """Whether a call without an outcome may have changed something."""
+    return record.effect == "write"
+
+
+def left_to_settle(call: CallRecord | Asked, why: str) -> Upsert:
+    """The pending item of a call in doubt: somebody has to find out."""
+    return Upsert("pending", PendingRecord(what=to_settle(call.call), why=f"{call.tool}: {why}"))

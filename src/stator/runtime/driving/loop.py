@@ -1,0 +1,389 @@
+"""The agent loop: asking the model, running what it asks for, and what it is shown.
+
+while True:
+    r = t.model(client.messages.create, model=M, tools=T, messages=t.messages("anthropic"))
+    if r.stop_reason != "tool_use":
+        break
+    t.results(r, dispatch, effects={"read_file": "read", "pay": "write"})
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from stator.errors import ApprovalNeeded, InvalidInput, StatorError
+from stator.model.calls.known import MODEL
+from stator.model.calls.life import (
+    Life,
+    Note,
+    Outcome,
+    life,
+    verdict,
+)
+from stator.model.log.commit import Commit, Draft
+from stator.model.values import canon
+from stator.model.window.reply import (
+    Dialect,
+    Request,
+    plain_reply,
+    requests,
+)
+from stator.model.window.streams import Assembler
+from stator.runtime.driving.call import Calling
+from stator.runtime.driving.tools import Tool
+
+if TYPE_CHECKING:
+    from stator.runtime.driving.turn import Turn
+
+Dispatch = Callable[..., Any] | Mapping[str, Callable[..., Any]]
+"""Runs a tool by its name: a function of name and arguments, or tools by name."""
+Effects = Mapping[str, Any]
+"""What a tool of that name does: "read", "idempotent", "write", or a dict of `stator.tool`'s options."""
+DoubtMode = Literal["tell", "raise"]
+WORD_MAX = 200
+"""Characters of a request's option that is worth keeping with the intent."""
+
+
+class ModelCalling(Calling):
+    """A question to the model: asked once, its answer is an entry of the transcript."""
+
+    seq = 0
+    """Of the entry, once it is in the log."""
+
+    def __init__(
+        self,
+        turn: Turn,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> None:
+        tool = function if isinstance(function, Tool) else Tool(function)
+        asked = tool.using(name=MODEL, effect="read", files=None, approve=False)
+        super().__init__(turn, asked, args, kwargs, given=_gist(kwargs))
+
+    def _key(self) -> None:
+        self.key = ""
+
+    def life(self) -> Life:
+        turn = self.turn
+        failed = turn._failed_ask()
+        if failed is not None:
+            return failed
+        entry = turn._next_entry(self.given)
+        if entry is not None:
+            self.seq = entry.seq
+            said = entry.value("output")
+            return Outcome(call=entry.call, tool=MODEL, status="ok", value=said, replayed=True)
+        turn._check_unended("an answer of the model")
+        turn._session._check_terms()
+        outcome = yield from life(self.asked, self.tool.policy, self.tool.detect)
+        return outcome
+
+    def drafts(self, note: Note) -> list[Draft]:
+        fields = dict(note.fields)
+        if note.kind != "outcome" or fields["status"] != "ok":
+            return [super().draft(note)]
+        said = fields.pop("output")
+        return [super().draft(Note("outcome", fields)), self.entry(said)]
+
+    def entry(self, said: Any, status: str = "") -> Draft:
+        return self.turn._entry(
+            said, call=self.asked.call, model=self.given.get("model"), status=status
+        )
+
+    def landed(self, commits: Sequence[Commit]) -> None:
+        if commits[-1].kind == "entry":
+            self.seq = commits[-1].seq
+
+    def finish(self, value: Any) -> Any:
+        return plain_reply(value)
+
+
+class Stream:
+    """A response that comes in pieces: iterate over it, then `reply` is the whole.
+
+    What comes through is not recorded; one entry is, at the end. One that broke off is recorded as
+    partial and is never shown to a provider again.
+    """
+
+    def __init__(
+        self, turn: Turn, source: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        self._turn = turn
+        self._calling = ModelCalling(turn, source, args, kwargs) if callable(source) else None
+        self._source = source
+        self._assembler = Assembler()
+        self.reply: Any = None
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.begin():
+            return
+        try:
+            for chunk in self.chunks():
+                self.take(chunk)
+                yield chunk
+        except BaseException as error:
+            self.broken(error)
+            raise
+        self.done()
+
+    def chunks(self) -> Any:
+        """What the source gives: an iterator, or something that is awaited for one."""
+        calling = self._calling
+        if calling is None:
+            return self._source
+        return calling.tool.function(*calling.args, **calling.kwargs)
+
+    def take(self, chunk: Any) -> None:
+        self._assembler.feed(chunk)
+
+    def begin(self) -> bool:
+        """Put the intent on disk; whether the record has the answer already."""
+        turn = self._turn
+        if self._calling is None:  # nobody is asked: it is matched like a response in hand
+            turn._session._check_terms()
+            return False
+        entry = turn._next_entry(self._calling.given)
+        if entry is not None:
+            self.reply = turn._reply(entry.value("output"), entry.seq)
+            return True
+        turn._check_unended("an answer of the model")
+        turn._session._check_terms()
+        given = {"status": "started", "input": self._calling.given, "attempt": 1}
+        turn._write([self._calling.draft(Note("call", given))])
+        return False
+
+    def done(self) -> None:
+        """Record a response that came to its end."""
+        said = self._assembler.result()
+        # Bare text has no way to say that it is whole; that nothing broke says it.
+        status = "" if self._assembler.complete or isinstance(said, str) else "partial"
+        turn, entry = self._turn, self._entry(said, status)
+        if self._calling is None:
+            seq = turn._seq_of(turn._submit(entry))
+        else:
+            seq = turn._write([*self._outcome("ok", ""), entry])[-1].seq
+        self.reply = turn._reply(said, seq)
+
+    def broken(self, error: BaseException) -> None:
+        """Record one that did not."""
+        status, cause = verdict("read", error)
+        if isinstance(error, GeneratorExit):
+            status, cause = "cancelled", "left before its end"
+        partial = self._entry(self._assembler.result(), "partial")
+        if self._calling is None:
+            self._turn._submit(partial)
+        else:
+            self._turn._write([*self._outcome(status, cause), partial])
+
+    def _outcome(self, status: str, cause: str) -> list[Draft]:
+        if self._calling is None:
+            return []
+        return [
+            self._calling.draft(Note("outcome", {"status": status, "cause": cause, "attempt": 1}))
+        ]
+
+    def _entry(self, said: Any, status: str) -> Draft:
+        if self._calling is not None:
+            return self._calling.entry(said, status)
+        return self._turn._entry(said, status=status)
+
+
+class Loop:
+    """The part of a turn that talks to a model."""
+
+    # -- the model --------------------------------------------------------------------------------
+
+    def model(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Ask the model: record that it was asked, what it said and what that cost.
+
+        In a continued turn the recorded answer is given and nobody is asked. The answer is plain
+        data that reads like the SDK's object: `r.stop_reason`, `r["content"]`.
+        """
+        turn = cast("Turn", self)
+        turn._offer(kwargs.get("tools"))
+        calling = ModelCalling(turn, function, args, kwargs)
+        return turn._reply(calling.drive().result(), calling.seq)
+
+    def reply(self, response: Any, *, model: str = "") -> Any:
+        """Record a response that is already in hand, and read it like any other."""
+        turn = cast("Turn", self)
+        said = plain_reply(response)
+        draft = turn._entry(said, model=model)
+        recorded = turn._recorded(draft)
+        seq = turn._write([draft])[0].seq if recorded is None else turn._seq_of(recorded)
+        return turn._reply(said, seq)
+
+    def stream(self, source: Any, /, *args: Any, **kwargs: Any) -> Stream:
+        """Pass a response through as it comes, and record it once it is whole.
+
+        `source` is the function to ask (then its intent is recorded, and a continued turn asks
+        nobody) or an iterator of chunks.
+        """
+        turn = cast("Turn", self)
+        turn._offer(kwargs.get("tools"))
+        return Stream(turn, source, args, kwargs)
+
+    def messages(
+        self,
+        provider: Dialect,
+        *,
+        max_tokens: int | None = None,
+        count_tokens: Callable[[str], int] | None = None,
+    ) -> list[dict[str, Any]]:
+        """The session's transcript as a provider takes it: "anthropic", "openai", "openai-chat" or
+        "plain". Valid whatever happened; the same bytes in every process."""
+        session = cast("Turn", self)._session
+        return session._transcript().render(
+            provider, max_tokens=max_tokens, count_tokens=count_tokens
+        )
+
+    # -- what it asks for -------------------------------------------------------------------------
+
+    def results(
+        self,
+        reply: Any,
+        dispatch: Dispatch,
+        *,
+        effects: Effects | None = None,
+        parallel: bool = False,
+        in_doubt: DoubtMode = "tell",
+    ) -> list[dict[str, Any]]:
+        """Run what a response asks for, record each, and give the results in the provider's form.
+
+        A failure, a denial or a doubt is told to the model, not raised (`in_doubt="raise"` raises
+        doubts). Where a person must say yes first, the rest runs and then `ApprovalNeeded` is
+        raised; a later run goes on from there.
+        """
+        turn = cast("Turn", self)
+        seq, calls = turn._requested(reply, dispatch, effects)
+        attempts = [functools.partial(_attempt, call) for call in calls]
+        ended = (
+            turn._session._together(attempts) if parallel else [attempt() for attempt in attempts]
+        )
+        return turn._told(seq, ended, in_doubt)
+
+    # -- shared with the asynchronous façade ------------------------------------------------------
+
+    def _requested(
+        self, reply: Any, dispatch: Dispatch, effects: Effects | None
+    ) -> tuple[int, list[Calling]]:
+        """The entry a response is, and the calls it asks for."""
+        turn = cast("Turn", self)
+        seq = turn._replies.get(id(reply), (None, 0))[1]
+        if not seq:
+            reply = turn.reply(reply)
+            seq = turn._replies[id(reply)][1]
+        return seq, [
+            _calling(turn, request, seq, dispatch, effects or {})
+            for request in requests(plain_reply(reply))
+        ]
+
+    def _told(
+        self, seq: int, ended: Sequence[Outcome | StatorError], in_doubt: DoubtMode
+    ) -> list[dict[str, Any]]:
+        """The results of a response's calls, once all of them have run."""
+        if in_doubt not in ("tell", "raise"):
+            raise InvalidInput(f"unknown in_doubt {in_doubt!r:.40}", hint="tell or raise")
+        for outcome in ended:
+            if isinstance(outcome, StatorError):
+                raise outcome
+            if in_doubt == "raise" and outcome.status == "in doubt":
+                raise outcome.to_error()
+        return cast("Turn", self)._session._transcript().results(seq)
+
+    def _offer(self, tools: Any) -> None:
+        """Record which tools the model is offered, where that changed."""
+        if tools is not None:
+            cast("Turn", self)._session._offer(tools)
+
+
+def _attempt(calling: Calling) -> Outcome | StatorError:
+    """Run one of several calls; one that waits for a person does not keep the others from running."""
+    try:
+        return calling.drive()
+    except ApprovalNeeded as needed:
+        return needed
+
+
+def by_name(
+    turn: Turn, name: str, given: Mapping[str, Any], dispatch: Dispatch, effects: Effects | None
+) -> Calling:
+    """A call through somebody's own dispatch function."""
+    request = Request(0, "", name, dict(given))
+    tool = tool_for(request, dispatch, effects or {})
+    named = isinstance(dispatch, Mapping) and name in dispatch
+    return Calling(turn, tool, (), dict(given) if named else {}, given=dict(given))
+
+
+def unwrapped(outcome: Outcome, in_doubt: DoubtMode) -> Any:
+    """What a wrapped dispatch function gives: the result, what a model is told of a doubt, or an
+    error."""
+    if outcome.status == "in doubt" and in_doubt == "tell":
+        return outcome.told()
+    return outcome.result()
+
+
+def offered(tools: Any) -> dict[str, tuple[str, Any]]:
+    """The tools a model is offered, by name: the digest of each definition, and the definition."""
+    found: dict[str, tuple[str, Any]] = {}
+    for item in tools if isinstance(tools, (list, tuple)) else ():
+        plain = plain_reply(item)
+        inner = plain.get("function") if isinstance(plain, dict) else None
+        named = inner if isinstance(inner, dict) else plain
+        name = named.get("name") or named.get("type") if isinstance(named, dict) else None
+        if isinstance(name, str):
+            data = canon.dumps(plain, path=f"$.tools.{name}")
+            found[name] = (sha256(data).hexdigest()[:32], plain)
+    return found
+
+
+def _calling(
+    turn: Turn, request: Request, seq: int, dispatch: Dispatch, effects: Effects
+) -> Calling:
+    origin = (MODEL, f"{seq}/{request.index}/{request.id}")
+    tool = tool_for(request, dispatch, effects)
+    given = {"raw": request.raw} if request.error else request.arguments
+    # A function of name and arguments has them already; a tool of that name takes them by name.
+    named = isinstance(dispatch, Mapping) and not request.error and request.name in dispatch
+    kwargs = dict(request.arguments) if named else {}
+    return Calling(turn, tool, (), kwargs, origin=origin, given=given)
+
+
+def tool_for(request: Request, dispatch: Dispatch, effects: Effects) -> Tool[..., Any]:
+    """The tool a model asks for, with what is known of it."""
+    if request.error:
+        return Tool(functools.partial(_refuse, request.error), name=request.name, effect="read")
+    options = effects.get(request.name, {})
+    options = {"effect": options} if isinstance(options, str) else dict(options)
+    if isinstance(dispatch, Mapping):
+        function = dispatch.get(request.name)
+        if function is None:
+            said = f"there is no tool {request.name!r:.80}"
+            return Tool(functools.partial(_refuse, said), name=request.name, effect="read")
+        if isinstance(function, Tool):
+            return function.using(name=request.name, **options)
+        return Tool(function, name=request.name, **options)
+    bound = functools.partial(dispatch, request.name, request.arguments)
+    return Tool(bound, name=request.name, **options)
+
+
+def _refuse(said: str) -> None:
+    raise ValueError(said)
+
+
+def _gist(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """What is worth knowing of a question without repeating the conversation it holds."""
+    found: dict[str, Any] = {}
+    for name, value in kwargs.items():
+        if isinstance(value, (bool, int, float)) or (
+            isinstance(value, str) and len(value) <= WORD_MAX
+        ):
+            found[name] = value
+        elif isinstance(value, (list, tuple, dict, str)):
+            noun = "character" if isinstance(value, str) else "item"
+            found[name] = f"{len(value)} {noun}{'' if len(value) == 1 else 's'}"
+    return found

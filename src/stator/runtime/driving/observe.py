@@ -1,0 +1,233 @@
+"""What a call did to files: looked at before and after, where its tool says which, or a folder is tracked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from stat import S_ISREG
+from typing import TYPE_CHECKING, Any, Literal
+
+from stator.model.log.commit import Upsert
+from stator.model.records.types import FileOp, FileRecord
+from stator.model.values import paths
+from stator.runtime.driving.tools import Tool
+from stator.runtime.files.capture import (
+    SKIPPED,
+    Batch,
+    ContentKeeper,
+    Rules,
+    Stamp,
+    Touched,
+    check_options,
+    standing_in,
+)
+from stator.runtime.files.safe_io import (
+    BESIDE,
+    DIGEST_MAX,
+    DIGITS,
+    NOTHING,
+    Look,
+)
+
+if TYPE_CHECKING:
+    from stator.runtime.facade.session import Session
+
+TREE_MAX = 20_000
+"""Files a tracked folder may hold; of a larger one nothing is observed, and that is said."""
+PATHS_MAX = 1000
+"""Files one call may be said to touch."""
+
+
+class Sight:
+    """What was there before a call."""
+
+    def __init__(
+        self,
+        root: str,
+        tool: Tool[..., Any],
+        given: Mapping[str, Any],
+        tree: str,
+        keeper: ContentKeeper | None,
+    ) -> None:
+        self._root, self._tool, self._folder = root, tool, tree
+        self._keeper = keeper if tool.effect != "read" else None
+        self.kept: Batch | None = None
+        named = tool.files
+        known = [given[named]] if isinstance(named, str) and named in given else []
+        self._before = {
+            path: self._look(path) for path in known if isinstance(path, str) and _is_usable(path)
+        }
+        self._watching = bool(tree) and tool.effect != "read"
+        self._tree = stamps(tree) if self._watching else None
+        if self._tree is not None and self._keeper is not None:
+            self._keeper.refresh(self._tree)
+
+    def changes(self, given: Mapping[str, Any], result: Any) -> tuple[Upsert, ...]:
+        """What the call did, as records of `files`; `kept` is then what is kept of their contents."""
+        found = [
+            touched
+            for path in self._paths(given, result)
+            if (touched := self._named(path)) is not None
+        ]
+        named = {touched.record.path for touched in found}
+        found += [touched for touched in self._observed() if touched.record.path not in named]
+        if self._keeper is None:
+            return tuple(Upsert("files", touched.record) for touched in found)
+        self.kept = self._keeper.keep(found)
+        return tuple(Upsert("files", record) for record in self.kept.records)
+
+    def landed(self) -> None:
+        """What `changes` said is in the log."""
+        if self._keeper is not None and self.kept is not None:
+            self._keeper.landed(self.kept)
+
+    def _paths(self, given: Mapping[str, Any], result: Any) -> list[str]:
+        if callable(self._tool.files):
+            listed: list[Any] = list(self._tool.files(given, result))[:PATHS_MAX]
+            return [path for path in listed if isinstance(path, str) and _is_usable(path)]
+        return list(self._before)
+
+    def _look(self, path: str) -> Look:
+        """A file as it is now: all of it where contents are kept, else its digest."""
+        if self._keeper is not None:
+            return self._keeper.look(self._full(path))
+        return Look(digest(self._full(path)))
+
+    def _named(self, path: str) -> Touched | None:
+        looked = path in self._before
+        before = self._before[path] if looked else self._held(self._full(path))
+        after = self._look(path)
+        known = before if before is not None else NOTHING
+        op: FileOp
+        if self._tool.effect == "read":
+            op = "read"
+        elif known.there and not after.there:
+            op = "deleted"
+        else:
+            op = "created" if before is not None and not known.there else "modified"
+        if op == "modified" and known.digest == after.digest and known.digest:
+            return None
+        return self._touched(path, op, "recorded", before, after)
+
+    def _held(self, path: str) -> Look | None:
+        """What stood in a tracked folder before the call; None where that is not known."""
+        if self._keeper is None or self._tree is None or not path.startswith(self._folder + os.sep):
+            return None
+        stamp = self._tree.get(path)
+        return NOTHING if stamp is None else self._keeper.held(path, stamp)
+
+    def _observed(self) -> list[Touched]:
+        if not self._watching:
+            return []
+        now = stamps(self._folder)
+        if now is None or self._tree is None:
+            return [_skipped(f"more than {TREE_MAX:,} files")]
+        touched = [path for path in {**self._tree, **now} if self._tree.get(path) != now.get(path)]
+        found = [self._seen(path, now) for path in sorted(touched)[:PATHS_MAX]]
+        more = len(touched) - len(found)
+        return [*found, _skipped(f"{more:,} more files changed")] if more else found
+
+    def _seen(self, path: str, now: Mapping[str, Stamp]) -> Touched:
+        op: Literal["created", "modified", "deleted"] = "modified"
+        if path not in now:
+            op = "deleted"
+        elif self._tree is not None and path not in self._tree:
+            op = "created"
+        after = self._look(path) if path in now else NOTHING
+        return self._touched(path, op, "observed", self._held(path), after)
+
+    def _touched(
+        self,
+        path: str,
+        op: FileOp,
+        how: Literal["recorded", "observed"],
+        before: Look | None,
+        after: Look,
+    ) -> Touched:
+        root, relative = paths.split(path, self._root)
+        first = before.digest if before is not None else ""
+        record = FileRecord(
+            path=relative, root=root, op=op, how=how, before=first, after=after.digest
+        )
+        return Touched(record, before, after)
+
+    def _full(self, path: str) -> str:
+        return os.path.join(self._root, path) if self._root else path
+
+
+def _skipped(why: str) -> Touched:
+    """What nobody looked at, and why."""
+    record = FileRecord(path=".", op="skipped", how="observed", reason=why)
+    return Touched(record, NOTHING, NOTHING)
+
+
+def begin_tracking(
+    session: Session[Any], root: str, *, contents: bool, ignore: Sequence[str], max_bytes: int
+) -> tuple[str, ContentKeeper | None]:
+    """The folder that is tracked from here on, and what keeps contents, if they are to be kept."""
+    tree = os.path.normpath(os.path.join(session._root, root)) if root else session._root
+    patterns, most = check_options(ignore, max_bytes)
+    if not contents:
+        return tree, None
+    rules = Rules(session._root, session._scrub, patterns, most)
+    standing = standing_in(session._store, session._id)
+    keeper = ContentKeeper(session._root, rules, standing, lambda: session.context.mint("commit"))
+    known = stamps(tree) if tree else None
+    if known is not None:
+        keeper.refresh(known)
+    return tree, keeper
+
+
+def before(
+    root: str,
+    tool: Tool[..., Any],
+    given: Mapping[str, Any],
+    tree: str,
+    keeper: ContentKeeper | None = None,
+) -> Sight | None:
+    """Look before a call runs; None where nobody asked to."""
+    return Sight(root, tool, given, tree, keeper) if tool.files or tree else None
+
+
+def digest(path: str) -> str:
+    """The start of a file's SHA-256; empty where there is no such file."""
+    try:
+        found = os.stat(path)
+        if not S_ISREG(found.st_mode) or found.st_size > DIGEST_MAX or _is_database(path):
+            return f"size:{found.st_size}"
+        with open(path, "rb") as file:
+            return sha256(file.read()).hexdigest()[:DIGITS]
+    except OSError:
+        return ""
+
+
+def _is_database(path: str) -> bool:
+    """A database in use is never opened: that would drop the locks this process has on it."""
+    return path.endswith(BESIDE) or any(os.path.lexists(path + end) for end in BESIDE)
+
+
+def stamps(folder: str) -> dict[str, Stamp] | None:
+    """Every file below a folder with its stamp; None if there are too many."""
+    found: dict[str, Stamp] = {}
+    for here, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if name not in SKIPPED]
+        for name in files:
+            path = os.path.join(here, name)
+            if not _is_usable(path) or _is_database(path):
+                continue
+            try:
+                stat = os.lstat(path)
+            except OSError:
+                continue
+            found[path] = (stat.st_size, stat.st_mtime_ns)
+        if len(found) > TREE_MAX:
+            return None
+    return found
+
+
+def _is_usable(path: str) -> bool:
+    """Whether a name can be recorded; some file systems have bytes that no text is."""
+    if path.isascii():
+        return bool(path) and "\0" not in path
+    return "\0" not in path and not any("\ud800" <= char <= "\udfff" for char in path)

@@ -1,0 +1,84 @@
+"""What stands between a driver and its next call: what others asked for meanwhile.
+
+Other processes contribute to a session while it is driven (a pause request, a budget, an approval).
+The driver learns of them without asking: every append says which seq it got, and a seq that is
+higher than the driver's own commits explain means that somebody else wrote.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+from stator.errors import Paused
+from stator.model.log.commit import Commit
+from stator.store.port import Store
+
+PAGE = 1000
+
+
+class Boundary:
+    """Counts a driver's own commits, notices those of others and remembers what they ask for."""
+
+    def __init__(self, store: Store, session: str, run: str, seq: int) -> None:
+        self._store, self._session, self._run = store, session, run
+        self._lock = threading.Lock()
+        self._base = self._read = seq
+        self._own = self._flying = self._foreign = 0
+        self._asked: Paused | None = None
+        self.changed: Callable[[], None] = lambda: None
+        """Called when somebody else changed what the session may spend."""
+
+    def sending(self, count: int) -> None:
+        """So many commits are on their way; which seqs they get is not known yet."""
+        with self._lock:
+            self._flying += count
+
+    def failed(self, count: int) -> None:
+        with self._lock:
+            self._flying -= count
+
+    def landed(self, commits: Sequence[Commit]) -> None:
+        """These are in the log. Looks at what others wrote, if anybody did."""
+        with self._lock:
+            self._flying -= len(commits)
+            self._own += len(commits)
+            known = self._base + self._own + self._flying + self._foreign
+            strange = commits[-1].seq > known
+        if strange:
+            self._look(commits[-1].seq)
+
+    def look(self) -> None:
+        """Look at what others wrote, also while this driver writes nothing."""
+        self._look(self._store.head(self._session).seq)
+
+    def _look(self, upto: int) -> None:
+        with self._lock:
+            after, self._read = self._read, max(self._read, upto)
+        while after < upto:
+            page = self._store.commits(
+                self._session, after=after, upto=upto, limit=PAGE, load=False
+            )
+            for commit in page:
+                if commit.run != self._run:
+                    self._heard(commit)
+            after = page[-1].seq if page else upto
+
+    def _heard(self, commit: Commit) -> None:
+        with self._lock:
+            self._foreign += 1
+        if commit.kind == "pause_request":
+            reason = commit.cause or "user"
+            self._asked = Paused(
+                f"session {self._session} was asked to pause: {reason}",
+                reason=reason,
+                hint="run again to continue where it stopped",
+                session=self._session,
+            )
+        elif commit.kind == "budget":
+            self.changed()
+
+    @property
+    def asked(self) -> Paused | None:
+        """Somebody's wish that the run end here."""
+        return self._asked

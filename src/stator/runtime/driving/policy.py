@@ -1,0 +1,120 @@
+"""The terms a session is driven on: what needs a person's yes, what may be spent, what things cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from typing import Any, Literal
+
+from stator.errors import BudgetSpent, InvalidInput
+from stator.model.calls import approval, budget, known
+from stator.model.calls.approval import Rule
+from stator.model.calls.budget import PriceFunction, PriceTable
+from stator.model.calls.life import Asked, Granted, Refused
+from stator.model.records.types import ApprovalRecord, Entry
+from stator.runtime.base.context import Context
+from stator.runtime.driving import approvals, budgets
+from stator.runtime.driving.tools import Tool
+from stator.store.port import Store
+
+ApproveMode = Literal["raise", "wait"]
+Gate = Literal["", "ask", "deny"]
+POLL_S = 0.25
+"""How often a call that waits for a person looks for the answer."""
+
+
+class Terms:
+    """What one driver was told when it opened its session."""
+
+    def __init__(
+        self,
+        *,
+        rules: Sequence[Rule] = (),
+        approve: ApproveMode = "raise",
+        prices: PriceTable | PriceFunction | None = None,
+    ) -> None:
+        if approve not in ("raise", "wait"):
+            raise InvalidInput(f"unknown approve {approve!r:.40}", hint="raise or wait")
+        self.rules = list(rules)
+        self.waits = approve == "wait"
+        self.prices = prices
+        self.ask_writes = ""
+        """Why writes that nothing else asks for need a person's yes all the same; "": they do not."""
+
+    def asking_writes(self, why: str) -> Terms:
+        """The same terms, but nothing is written without a person's yes."""
+        found = copy(self)
+        found.ask_writes = why
+        return found
+
+    def gate(self, tool: Tool[..., Any], given: Mapping[str, Any]) -> tuple[Gate, str]:
+        """Whether a call may run: as it is, after a person said yes, or not at all; and why."""
+        gate, why = self._ruled(tool, given)
+        if not gate and self.ask_writes and tool.effect == "write":
+            return "ask", self.ask_writes
+        return gate, why
+
+    def _ruled(self, tool: Tool[..., Any], given: Mapping[str, Any]) -> tuple[Gate, str]:
+        """What the rules, or else the tool itself, say of a call."""
+        if self.rules:
+            rule = approval.decide(self.rules, tool.name, tool.effect, given)
+            if rule is not None:
+                return ("" if rule.action == "allow" else rule.action), rule.why
+        return ("ask", "") if tool.approve and tool.needs_approval(given) else ("", "")
+
+    def priced(self, usage: dict[str, int], model: str) -> dict[str, int]:
+        """Usage with its price added, or with what says that the price is not known."""
+        return {**usage, **budget.price(usage, model, self.prices or {})} if usage else usage
+
+
+def answer(
+    store: Store, context: Context, session: str, asked: Asked, scrub: known.Scrub
+) -> Granted | Refused | None:
+    """What people have said to a call: yes, no, or nothing yet. A yes that holds once is used up."""
+    standing = approvals.standing(store, session)
+    for how in (scrub, None):
+        entry = approval.answer(
+            standing,
+            tool=asked.tool,
+            digest=known.fingerprint(asked.given, how),
+            arguments=asked.given,
+            now=context.clock(),
+            call=asked.call,
+        )
+        if entry is None:
+            continue
+        record = entry.record
+        assert isinstance(record, ApprovalRecord)
+        used = approval.used_up(entry)
+        if record.verdict == "denied":
+            return Refused(_reason(store, session, entry) or f"denied by {record.by}", used)
+        return Granted(used)
+    return None
+
+
+def _reason(store: Store, session: str, entry: Entry) -> str:
+    """What whoever denied a call gave as the reason."""
+    for commit in store.commits(session, after=entry.seq - 1, upto=entry.seq, limit=1):
+        if commit.kind == "approval" and any(op.id == entry.id for op in commit.delta):
+            return str(commit.known("why", ""))
+    return ""
+
+
+class Limits:
+    """Whether a session may spend more; nobody is asked while no limit holds for it."""
+
+    def __init__(self, store: Store, session: str) -> None:
+        self._store, self._session = store, session
+        parent = store.session(session).record.parent
+        self._child = parent is not None and parent.kind == "child"
+        self.refresh()
+
+    def refresh(self) -> None:
+        self._limited = self._child or bool(budgets.limits(self._store, self._session))
+
+    def spent(self, running: Mapping[str, int], *, turns: bool) -> BudgetSpent | None:
+        """The limit that is reached, if one is."""
+        if not self._limited:
+            return None
+        breach = budgets.check(self._store, self._session, running=running, turns=turns)
+        return None if breach is None else budgets.spent_up(self._store, breach)

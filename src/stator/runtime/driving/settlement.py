@@ -1,0 +1,245 @@
+"""Settling: saying what became of a call in doubt.
+
+Whoever knows may say so, also long after the session was closed. A call whose driver died is in
+doubt from that moment on, whether or not anybody has opened the session since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET
+
+from stator.errors import BadDelta, Busy, InvalidInput, WrongState
+from stator.model.log.commit import Commit, Draft, Provenance
+from stator.model.log.query import CallQuery, CallRow, SessionRow
+from stator.model.records.types import CallRecord, Entry
+from stator.model.values.ids import short
+from stator.runtime.base.context import Context
+from stator.runtime.driving.lifecycle import (
+    DIED,
+    held,
+    is_running,
+    unknown,
+)
+from stator.runtime.views.refs import (
+    arguments_of,
+    find_call,
+    intent_of,
+    rows_of,
+)
+from stator.store.port import Store
+
+Verdict = Literal["done", "not done", "run again"]
+STATUS: dict[str, str] = {"done": "ok", "not done": "error", "run again": "error"}
+"""A verdict → the status its settlement has: it happened, or it did not."""
+PAGE = 500
+
+
+class Doubt(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that may or may not have happened."""
+
+    session: str
+    name: str
+    call: str
+    tool: str
+    arguments: Any
+    input_hash: str
+    since: int
+    turn: int
+    seq: int
+    attempt: int
+    cause: str
+    effect: str
+
+
+class OpenDoubt:
+    """A call in doubt, at hand to be settled: reads like a `Doubt`."""
+
+    def __init__(self, store: Store, context: Context, doubt: Doubt) -> None:
+        self._store, self._context = store, context
+        self.doubt = doubt
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.doubt, name)
+
+    def settle(self, verdict: Verdict, value: Any = UNSET, *, why: str = "") -> Settled:
+        """Say what became of it: "done" (with its value, if known), "not done" or "run again"."""
+        doubt, by = self.doubt, self._context.principal
+        return settle(
+            self._store, self._context, doubt.call, verdict,
+            by=by, value=value, why=why, session=doubt.session,
+        )  # fmt: skip
+
+
+class Settled(msgspec.Struct, frozen=True, kw_only=True):
+    """What was said of a call."""
+
+    session: str
+    name: str
+    call: str
+    tool: str
+    verdict: str
+    commit: str
+    seq: int
+
+
+def doubts(store: Store, *, session: str | None = None, project: str | None = None) -> list[Doubt]:
+    """Calls in doubt: of a session, a project or the store; the newest session first."""
+    return [
+        _doubt(store, row, record)
+        for row in rows_of(store, session=session, project=project)
+        for record in in_doubt(row, store.entries(row.id, "calls"))
+    ]
+
+
+def in_doubt(row: SessionRow, calls: Sequence[Entry]) -> list[CallRecord]:
+    """Those of a session's calls that are in doubt and its own to settle, oldest first."""
+    found = [entry.record for entry in calls if isinstance(entry.record, CallRecord)]
+    left = row.shown == "interrupted"
+    doubted = [
+        msgspec.structs.replace(record, status="in doubt", cause=record.cause or DIED)
+        for record in found
+        if not record.elsewhere
+        and (record.status == "in doubt" or (left and is_running(record) and unknown(record)))
+    ]
+    return sorted(doubted, key=lambda record: (record.since, record.call))
+
+
+def _doubt(store: Store, row: SessionRow, record: CallRecord) -> Doubt:
+    intent = intent_of(store, row.id, record.call)
+    return Doubt(
+        session=row.id,
+        name=row.record.name,
+        call=record.call,
+        tool=record.tool,
+        arguments=arguments_of(intent),
+        input_hash=intent.known("input_hash", "") if intent else "",
+        since=record.since or (intent.when if intent else 0),
+        turn=intent.turn if intent else 0,
+        seq=intent.seq if intent else 0,
+        attempt=record.attempt,
+        cause=record.cause,
+        effect=record.effect,
+    )
+
+
+def settle(
+    store: Store,
+    context: Context,
+    call: str,
+    verdict: Verdict,
+    *,
+    by: str,
+    value: Any = UNSET,
+    why: str = "",
+    session: str | None = None,
+    **said: Any,
+) -> Settled:
+    """Say what became of a call in doubt: it was "done" (`value` is its result), "not done", or is to "run again".
+
+    `call` is an id or the end of one; a fork that inherited the call is named by `session`. `said`:
+    fields of the settlement that are not as when a person settles.
+    """
+    if verdict not in STATUS:
+        raise InvalidInput(
+            f"unknown verdict {verdict!r:.40}", path="$.verdict", hint=", ".join(STATUS)
+        )
+    if value is not UNSET and verdict != "done":
+        raise InvalidInput("only a call that was done has a value", path="$.value")
+    intent = find_call(store, call, session=session)
+    owner = session or intent.session
+    row = store.session(owner)
+    record = _settleable(store, row, intent)
+    fields = {
+        "call": record.call,
+        "tool": record.tool,
+        "effect": record.effect,
+        "attempt": record.attempt,
+        "status": STATUS[verdict],
+        "cause": verdict,
+        "output": value,
+        "why": why,
+        "actor": "user",
+        "principal": by,
+        "provenance": Provenance("user", "verified"),
+        **said,
+    }
+    try:
+        if record.status == "in doubt":
+            draft = Draft(id=context.mint("commit"), session=owner, kind="settlement", **fields)
+            commit = store.append(owner, [draft], barrier=True)[-1]
+        else:
+            commit = _settle_left(store, context, owner, fields)
+    except BadDelta:  # somebody else was quicker
+        raise _settled_already(store, owner, intent) from None
+    return Settled(
+        session=owner,
+        name=row.record.name,
+        call=record.call,
+        tool=record.tool,
+        verdict=verdict,
+        commit=commit.id,
+        seq=commit.seq,
+    )
+
+
+def _settle_left(store: Store, context: Context, session: str, fields: dict[str, Any]) -> Commit:
+    """Settle a call its dead driver left running: first say that it is in doubt."""
+    with held(store, context, session) as hold:
+        paused = hold.draft("pause", cause=DIED, actor="system")
+        drafts = [*hold.left_behind(), paused, hold.draft("settlement", **fields)]
+        return store.append(session, drafts, barrier=True)[-1]
+
+
+def _settleable(store: Store, row: SessionRow, intent: Commit) -> CallRecord:
+    """The call's record, if it is there to be settled."""
+    entry = store.find(row.id, "calls", intent.call)
+    record = entry.record if entry is not None else None
+    if not isinstance(record, CallRecord):
+        raise _settled_already(store, row.id, intent)
+    shown = f"{intent.tool} · call {short(intent.call)}"
+    if record.status == "in doubt":
+        return record
+    if record.status == "awaiting approval":
+        raise WrongState(
+            f"{shown} has not begun: it waits for a person's word",
+            hint=f"stator approve {short(intent.call)} or stator deny {short(intent.call)}",
+            call=intent.call,
+            status=record.status,
+        )
+    if row.shown != "interrupted" or record.elsewhere:
+        raise Busy(f"{shown} is still running", holder=row.holder, session=row.id, call=intent.call)
+    if not unknown(record):
+        raise WrongState(
+            f"{shown} only reads: it is not in doubt",
+            hint="it may simply run again",
+            call=intent.call,
+            status=record.status,
+        )
+    return record
+
+
+def _settled_already(store: Store, session: str, intent: Commit) -> WrongState:
+    known = _last_attempt(store, session, intent)
+    status, where = (known.status, f" (@{known.outcome})") if known else ("over", "")
+    return WrongState(
+        f"{intent.tool} · call {short(intent.call)} is not in doubt: it ended {status}{where}",
+        hint=f"stator show {short(session)}:@{known.outcome}" if known and known.outcome else "",
+        call=intent.call,
+        session=session,
+        status=status,
+    )
+
+
+def _last_attempt(store: Store, session: str, intent: Commit) -> CallRow | None:
+    query = CallQuery(session=session, after=intent.seq - 1, tool=intent.tool)
+    cursor: tuple[int, ...] | None = None
+    while True:
+        page = store.calls(query, cursor=cursor, limit=PAGE)
+        found = next((row for row in page.rows if row.call == intent.call), None)
+        cursor = page.cursor
+        if found is not None or cursor is None:
+            return found

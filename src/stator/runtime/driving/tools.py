@@ -1,0 +1,167 @@
+"""Tools: functions with what Stator must know of them.
+
+Called directly inside a turn, a tool is recorded like any call; outside one it is just the
+function.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, overload
+
+from stator.errors import BadType, InvalidInput
+from stator.model.calls.backoff import Policy
+from stator.model.calls.life import Detect
+from stator.model.records.types import Effect
+
+if TYPE_CHECKING:
+    from stator.runtime.driving.turn import Turn
+    from stator.runtime.facade.aio import AsyncTurn
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Files = str | Callable[[Mapping[str, Any], Any], Iterable[str]]
+"""Which files a call touches: the name of an argument, or a function of arguments and result."""
+Approve = bool | Callable[[Mapping[str, Any]], bool]
+"""Whether a person must say yes first: always, or as the arguments are."""
+Exhausted = Literal["error", "pause"]
+KEY_ARGUMENT = "idempotency_key"
+"""A tool with an argument of this name is given the call's idempotency key."""
+
+current_turn: ContextVar[Turn | AsyncTurn | None] = ContextVar("stator_turn", default=None)
+"""The turn this code runs in."""
+current_call: ContextVar[str] = ContextVar("stator_call", default="")
+"""The call this code runs in: the parent of the calls it makes."""
+
+
+class Tool(Generic[P, R]):
+    """A function, what a call of it may do to the world, and how to call it."""
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        *,
+        name: str = "",
+        effect: Effect = "write",
+        timeout_s: float | None = None,
+        attempts: int = 3,
+        deadline_s: float | None = None,
+        on_exhausted: Exhausted = "error",
+        reconcile: Callable[..., Any] | None = None,
+        approve: Approve = False,
+        files: Files | None = None,
+        detect: Detect | None = None,
+        key: str = "",
+    ) -> None:
+        given: object = function
+        if not callable(given):
+            what = f"not callable: {type(given).__name__}"
+            raise BadType(what, hint="t.call(function, arg=…)")
+        self.function = function
+        self.name = name or getattr(function, "__name__", "") or type(function).__name__
+        self.effect: Effect = _known(effect, ("read", "idempotent", "write"), "effect")
+        self.timeout_s = _seconds(timeout_s, "timeout_s")
+        deadline = _seconds(deadline_s, "deadline_s")
+        self.policy = Policy(attempts=attempts, deadline_s=deadline).check()
+        self.on_exhausted: Exhausted = _known(on_exhausted, ("error", "pause"), "on_exhausted")
+        self.reconcile = reconcile
+        self.approve = approve
+        self.files = files
+        self.detect = detect
+        self.key = key
+        self.is_async = inspect.iscoroutinefunction(function)
+        functools.update_wrapper(self, function)
+
+    def using(self, **changes: Any) -> Tool[P, R]:
+        """The same tool with other options: `pay.using(key="order-17")`."""
+        options: dict[str, Any] = {
+            "name": self.name,
+            "effect": self.effect,
+            "timeout_s": self.timeout_s,
+            "attempts": self.policy.attempts,
+            "deadline_s": self.policy.deadline_s,
+            "on_exhausted": self.on_exhausted,
+            "reconcile": self.reconcile,
+            "approve": self.approve,
+            "files": self.files,
+            "detect": self.detect,
+            "key": self.key,
+        }
+        return Tool(self.function, **{**options, **changes})
+
+    @functools.cached_property
+    def takes_key(self) -> bool:
+        """Whether the function wants to be given an idempotency key."""
+        try:
+            return KEY_ARGUMENT in inspect.signature(self.function).parameters
+        except (TypeError, ValueError):
+            return False
+
+    def needs_approval(self, given: Mapping[str, Any]) -> bool:
+        """Whether the tool itself asks for a person's yes to these arguments."""
+        return self.approve(given) if callable(self.approve) else bool(self.approve)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        turn = current_turn.get()
+        if turn is None or turn.ended:
+            return self.function(*args, **kwargs)
+        result: R = turn._direct(self, args, kwargs)
+        return result
+
+
+@overload
+def tool(function: Callable[P, R], /, **options: Any) -> Tool[P, R]: ...
+@overload
+def tool(**options: Any) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Declare what a call does: `read` changes nothing, `idempotent` may be repeated, else `write`.
+
+    `timeout_s` and `attempts` bound it; `reconcile(intent)` says `"done"`, `"not_done"` or
+    `"unknown"` of a call that a crash left in doubt (or `("done", value)`); `approve` asks a person
+    first; `files` names the argument that is a path; `detect(result)` says what is wrong with a
+    result that looks like success; `on_exhausted="pause"` stops the run when the attempts run out.
+    """
+    if function is not None:
+        return Tool(function, **options)
+    Tool(_nothing, **options)  # refuse what is wrong here, not at the first use
+    return lambda made: Tool(made, **options)
+
+
+def _nothing() -> None:
+    """Stands for a function that is not known yet."""
+
+
+def declare(function: Callable[..., Any] | Tool[..., Any]) -> Tool[..., Any]:
+    """A function that declares nothing counts as a write."""
+    return function if isinstance(function, Tool) else Tool(function)
+
+
+def arguments(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, Any]:
+    """The arguments by name, as far as the function's signature tells."""
+    if not args:
+        return dict(kwargs)
+    try:
+        bound = inspect.signature(function).bind_partial(*args, **kwargs)
+    except (TypeError, ValueError):
+        return {"args": list(args), **kwargs}
+    return dict(bound.arguments)
+
+
+def _known(value: Any, among: tuple[str, ...], name: str) -> Any:
+    if value not in among:
+        hint = f"{', '.join(among[:-1])} or {among[-1]}"
+        raise InvalidInput(f"unknown {name} {value!r:.40}", hint=hint, path=f"$.{name}")
+    return value
+
+
+def _seconds(value: Any, name: str) -> float | None:
+    if value is None:
+        return None
+    if not isinstance(value, (int, float)) or not 0 < value < 1e9:
+        raise InvalidInput(f"{name} is a number above 0, got {value!r:.40}", path=f"$.{name}")
+    return float(value)

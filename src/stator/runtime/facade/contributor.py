@@ -1,0 +1,126 @@
+"""Contributors: whoever adds to a session, or steers it, without driving it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import UNSET
+
+from stator.model.calls.approval import Scope
+from stator.model.calls.budget import parse_amounts
+from stator.model.log.commit import Commit, Draft
+from stator.runtime.base.context import Context
+from stator.runtime.branches import retry
+from stator.runtime.branches import rewind as rewinding
+from stator.runtime.branches.retry import Adopted
+from stator.runtime.branches.rewind import Rewound
+from stator.runtime.driving import (
+    approvals,
+    budgets,
+    lifecycle,
+    settlement,
+)
+from stator.runtime.driving.approvals import Grant
+from stator.runtime.driving.lifecycle import Moved
+from stator.runtime.driving.settlement import Settled, Verdict
+from stator.runtime.facade.annotations import Marker
+from stator.runtime.views.session import SessionView
+from stator.store import port
+
+
+class Contributor(Marker):
+    """Adds to a session without driving it: the closed list of kinds that need no lease.
+
+    Not what an agent holds: a person, or a program that acts for one. Every commit carries their
+    principal.
+    """
+
+    def __init__(self, store: port.Store, session: str, context: Context, principal: str) -> None:
+        self._store = store
+        self._id = session
+        self.context = context
+        self._principal = principal
+        self._root = context.root
+        self._app_version = 1
+
+    def _draft(self, kind: str, **fields: Any) -> Draft:
+        fields.setdefault("actor", "user")
+        return Draft(
+            id=fields.pop("id", "") or self.context.mint("commit"),
+            session=self._id,
+            kind=kind,
+            principal=fields.pop("principal", self._principal),
+            **fields,
+        )
+
+    def _append(self, drafts: Sequence[Draft]) -> list[Commit]:
+        return self._store.append(self._id, drafts, barrier=True)
+
+    def _submit(self, draft: Draft) -> str:
+        return self._append([draft])[0].id
+
+    # -- its lifecycle ----------------------------------------------------------------------------
+
+    def pause(self, reason: str = "user") -> Moved:
+        """Pause the session; if somebody drives it, ask them to stop at their next call."""
+        return lifecycle.pause(
+            self._store, self.context, self._id, reason=reason, by=self._principal
+        )
+
+    def resume(self, reason: str = "user") -> Moved:
+        """Make a closed session one that can be driven again."""
+        return lifecycle.resume(
+            self._store, self.context, self._id, reason=reason, by=self._principal
+        )
+
+    def close(self, reason: str = "done") -> Moved:
+        """Close the session: it takes no more turns until it is resumed."""
+        return lifecycle.close(
+            self._store, self.context, self._id, reason=reason, by=self._principal
+        )
+
+    def archive(self, reason: str = "done") -> Moved:
+        """Archive a closed session: it can be read and forked, and never driven again."""
+        return lifecycle.archive(
+            self._store, self.context, self._id, reason=reason, by=self._principal
+        )
+
+    # -- its branches -----------------------------------------------------------------------------
+
+    def rewind(self, to: str) -> Rewound:
+        """Take the session back to a position, holding it for a moment. `Busy` while somebody drives it."""
+        return rewinding.rewind(self._store, self.context, self._id, to, by=self._principal)
+
+    def adopt(self, ref: str) -> Adopted:
+        """Go on from a retry or a fork of it (`t5.2`); `t5.1` takes that back."""
+        view = SessionView(self._store, self._id)
+        return retry.adopt(view, ref, self.context, self._principal)
+
+    # -- its calls --------------------------------------------------------------------------------
+
+    def approve(
+        self, call: str, *, scope: Scope = "once", pattern: str = "", expires: int = 0
+    ) -> Grant:
+        """Let a call run that waits for a person's word."""
+        return approvals.approve(
+            self._store, self.context, call,
+            by=self._principal, scope=scope, pattern=pattern, expires=expires,
+        )  # fmt: skip
+
+    def deny(self, call: str, *, why: str = "") -> Grant:
+        """Refuse a call that waits, with the reason the agent is told."""
+        return approvals.deny(self._store, self.context, call, by=self._principal, why=why)
+
+    def settle(self, call: str, verdict: Verdict, value: Any = UNSET, *, why: str = "") -> Settled:
+        """Say what became of a call in doubt: "done", "not done" or "run again"."""
+        return settlement.settle(
+            self._store, self.context, call, verdict,
+            by=self._principal, value=value, why=why, session=self._id,
+        )  # fmt: skip
+
+    def budget(self, *amounts: str) -> dict[str, int]:
+        """Change what the session may spend: `budget("+2usd", "turns=20")`; the limits that hold then."""
+        return budgets.change(
+            self._store, self.context, self._id, parse_amounts(amounts), by=self._principal
+        )

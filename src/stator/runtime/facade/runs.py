@@ -1,0 +1,45 @@
+"""What a store can do with runs. What that takes is loaded when somebody asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from stator.runtime.base.context import Context
+from stator.store import port
+
+if TYPE_CHECKING:
+    from stator.runtime.runs.run import Run
+
+
+class Runner:
+    """What a store can do with runs."""
+
+    port: port.Store
+    context: Context
+
+    def run(
+        self, function: Callable[..., Any], /, *args: Any, session: str = "", restart: str = "no"
+    ) -> Run:
+        """Call a function in a process of its own, which outlives this one.
+
+        The function is found again by its module and name, its arguments pass through JSON. In there,
+        `stator.open()` drives the session: the one named here, or a new one.
+        """
+        from stator.runtime.runs.run import start_function
+
+        return start_function(
+            self.port, self.context, function, args, session=session, restart=restart
+        )
+
+    def attach(self, run: str) -> Run:
+        """A run, found again by its id or the end of it."""
+        from stator.runtime.runs.run import find
+
+        return find(self.port, self.context, run)
+
+    def runs(self, *, session: str = "") -> list[Run]:
+        """Every run of the store, or of a session; the newest first."""
+        from stator.runtime.runs.run import every
+
+        return every(self.port, self.context, session)

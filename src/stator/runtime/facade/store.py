@@ -1,0 +1,352 @@
+"""A store of sessions, as `stator.connect` gives it: opening, reading and asking."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from stator.errors import Busy, InvalidInput
+from stator.model.log.commit import Commit
+from stator.model.log.query import (
+    CallQuery,
+    CallRow,
+    Page,
+    SessionQuery,
+    SessionRow,
+    StoreInfo,
+)
+from stator.model.records.app_state import Upcast, schema_name
+from stator.model.records.types import SessionRecord, file_key
+from stator.model.sessions.lifecycle import ParentKind, check_budget, check_name
+from stator.model.values.ids import is_id
+from stator.runtime.base.arguments import mapping, pairs
+from stator.runtime.base.context import Context, warn_on_loop
+from stator.runtime.branches import fork as forks
+from stator.runtime.facade.retention import Keeper
+from stator.runtime.facade.runs import Runner
+from stator.runtime.views.refs import find_session
+from stator.runtime.views.session import (
+    DecisionLine,
+    FileChange,
+    SessionView,
+    list_calls,
+)
+from stator.runtime.views.why import Reason, explain
+from stator.store import port
+
+if TYPE_CHECKING:  # what driving needs is loaded when somebody drives
+    from stator.model.calls.approval import Rule
+    from stator.model.calls.budget import PriceFunction, PriceTable
+    from stator.runtime.bundles.transfer import Exported, Imported, Progress
+    from stator.runtime.driving.policy import ApproveMode
+    from stator.runtime.facade.contributor import Contributor
+    from stator.runtime.facade.session import HeldMode, Session
+    from stator.runtime.views.artifacts import Document
+    from stator.runtime.views.search import Hit
+    from stator.runtime.views.search import Progress as SearchProgress
+
+
+BUSY = ("fail", "wait", "read", "fork", "take")
+
+
+class Store(Runner, Keeper):
+    """A store of sessions, as `stator.connect` gives it."""
+
+    def __init__(self, store: port.Store, context: Context) -> None:
+        self.port = store
+        self.context = context
+
+    def info(self) -> StoreInfo:
+        return self.port.info()
+
+    def close(self) -> None:
+        self.port.close()
+
+    def sync(self) -> None:
+        """A barrier: when this returns, everything recorded survives a power cut."""
+        self.port.sync()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    # -- opening ----------------------------------------------------------------------------------
+
+    def open(
+        self,
+        name: str,
+        *,
+        agent: str = "",
+        project: str | None = None,
+        tenant: str = "",
+        labels: Mapping[str, str] | None = None,
+        budget: Mapping[str, int] | None = None,
+        aliases: Sequence[tuple[str, str]] = (),
+        app: Any = None,
+        app_version: int = 1,
+        upcasts: Mapping[int, Upcast] | None = None,
+        busy: HeldMode | Literal["read"] = "fail",
+        rules: Sequence[Rule] = (),
+        approve: ApproveMode = "raise",
+        prices: PriceTable | PriceFunction | None = None,
+    ) -> Session[Any]:
+        """Create the session or take it up again, and drive it.
+
+        `busy` says what to do when another driver has it: "fail" with who it is, "wait" until it is
+        left, "read" it only (as `read` does), "fork" it and drive the fork, or "take" it from a
+        driver that does not answer. `rules` say which calls a person must approve, before those of
+        the policy file; `approve="wait"` waits for the answer instead of raising `ApprovalNeeded`.
+        `prices` turns usage into money.
+        """
+        if busy not in BUSY:
+            raise InvalidInput(f"unknown busy mode {busy!r:.40}", hint=", ".join(BUSY))
+        warn_on_loop()
+        from stator.model.calls.approval import parse_policy
+        from stator.model.calls.budget import parse_prices
+        from stator.runtime.driving.policy import Terms
+        from stator.runtime.facade.session import drive
+
+        if exact := is_id(str(name), "session"):  # that session, whoever goes on for it
+            known = self.port.session(name).record
+            name, project, tenant = known.name, known.project, known.tenant
+        record = SessionRecord(
+            id=self.context.mint("session"),
+            name=check_name(name),
+            agent=agent,
+            project=self.context.project if project is None else project,
+            tenant=tenant,
+            labels=mapping(labels, "labels"),
+            budget=check_budget(mapping(budget, "budget")),
+            aliases=pairs(aliases, "aliases"),
+            app_schema=schema_name(app),
+            app_version=app_version if app is not None else 0,
+            created=self.context.clock(),
+        )
+        policy = self.context.policy()
+        terms = Terms(
+            rules=[*rules, *(parse_policy(policy) if policy else ())],
+            approve=approve,
+            prices=(parse_prices(policy) if policy else None) if prices is None else prices,
+        )
+        types: dict[str, Any] = {"app_type": app, "app_version": app_version, "upcasts": upcasts}
+        types["exact"] = exact
+        if busy != "read":
+            return drive(self.port, self.context, record, terms, busy=busy, **types)
+        try:
+            return drive(self.port, self.context, record, terms, **types)
+        except Busy as held:
+            # What reading offers of a session; driving it is refused by its absence.
+            del types["exact"]
+            view = SessionView(self.port, held.ids["session"], root=self._root(record), **types)
+            return cast("Session[Any]", view)
+
+    def read(self, name: str, *, project: str | None = None, **app: Any) -> SessionView:
+        """A session to look at: by id, end of an id, name, or `last`. Needs no lease, changes nothing."""
+        scope = self.context.project if project is None else project
+        row = find_session(self.port, name, project=scope or None)
+        return SessionView(self.port, row.id, root=self._root(row.record), **app)
+
+    def _root(self, record: SessionRecord) -> str:
+        """The folder a session's files are in, if its project is the one that is here."""
+        return self.context.root if record.project == self.context.project else ""
+
+    def contribute(self, name: str, *, principal: str = "") -> Contributor:
+        """Add decisions, facts, tags, scores and the like to a session somebody else drives."""
+        from stator.runtime.facade.contributor import Contributor
+
+        view = self.read(name)
+        return Contributor(self.port, view.id, self.context, principal or self.context.principal)
+
+    def fork(
+        self, name: str, at: str = "head", *, as_name: str = "", kind: ParentKind = "fork"
+    ) -> SessionView:
+        """Start a session from a position of another, by reference: nothing is copied."""
+        point = self.read(name).at(at)
+        row = forks.fork(self.port, self.context, point, name=as_name, kind=kind)
+        return SessionView(self.port, row.id, root=self._root(row.record))
+
+    def ingest(
+        self, commits: Iterable[Commit], *, projects: Mapping[str, str] | None = None
+    ) -> int:
+        """Take in sealed commits, as they are; how many were new. `projects`: where new sessions are found."""
+        return self.port.ingest(commits, projects=projects)
+
+    def export(
+        self,
+        names: str | Sequence[str],
+        path: str | PathLike[str],
+        *,
+        tree: bool = False,
+        redact: Sequence[str] = (),
+        transcript: bool = True,
+        passphrase: str | None = None,
+        fixture: bool = False,
+        replace: bool = False,
+        progress: Progress | None = None,
+    ) -> Exported:
+        """Write sessions to a bundle: one file, from which another store takes them up.
+
+        Children come along; `tree` adds every fork and retry. What the rules about secrets find, and every piece
+        of content that holds a text of `redact`, is left out, as is what was said and done without
+        `transcript`; the chain verifies all the same. `passphrase` locks the bundle.
+        """
+        from stator.runtime.bundles import transfer
+
+        wanted = [self.read(name).id for name in ([names] if isinstance(names, str) else names)]
+        return transfer.export(
+            self.port,
+            self.context,
+            wanted,
+            str(path),
+            tree=tree,
+            redact=redact,
+            transcript=transcript,
+            passphrase=passphrase,
+            fixture=fixture,
+            replace=replace,
+            progress=progress,
+        )
+
+    def import_bundle(
+        self,
+        path: str | PathLike[str],
+        *,
+        project: str | None = None,
+        passphrase: str | Callable[[], str] | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> Imported:
+        """Take in the sessions of a bundle, all or none: same ids, same heads, every hash checked.
+
+        One that is here already is continued, or left as it is; where both went on, the other one
+        becomes a fork. `project` is where new ones are found; by default their own project, if it
+        is known here, else this one. `dry_run` checks everything and says what would happen.
+        """
+        from stator.runtime.bundles import transfer
+
+        return transfer.import_bundle(
+            self.port,
+            self.context,
+            str(path),
+            project=project,
+            passphrase=passphrase,
+            dry_run=dry_run,
+            progress=progress,
+        )
+
+    # -- asking -----------------------------------------------------------------------------------
+
+    def sessions(
+        self,
+        *,
+        project: str | None = None,
+        agent: str | None = None,
+        status: str | None = None,
+        cursor: tuple[int, ...] | None = None,
+        limit: int = 100,
+    ) -> Page[SessionRow]:
+        """Sessions, most recently used first."""
+        query = SessionQuery(project=project, agent=agent, status=status)
+        return self.port.sessions(query, cursor=cursor, limit=limit)
+
+    def calls(
+        self,
+        *,
+        project: str | None = None,
+        statuses: Sequence[str] = (),
+        tool: str | None = None,
+        cursor: tuple[int, ...] | None = None,
+        limit: int = 100,
+    ) -> Page[CallRow]:
+        """Calls of a project or the whole store, newest session first."""
+        query = CallQuery(project=project, statuses=tuple(statuses), tool=tool)
+        return list_calls(self.port, query, cursor, limit)
+
+    def views(self, *, project: str | None = None) -> Iterator[SessionView]:
+        """Every session of a project, or of the store, most recently used first."""
+        cursor: tuple[int, ...] | None = None
+        while True:
+            page = self.sessions(project=project, cursor=cursor)
+            for row in page.rows:
+                yield SessionView(self.port, row.id, root=self._root(row.record))
+            cursor = page.cursor
+            if cursor is None:
+                return
+
+    def files(
+        self, *, last: int | None = 5, reads: bool = False, project: str | None = None
+    ) -> list[FileChange]:
+        """Files touched in the last so many turns of each session of a project, or of the store."""
+        return [
+            change
+            for view in self.views(project=project)
+            for change in view.files(last=last, reads=reads)
+        ]
+
+    def decisions(
+        self, *, standing: bool | None = None, project: str | None = None
+    ) -> list[DecisionLine]:
+        """Decisions of every session of a project, or of the store."""
+        return [
+            line
+            for view in self.views(project=project)
+            for line in view.decisions(standing=standing)
+        ]
+
+    def artifact(self, name: str, *, project: str | None = None) -> Document:
+        """The newest version of a named document in any session of a project, with its content."""
+        from stator.runtime.views import artifacts
+
+        scope = self.context.project if project is None else project
+        return artifacts.newest(self.port, name, scope)
+
+    def why(
+        self, path: str, *, root: str = ".", project: str | None = None, limit: int = 50
+    ) -> list[Reason]:
+        """What lies behind a path, over every session of a project, or of the store."""
+        touches = self.port.touches("files", file_key(root, path), project=project, limit=limit)
+        return explain(self.port, [(t.session, t.seq, t.turn) for t in touches], path)
+
+    def search(
+        self,
+        words: str,
+        *,
+        project: str | None = None,
+        agent: str | None = None,
+        tool: str | None = None,
+        path: str | None = None,
+        session: str | None = None,
+        kinds: Sequence[str] = (),
+        since: int = 0,
+        until: int = 0,
+        limit: int = 20,
+        fresh: bool = True,
+        progress: SearchProgress | None = None,
+    ) -> list[Hit]:
+        """What was said, done, decided or learned anywhere in the store: every word, "a phrase", a beginning*, -not.
+
+        The best match first, of equals the newest. Of a project, an agent, a tool, a path or part of
+        one, a session, kinds of commits, a time (µs since 1970). The index is brought up to date
+        first; `fresh=False` asks it as it is.
+        """
+        from stator.runtime.views import search as searching
+
+        return searching.search(
+            self.port,
+            self.context,
+            words,
+            project=project,
+            agent=agent,
+            tool=tool,
+            path=path,
+            session=session,
+            kinds=kinds,
+            since=since,
+            until=until,
+            limit=limit,
+            fresh=fresh,
+            progress=progress,
+        )

@@ -1,0 +1,1 @@
+"""Ingest: recording conversations that another program drives."""

@@ -1,0 +1,198 @@
+"""Reporting: what an agent says of its own work from outside, over MCP for one.
+
+It drives nothing: sessions it begins are `recorded`, and what it adds to one that somebody drives is a
+contribution. Whatever it says is a model's word, unverified, under a principal of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from typing import Any
+
+import msgspec
+
+from stator.errors import Busy, Conflict, IdReused, InvalidInput, NotFound, WrongState
+from stator.model.log.commit import Commit, Draft, Upsert
+from stator.model.log.query import SessionQuery, SessionRow
+from stator.model.records.types import ChildRecord, SessionRecord
+from stator.model.sessions.lifecycle import Parent, check_name
+from stator.model.values.ids import derived, short
+from stator.runtime.base.context import Context
+from stator.runtime.base.first_commit import opening
+from stator.runtime.driving import children, lifecycle
+from stator.runtime.driving.lifecycle import Moved
+from stator.runtime.driving.turn import FROM_MODEL, Recorder
+from stator.store.port import Store
+
+SAID: dict[str, Any] = {"actor": "agent", "provenance": FROM_MODEL}
+"""Fields of every commit made here."""
+NAME_MAX = 48
+"""Characters of a purpose that a session is named by."""
+KEY_MAX = 200
+"""Characters of a key under which something is recorded once."""
+_NOT_A_WORD = re.compile(r"[^\w]+")
+
+
+class Reporter(Recorder):
+    """Collects what an agent reports of one session, and appends it all or not at all.
+
+    Reported again under the same `key`, the same things are there once, and other things are
+    refused: the ids of their commits are made from the key.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        context: Context,
+        session: str,
+        *,
+        source: str,
+        key: str = "",
+    ) -> None:
+        if len(key) > KEY_MAX:
+            raise InvalidInput(f"a key has at most {KEY_MAX} characters", path="$.key")
+        self._store = store
+        self._context = context
+        self._id = session
+        self._source = source
+        self._key = key
+        self._root = context.root
+        self._app_version = 1
+        self._drafts: list[Draft] = []
+
+    def _draft(self, kind: str, **fields: Any) -> Draft:
+        said = {**SAID, "principal": self._context.principal, **fields}
+        return Draft(id=self._next_id(), session=self._id, kind=kind, **said)
+
+    def _next_id(self) -> str:
+        """Made from the key, where there is one: who reports again reports the same commit."""
+        if not self._key:
+            return self._context.mint("commit")
+        return self._keyed(len(self._drafts))
+
+    def _submit(self, draft: Draft) -> str:
+        self._drafts.append(draft)
+        return draft.id
+
+    def send(self) -> list[Commit]:
+        """Append what was collected, in one transaction."""
+        drafts, self._drafts = self._drafts, []
+        if self._key and drafts:
+            self._check_same(len(drafts))
+        return self._store.append(self._id, drafts, barrier=True) if drafts else []
+
+    def _check_same(self, count: int) -> None:
+        """What was recorded under the key was recorded whole: it has as many parts as this, or none."""
+        first, last, beyond = (self._is_there(place) for place in (0, count - 1, count))
+        if first and (beyond or not last):
+            raise IdReused("other things were recorded under that key", session=self._id)
+
+    def _is_there(self, place: int) -> bool:
+        return bool(self._store.locate(self._keyed(place), self._id))
+
+    def _keyed(self, place: int) -> str:
+        return derived("commit", self._id, self._source, self._key, str(place))
+
+
+def begin(
+    store: Store,
+    context: Context,
+    *,
+    agent: str,
+    name: str = "",
+    purpose: str = "",
+    parent: Parent | None = None,
+    identifier: str = "",
+) -> tuple[SessionRow, bool]:
+    """A session for an agent to report to, with what it is for as its first turn; and whether it is new."""
+    identifier = identifier or context.mint("session")
+    record = SessionRecord(
+        id=identifier,
+        name=check_name(name) if name else named_after(purpose, identifier),
+        agent=agent,
+        project=context.project,
+        created=context.clock(),
+        mode="recorded",
+        parent=parent,
+    )
+    drafts = [msgspec.structs.replace(opening(context, record), **SAID)]
+    if purpose:
+        drafts.append(_draft(context, identifier, "turn", input=purpose))
+    return store.create(drafts)
+
+
+def named_after(purpose: str, identifier: str) -> str:
+    """`Fix the login bug` → `fix-the-login-bug-7f2a91bc`."""
+    words = _NOT_A_WORD.sub("-", purpose.casefold())[:NAME_MAX].strip("-_")
+    return check_name(f"{words or 'session'}-{short(identifier)[2:]}")
+
+
+def begin_child(
+    store: Store, context: Context, above: SessionRow, *, agent: str, name: str, purpose: str
+) -> SessionRow:
+    """A session for a sub-agent: its parent knows its id before it is there. `Busy` while somebody
+    drives the parent."""
+    identifier = context.mint("session")
+    short_name = name or named_after(purpose, identifier)
+    whole = children.full_name(above.record, short_name)
+    known = store.sessions(SessionQuery(name=whole, project=above.record.project), limit=1).rows
+    if known:
+        raise _taken(known[0])
+    head = store.head(above.id)
+    link = Parent(session=above.id, seq=head.seq, hash=head.hash, kind="child")
+    _tell_parent(store, context, link, ChildRecord(session=identifier, name=short_name), "started")
+    row, made = begin(
+        store,
+        context,
+        agent=agent,
+        name=whole,
+        purpose=purpose,
+        parent=link,
+        identifier=identifier,
+    )
+    if not made:
+        raise _taken(row)
+    return row
+
+
+def _taken(row: SessionRow) -> Conflict:
+    return Conflict(
+        f"there is a session {row.record.name!r:.80} already",
+        hint="take another name",
+        session=row.id,
+    )
+
+
+def _tell_parent(
+    store: Store, context: Context, parent: Parent, child: ChildRecord, status: str
+) -> None:
+    stands = msgspec.structs.replace(child, status=status)
+    said = {**SAID, "principal": context.principal}
+    with lifecycle.held(store, context, parent.session) as hold:
+        draft = hold.draft("child", status=status, changes=(Upsert("children", stands),), **said)
+        store.append(parent.session, [*hold.left_behind(), draft], barrier=True)
+
+
+def close(store: Store, context: Context, session: str) -> Moved:
+    """Close a session: of one that was reported to, the turn that is open ends with it, and its parent
+    is told."""
+    row = store.session(session)
+    recorded = row.record.mode == "recorded"
+    if recorded and row.record.status != "closed" and store.head(session).turn_open:
+        end = _draft(context, session, "turn_end", status="ok")
+        store.append(session, [end], barrier=True)
+    moved = lifecycle.close(store, context, session, by=context.principal, **SAID)
+    parent = row.record.parent
+    if recorded and parent is not None and parent.kind == "child":
+        child = ChildRecord(session=session, name=row.record.name.rpartition("/")[2])
+        with contextlib.suppress(
+            Busy, NotFound, WrongState
+        ):  # whoever drives it sees for themselves
+            _tell_parent(store, context, parent, child, "closed")
+    return moved
+
+
+def _draft(context: Context, session: str, kind: str, **fields: Any) -> Draft:
+    said = {**SAID, "principal": context.principal, **fields}
+    return Draft(id=context.mint("commit"), session=session, kind=kind, **said)

@@ -1,0 +1,1 @@
+"""Replay: programs run against their record, and workflows made from one."""

@@ -1,0 +1,198 @@
+"""Workflows: made from a recorded chain of calls, and run through the runtime in a session of their own.
+
+A workflow that stopped, because a call failed or waits for a person, goes on where it stopped when it is run
+again in the same session with the same parameters: it is an interrupted turn like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from stator.errors import ApprovalNeeded, BadWorkflow, WrongState
+from stator.model.calls import workflow as model
+from stator.model.calls.workflow import (
+    Call,
+    Workflow,
+    fill,
+    values_for,
+)
+from stator.model.log.query import SessionQuery
+from stator.model.records.types import SessionRecord
+from stator.model.sessions.lifecycle import check_name
+from stator.runtime.base.context import Context
+from stator.runtime.branches.rerun import (
+    Effects,
+    Toolbox,
+    Tools,
+    chains,
+    rewound,
+    terms,
+    toolbox,
+)
+from stator.runtime.driving.loop import by_name
+from stator.runtime.driving.turn import Turn
+from stator.runtime.facade.session import drive
+from stator.runtime.views.session import SessionView
+from stator.store.port import Store
+
+Status = Literal["done", "failed", "waits"]
+
+
+class Made(msgspec.Struct, frozen=True, kw_only=True):
+    """A call of a workflow, and what became of it."""
+
+    id: str
+    tool: str
+    status: str
+    """As of any call; `not run` where it was not come to."""
+    arguments: Any = None
+    call: str = ""
+    error: str = ""
+    replayed: bool = False
+    """Whether an earlier run had made it."""
+
+
+class Ran(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of running a workflow."""
+
+    workflow: str
+    session: str
+    name: str
+    status: Status
+    calls: list[Made] = []
+    waiting: str = ""
+    """The call that waits for a person's word."""
+    why: str = ""
+
+
+class _Stopped(Exception):
+    """A call failed that nothing may follow; leaves the turn interrupted, to be gone on with."""
+
+
+def extract(view: SessionView, turns: str | None = None, *, name: str = "") -> Workflow:
+    """The calls of a session that worked, as a workflow with parameters."""
+    found = chains(view, turns)
+    prompts = [chain.begun.known("input") for chain in found]
+    calls = [call for chain in found for _, call in chain.calls]
+    source = f"{view.name} {view.id}"
+    if found:
+        source += f" t{found[0].begun.turn}..t{found[-1].begun.turn}"
+    made = model.extract(name or view.name, prompts, calls, source=source)
+    there = {chain.begun.turn for chain in found}
+    gone = [f"t{turn}: left out, it was rewound" for turn in rewound(view, turns) - there]
+    return msgspec.structs.replace(made, notes=[*sorted(gone), *made.notes])
+
+
+def run(
+    store: Store,
+    context: Context,
+    workflow: Workflow,
+    tools: Tools,
+    given: Mapping[str, Any] | None = None,
+    *,
+    session: str = "",
+    effects: Effects = "ask",
+) -> Ran:
+    """Run a workflow, up to its end, the first failure, or the first write that waits for a person."""
+    values = values_for(model.check(workflow), given or {})
+    hands = check_tools(workflow, tools)
+    held = terms(context, effects, f"a write of the workflow {workflow.name}"[:200])
+    record = SessionRecord(
+        id=context.mint("session"),
+        name=check_name(session or f"workflow/{workflow.name}"),
+        agent="workflow",
+        project=context.project,
+        created=context.clock(),
+    )
+    _check_own(store, record)
+    made: list[Made] = []
+    ended: dict[str, Any] = {"status": "done"}
+    with_id = record
+    try:
+        with drive(store, context, record, held) as s:
+            with_id = s.record
+            with s.turn({"workflow": workflow.name, "parameters": values}) as turn:
+                _chain(turn, workflow, values, hands, made)
+    except ApprovalNeeded as needed:
+        ended = {"status": "waits", "waiting": needed.ids.get("call", ""), "why": needed.what}
+    except _Stopped as stopped:
+        ended = {"status": "failed", "why": str(stopped)}
+    rest = workflow.calls[len(made) :]
+    made += [Made(id=call.id, tool=call.tool, status="not run") for call in rest]
+    return Ran(workflow=workflow.name, session=with_id.id, name=with_id.name, calls=made, **ended)
+
+
+def _check_own(store: Store, record: SessionRecord) -> None:
+    """A workflow runs in a session of its own, not in one that an agent is driven in."""
+    query = SessionQuery(name=record.name, project=record.project, tenant=record.tenant)
+    for row in store.sessions(query, limit=1).rows:
+        if row.record.agent != record.agent:
+            raise WrongState(
+                f"session {record.name!r:.80} is no workflow's",
+                hint="take another name, or none",
+                session=row.id,
+            )
+
+
+def check_tools(workflow: Workflow, tools: Tools) -> Toolbox:
+    """The tools, if every call has one."""
+    hands = toolbox(tools)
+    if not isinstance(hands, dict):
+        return hands
+    missing = [call.tool for call in workflow.calls if call.tool not in hands]
+    if missing:
+        hint = ", ".join(sorted(hands)[:20])
+        raise BadWorkflow(f"there is no tool {missing[0]!r:.80}", hint=hint)
+    return hands
+
+
+def _chain(
+    turn: Turn, workflow: Workflow, values: dict[str, Any], tools: Toolbox, made: list[Made]
+) -> None:
+    outputs: dict[str, Any] = {}
+    for place, call in enumerate(workflow.calls):
+        done = _one(turn, call, values, outputs, tools, made, f"$.calls[{place}].input")
+        made.append(done)
+        if done.status != "ok" and call.on_error == "stop":
+            raise _Stopped(f"{call.id} ({call.tool}) ended {done.status}: {done.error}"[:500])
+
+
+def _one(
+    turn: Turn,
+    call: Call,
+    values: dict[str, Any],
+    outputs: dict[str, Any],
+    tools: Toolbox,
+    made: list[Made],
+    path: str,
+) -> Made:
+    try:
+        given = fill(call.input, values, outputs, path)
+    except BadWorkflow as error:  # what it builds on is not there
+        return Made(id=call.id, tool=call.tool, status="not run", error=error.what)
+    try:
+        outcome = by_name(turn, call.tool, given, tools, None).drive()
+    except ApprovalNeeded as needed:  # whoever is asked is shown what would run
+        waits = Made(
+            id=call.id,
+            tool=call.tool,
+            status="awaiting approval",
+            arguments=given,
+            call=str(needed.ids.get("call", "")),
+        )
+        made.append(waits)
+        raise
+    if outcome.ok:
+        outputs[call.id] = outcome.value
+    return Made(
+        id=call.id,
+        tool=call.tool,
+        status=outcome.status,
+        arguments=given,
+        call=outcome.call,
+        error=outcome.error or outcome.cause,
+        replayed=outcome.replayed,
+    )

@@ -1,0 +1,1 @@
+"""Retention: how long sessions are kept, and erasing content."""

@@ -1,0 +1,1 @@
+"""Runs: programs that go on without the terminal that started them."""

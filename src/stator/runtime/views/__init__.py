@@ -1,0 +1,1 @@
+"""Views: reading sessions without a lease and without changing anything."""

@@ -1,0 +1,128 @@
+"""Many sessions at once: which are at work, on what, how far, at what cost, and which wait for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from stator.model.log.query import CallQuery, SessionQuery, SessionRow
+from stator.model.records.types import CallRecord, PlanRecord, SpendRecord
+from stator.runtime.views.session import list_calls
+from stator.store.port import Store
+
+SESSIONS_MAX = 1000
+"""Sessions of one kind that are looked at; the most recently used."""
+WAITING = ("awaiting approval", "in doubt")
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """Something only a person can do."""
+
+    what: str
+    """approve, settle or budget."""
+    call: str = ""
+    tool: str = ""
+
+
+class Overview(msgspec.Struct, frozen=True, kw_only=True):
+    """One session, as somebody who watches many needs it."""
+
+    row: SessionRow
+    turn: int = 0
+    turn_open: bool = False
+    call: CallRecord | None = None
+    """The call under way, the newest if there are several."""
+    since: int = 0
+    """When that call began."""
+    calls: int = 0
+    """How many calls have no outcome yet."""
+    done: int = 0
+    total: int = 0
+    """Of the plan's steps; dropped ones do not count."""
+    spend: dict[str, int] = {}
+    waiting: list[Waiting] = []
+
+
+def overview(
+    store: Store, *, project: str | None = None, everything: bool = False
+) -> list[Overview]:
+    """Sessions at work, interrupted or waiting for a person (or all), those that wait first."""
+    rows = {row.id: row for row in _rows(store, project, everything=everything)}
+    found = [look(store, row) for row in rows.values()]
+    found.sort(key=lambda one: (not one.waiting, one.row.shown != "active", -one.row.updated))
+    return found
+
+
+def _rows(store: Store, project: str | None, *, everything: bool) -> Iterator[SessionRow]:
+    if everything:
+        yield from _pages(store, SessionQuery(project=project))
+        return
+    yield from _pages(store, SessionQuery(project=project, status="active"))
+    for row in _pages(store, SessionQuery(project=project, status="paused")):
+        if _out_of_budget(row):
+            yield row
+    calls = list_calls(store, CallQuery(project=project, statuses=WAITING), None, SESSIONS_MAX)
+    for session in dict.fromkeys(row.session for row in calls.rows):
+        yield store.session(session)
+
+
+def _pages(store: Store, query: SessionQuery) -> Iterator[SessionRow]:
+    cursor: tuple[int, ...] | None = None
+    seen = 0
+    while seen < SESSIONS_MAX:
+        page = store.sessions(query, cursor=cursor)
+        yield from page.rows
+        seen += len(page.rows)
+        cursor = page.cursor
+        if cursor is None:
+            return
+
+
+def _out_of_budget(row: SessionRow) -> bool:
+    return row.record.status == "paused" and row.record.reason.startswith("budget")
+
+
+def look(store: Store, row: SessionRow) -> Overview:
+    """One session."""
+    calls = [
+        (entry.seq, record)
+        for entry in store.entries(row.id, "calls")
+        if isinstance(record := entry.record, CallRecord) and not record.elsewhere
+    ]
+    begun = [(seq, record) for seq, record in calls if record.status == "started"]
+    steps = [
+        record.status
+        for entry in store.entries(row.id, "plan")
+        if isinstance(record := entry.record, PlanRecord) and record.status != "dropped"
+    ]
+    head = store.head(row.id)
+    return Overview(
+        row=row,
+        turn=head.turn,
+        turn_open=head.turn_open,
+        call=begun[0][1] if begun else None,
+        since=_when(store, row.id, begun[0][0]) if begun else 0,
+        calls=len(begun),
+        done=steps.count("done"),
+        total=len(steps),
+        spend={
+            record.unit: record.amount
+            for entry in store.entries(row.id, "spend")
+            if isinstance(record := entry.record, SpendRecord)
+        },
+        waiting=list(_waiting(row, [record for _, record in calls])),
+    )
+
+
+def _when(store: Store, session: str, seq: int) -> int:
+    return store.commits(session, after=seq - 1, upto=seq, load=False)[0].when
+
+
+def _waiting(row: SessionRow, calls: list[CallRecord]) -> Iterator[Waiting]:
+    whats = {"awaiting approval": "approve", "in doubt": "settle"}
+    for record in calls:
+        if record.status in whats:
+            yield Waiting(what=whats[record.status], call=record.call, tool=record.tool)
+    if _out_of_budget(row):
+        yield Waiting(what="budget")

@@ -1,0 +1,195 @@
+"""The reflog: which rewinds a session has had, what they left, and what of its log stands.
+
+Each rewind leaves a tag on the head it went back from, in the same transaction and just before its
+own commit; the tags are how rewinds are found again without reading the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from stator.model.log.commit import Commit
+from stator.model.log.query import TurnRow
+from stator.model.log.rewinds import (
+    LEARNED,
+    TAG,
+    Rewind,
+    Stretch,
+    agree_upto,
+    stands,
+    visible,
+)
+from stator.model.records.types import TagRecord
+from stator.store.port import Store
+
+PAGE = 1000
+
+
+class Reflog(msgspec.Struct, frozen=True, kw_only=True):
+    """One rewind, as the reflog lists it."""
+
+    tag: str
+    """Names the head it went back from."""
+    seq: int
+    at: int
+    by: str
+    start: int
+    end: int
+    turns: list[int]
+    """Turns that stood before it and not after it."""
+
+
+def rewinds(store: Store, session: str) -> list[Rewind]:
+    """The rewinds of a session and its lineage, in the order of its log."""
+    return [rewind for _, rewind, _ in _tagged(store, session)]
+
+
+def _tagged(store: Store, session: str) -> list[tuple[str, Rewind, Commit]]:
+    found: list[tuple[str, Rewind, Commit]] = []
+    for entry in store.entries(session, "tags"):
+        record = entry.record
+        if not isinstance(record, TagRecord) or not record.name.startswith(TAG):
+            continue
+        for commit in store.commits(session, after=entry.seq, limit=1):
+            rewind = rewind_of(commit)
+            if rewind is not None:
+                found.append((record.name, rewind, commit))
+    return sorted(found, key=lambda item: item[1].seq)
+
+
+def rewind_of(commit: Commit) -> Rewind | None:
+    """The rewind a commit is. A fork may be taken between a tag and its rewind, and what somebody
+    else recorded may say anything."""
+    ends = [seq for seq in commit.inputs if isinstance(seq, int)]
+    if commit.kind != "rewind" or len(ends) != 2 or not 0 <= ends[0] <= ends[1] < commit.seq:
+        return None
+    return Rewind(commit.seq, *ends)
+
+
+def reflog(store: Store, session: str) -> list[Reflog]:
+    """The rewinds of a session, newest first."""
+    tagged = _tagged(store, session)
+    known = [rewind for _, rewind, _ in tagged]
+    return [
+        Reflog(
+            tag=tag,
+            seq=rewind.seq,
+            at=commit.when,
+            by=str(commit.known("principal", "")),
+            start=rewind.left,
+            end=rewind.to,
+            turns=undone(store, session, known, rewind.left, rewind.to),
+        )
+        for tag, rewind, commit in reversed(tagged)
+    ]
+
+
+def undone(store: Store, session: str, known: list[Rewind], left: int, to: int) -> list[int]:
+    """Turns that stand at one seq and not at another."""
+    before, after = visible(known, left), visible(known, to)
+    low, high = turn_at(store, session, agree_upto(before, after)), turn_at(store, session, left)
+    found: list[int] = []
+    while low < high and (page := store.turns(session, after=low, upto=high)):
+        gone = (row for row in page if stands(before, row.first) and not stands(after, row.first))
+        found += [row.turn for row in gone]
+        low = page[-1].turn
+    return found
+
+
+def turn_at(store: Store, session: str, seq: int) -> int:
+    """The turn a commit belongs to."""
+    found = store.commits(session, after=seq - 1, upto=seq, limit=1, load=False) if seq else []
+    return found[0].turn if found else 0
+
+
+def standing_turn(store: Store, session: str, seq: int, stretches: list[Stretch]) -> TurnRow | None:
+    """The last turn that began at or before a seq and stands."""
+    for after, upto in reversed(stretches):
+        turn = turn_at(store, session, min(upto, seq)) if after < seq else 0
+        rows = store.turns(session, after=turn - 1, upto=turn) if turn else []
+        if rows and rows[0].first > after:  # else it began in an earlier stretch, or was left
+            return rows[0]
+    return None
+
+
+def shown(
+    store: Store, session: str, after: int, upto: int, stretches: list[Stretch]
+) -> Iterator[Commit]:
+    """Commits of a range that are in the stretches that stand, and what was learned elsewhere of
+    their calls."""
+    while after < upto:
+        page = store.commits(session, after=after, upto=upto, limit=PAGE)
+        yield from (c for c in page if c.kind in LEARNED or stands(stretches, c.seq))
+        after = page[-1].seq
+
+
+def left_turns(store: Store, session: str) -> set[int]:
+    """Turns that do not stand any more."""
+    known = rewinds(store, session)
+    if not known:
+        return set()
+    stretches = visible(known, store.head(session).seq)
+    found: set[int] = set()
+    for rewind in known:
+        found.update(undone(store, session, known, rewind.left, rewind.to))
+    rows = {turn: store.turns(session, after=turn - 1, upto=turn)[0] for turn in found}
+    return {turn for turn, row in rows.items() if not stands(stretches, row.first)}
+
+
+def standing_turns(store: Store, session: str, most: int) -> list[TurnRow]:
+    """The last turns that stand, newest first."""
+    known = rewinds(store, session)
+    if not known:
+        return store.turns(session, newest_first=True, limit=most)
+    stretches = visible(known, store.head(session).seq)
+    found: list[TurnRow] = []
+    upto: int | None = None
+    while len(found) < most and (
+        page := store.turns(session, upto=upto, newest_first=True, limit=PAGE)
+    ):
+        found += [row for row in page if stands(stretches, row.first)]
+        upto = page[-1].turn - 1
+        if not upto:
+            break
+    return found[:most]
+
+
+def end_of_turn(store: Store, session: str, row: TurnRow) -> int:
+    """Where a turn ends: a rewind after it is not part of it."""
+    left = [rewind.left for rewind in rewinds(store, session) if row.first <= rewind.left]
+    return min([row.last, *left])
+
+
+def standing_program(store: Store, session: str, spans: list[list[int]]) -> list[list[int]]:
+    """The turns of a program, up to the first that does not stand whole any more."""
+    known = rewinds(store, session)
+    if not known or not spans:
+        return spans
+    stretches = visible(known, store.head(session).seq)
+    kept: list[list[int]] = []
+    for first, last in spans:
+        low = first - 1
+        while low < last and (page := store.turns(session, after=low, upto=last)):
+            for row in page:
+                if not _stands_whole(store, session, row, stretches):
+                    return [*kept, [first, row.turn - 1]] if row.turn > first else kept
+            low = page[-1].turn
+        kept.append([first, last])
+    return kept
+
+
+def _stands_whole(store: Store, session: str, row: TurnRow, stretches: list[Stretch]) -> bool:
+    """Whether a turn stands from its beginning to its end."""
+    upto = next((upto for after, upto in stretches if after < row.first <= upto), 0)
+    if upto >= row.last or not upto:
+        return bool(upto)
+    while upto > row.first:  # cut somewhere after its end, or in the middle of it
+        page = store.commits(
+            session, after=row.first, upto=upto, newest_first=True, limit=PAGE, load=False
+        )
+        if any(commit.kind == "turn_end" for commit in page):
+            return True
+        upto = page[-1].seq - 1 if page else 0
+    return False

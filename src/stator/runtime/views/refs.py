@@ -1,0 +1,258 @@
+"""Resolving: from what a person typed to a session and a seq."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from stator.errors import Ambiguous, BadPosition, NotFound, Removed
+from stator.model.log.commit import Commit
+from stator.model.log.query import SessionQuery, SessionRow
+from stator.model.sessions.lifecycle import Parent
+from stator.model.values.ids import is_id, short, suffix_of
+from stator.model.values.position import (
+    AtHead,
+    AtName,
+    AtSeq,
+    AtTurn,
+    Position,
+)
+from stator.runtime.base import project_flags
+from stator.runtime.base.paging import matching
+from stator.runtime.views.reflog import end_of_turn, standing_turns, turn_at
+from stator.store.port import Store
+
+CANDIDATES = 8
+PAGE = 100
+
+
+class Point(msgspec.Struct, frozen=True):
+    """A place in a session's log, and how it is shown."""
+
+    session: str
+    seq: int
+    shown: str
+
+
+def find_session(store: Store, text: str, *, project: str | None = None) -> SessionRow:
+    """The session a person means: id, end of an id, name, alias, or `last` (newest in the project).
+
+    Who says a name means the session that goes on for it; who says an id means that one.
+    """
+    if text == "last":
+        newest = last_used(store, project)
+        if newest is None:
+            raise NotFound(
+                "there are no sessions here yet", hint="stator ls --all looks everywhere"
+            )
+        return newest
+    if is_id(text, "session"):
+        return _by_id(store, text)
+    rows = store.sessions(SessionQuery(name=text, project=project), limit=CANDIDATES).rows
+    if not rows and project is not None:
+        rows = store.sessions(SessionQuery(name=text), limit=CANDIDATES).rows
+    trash = project_flags.Trash(store)
+    if rows and not (rows := [row for row in rows if row not in trash]):
+        raise Removed(
+            f"session {text!r:.80} is in the trash",
+            hint="stator ls --trash shows it; stator gc --restore takes it out",
+            session=text,
+        )
+    named = bool(rows)
+    if not rows and (suffix := suffix_of(text, "session")):
+        rows = store.sessions(SessionQuery(suffix=suffix), limit=CANDIDATES).rows
+    if not rows:
+        raise project_flags.purged(store, text) or NotFound(
+            f"no session {text!r:.80}", hint="stator ls shows what there is", session=text
+        )
+    if len(rows) > 1:
+        raise Ambiguous(
+            f"{len(rows)} sessions answer to {text!r:.80}",
+            candidates=[f"{row.id} {row.record.project}: {row.record.name}" for row in rows],
+            hint="give an id: " + ", ".join(short(row.id) for row in rows),
+        )
+    return followed(store, rows[0]) if named else rows[0]
+
+
+def followed(store: Store, row: SessionRow) -> SessionRow:
+    """The session that goes on for another: the adopted one, and so on; the last before a circle."""
+    seen = {row.id}
+    while row.record.adopted and row.record.adopted not in seen:
+        seen.add(row.record.adopted)
+        try:
+            row = store.session(row.record.adopted)
+        except NotFound:  # it is gone: the one that was adopted from is what is left
+            break
+    return row
+
+
+def _by_id(store: Store, session: str) -> SessionRow:
+    try:
+        return store.session(session)
+    except NotFound as error:
+        raise project_flags.purged(store, session) or error from None
+
+
+def last_used(store: Store, project: str | None = None) -> SessionRow | None:
+    """The session used last; a project's own session, or one in the trash, is none that anybody means."""
+    trash = project_flags.Trash(store)
+    rows = rows_of(store, project=project)
+    rows = (row for row in rows if row.record.mode != "project" and row not in trash)
+    newest = next(rows, None)
+    return None if newest is None else followed(store, newest)
+
+
+def rows_of(
+    store: Store, *, session: str | None = None, project: str | None = None
+) -> Iterator[SessionRow]:
+    """One session, those of a project, or all there are, most recently used first."""
+    if session is not None:
+        yield store.session(session)
+        return
+    yield from matching(store, SessionQuery(project=project))
+
+
+def find_call(store: Store, text: str, *, session: str | None = None) -> Commit:
+    """The intent of the call a person means: its id, or the end of one; in a session, or anywhere."""
+    digits = suffix_of(text, "call")
+    wanted = f"k_{digits}" if is_id(text, "call") else digits
+    places = store.locate(wanted, session) if wanted else []
+    found: dict[str, Commit] = {}
+    for owner, seq in places:
+        (commit,) = store.commits(owner, after=seq - 1, upto=seq, limit=1)
+        if commit.kind == "call" and commit.call.endswith(digits or ""):
+            found.setdefault(commit.call, commit)
+    if not found:
+        raise NotFound(f"no call {text!r:.60}", hint="stator calls shows what there is", call=text)
+    if len(found) > 1:
+        raise Ambiguous(
+            f"{len(found)} calls answer to {text!r:.60}",
+            candidates=list(found),
+            hint="give more digits: " + ", ".join(found),
+        )
+    return next(iter(found.values()))
+
+
+def intent_of(store: Store, session: str, call: str) -> Commit | None:
+    """The commit that holds what a call was asked to do."""
+    for _, seq in store.locate(f"k_{call[2:]}", session):  # a whole id: there is an index of those
+        (found,) = store.commits(session, after=seq - 1, upto=seq, limit=1)
+        if found.kind == "call" and found.call == call:
+            return found
+    return None
+
+
+def arguments_of(intent: Commit | None) -> Any:
+    """The arguments of a call as they were recorded; None where they are not there to see."""
+    return None if intent is None else intent.known("input")
+
+
+def resolve(store: Store, session: str, position: Position) -> Point:
+    """Where a position is in a session; `NotFound` if the session does not reach there."""
+    if isinstance(position, AtHead):
+        head = store.head(session).seq
+        if position.back > head:
+            raise NotFound(f"the log has {head} commits: head~{position.back} is before it")
+        shown = f"head~{position.back}" if position.back else "head"
+        return Point(session, head - position.back, shown)
+    if isinstance(position, AtSeq):
+        if not 0 <= position.seq <= store.head(session).seq:
+            raise NotFound(f"no commit @{position.seq} in session {session}", session=session)
+        return Point(session, position.seq, f"@{position.seq}")
+    if isinstance(position, AtTurn):
+        return span(store, session, position)[1]
+    return _named(store, session, position)
+
+
+def span(store: Store, session: str, position: AtTurn) -> tuple[Point, Point]:
+    """Both ends of a turn: where the one before it ended, and where it ends itself."""
+    if position.retry:
+        session = sibling(store, session, position)
+    nothing = Point(session, 0, "t0")
+    if position.turn == 0:
+        return nothing, nothing
+    if position.turn < 0:
+        rows = standing_turns(store, session, -position.turn)
+        if len(rows) < -position.turn:
+            raise NotFound(f"the session has {len(rows)} turns, so there is no t{position.turn}")
+    else:
+        rows = store.turns(session, after=position.turn - 1, upto=position.turn)
+        if not rows:
+            raise NotFound(f"no turn {position.turn} in session {session}", session=session)
+    row = rows[-1]
+    # Every commit belongs to a turn from the first one on, so a turn ends where the next begins.
+    before = Point(session, row.first - 1, f"t{row.turn - 1}") if row.turn > 1 else nothing
+    return before, Point(session, end_of_turn(store, session, row), f"t{row.turn}")
+
+
+class Siblings(msgspec.Struct, frozen=True):
+    """A turn and its retries: the session it was first in, where it begins there, and the others in
+    the order they were made."""
+
+    original: str
+    before: int
+    retries: list[SessionRow]
+
+
+def siblings(store: Store, session: str, turn: int) -> Siblings:
+    """The retries of a turn, also where one of them is asked."""
+    original = session
+    parent = store.session(session).record.parent
+    while parent is not None and retries_turn(store, parent, turn):
+        original = parent.session
+        parent = store.session(original).record.parent
+    rows = store.turns(original, after=turn - 1, upto=turn)
+    if not rows:
+        raise NotFound(f"no turn {turn} in session {original}", session=original)
+    before = rows[0].first - 1
+    made = [
+        row
+        for row in matching(store, SessionQuery(parent=original))
+        if row.record.parent is not None
+        and row.record.parent.kind == "retry"
+        and row.record.parent.seq == before
+    ]
+    return Siblings(original, before, sorted(made, key=lambda row: (row.record.created, row.id)))
+
+
+def retries_turn(store: Store, parent: Parent, turn: int) -> bool:
+    """Whether a session with that parent is a retry of that turn."""
+    if parent.kind != "retry":
+        return False
+    try:
+        return turn_at(store, parent.session, parent.seq) + 1 == turn
+    except NotFound:  # the original is gone
+        return False
+
+
+def sibling(store: Store, session: str, position: AtTurn) -> str:
+    """The nth sibling of a turn: the original is 1, retries count from 2 in the order they were made."""
+    found = siblings(store, session, position.turn)
+    if position.retry == 1:
+        return found.original
+    if position.retry - 2 >= len(found.retries):
+        raise NotFound(f"turn {position.turn} has no retry {position.retry}", session=session)
+    return found.retries[position.retry - 2].id
+
+
+def _named(store: Store, session: str, position: AtName) -> Point:
+    tag = store.find(session, "tags", position.name)
+    if tag is not None:
+        return Point(session, int(getattr(tag.record, "seq", 0)), position.name)
+    if not position.maybe_hash:
+        raise BadPosition(
+            f"no tag {position.name!r:.60} in this session",
+            hint="try head, head~3, t5, t-1, @42, a hash, or a range such as t4..t5",
+        )
+    found = store.locate(position.name, session)
+    if not found:
+        raise NotFound(f"no commit {position.name} in session {session}", session=session)
+    if len(found) > 1:
+        raise Ambiguous(
+            f"{len(found)} commits answer to {position.name}",
+            candidates=[f"@{seq}" for _, seq in found],
+            hint="give more digits, or a seq: " + ", ".join(f"@{seq}" for _, seq in found),
+        )
+    return Point(session, found[0][1], f"@{found[0][1]}")

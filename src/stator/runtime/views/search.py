@@ -1,0 +1,337 @@
+"""Searching every session of a store: what matches, where it stands, and keeping the index up to date.
+
+The index is filled from the log when somebody searches, never when somebody records. It knows words
+and places; what is shown is read from the log, so nothing that was erased can be shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+
+import msgspec
+
+from stator.errors import BadQuery, NotFound, StoreBusy, StoreError
+from stator.model.log.commit import KINDS
+from stator.model.log.query import SessionRow, check_limit
+from stator.model.log.rewinds import stands, visible
+from stator.model.sessions.lifecycle import lent_upto
+from stator.model.views.search import (
+    Advance,
+    Document,
+    Mark,
+    SearchQuery,
+    Span,
+    Stretch,
+    parse,
+    path_words,
+    snippet,
+)
+from stator.model.views.search_text import document, said_in
+from stator.runtime.base.context import Context
+from stator.runtime.base.paging import commits
+from stator.runtime.base.project_flags import Trash
+from stator.runtime.views import reflog
+from stator.runtime.views.refs import find_session
+from stator.store.port import Index, IndexLost, Store
+
+ROUNDS = 3
+"""How often a search looks for what came in while it read; somebody may never stop writing."""
+BATCH_COMMITS, BATCH_CHARACTERS = 2000, 2_000_000
+"""What is told to the index in one transaction, so that others get their turn."""
+TRIES = 5
+"""How often a search begins again with an index that was found broken, or that somebody else emptied."""
+SPARE = 20
+"""Matches asked for beyond those wanted: some may be in the trash."""
+
+Progress = Callable[[str, int, int], None]
+"""(what is done, how much of it, of how much)."""
+
+
+class Hit(msgspec.Struct, frozen=True, kw_only=True):
+    """A commit that matches, and what of it does."""
+
+    session: str
+    name: str
+    agent: str
+    project: str
+    turn: int
+    seq: int
+    kind: str
+    at: int
+    """When it happened."""
+    snippet: str
+    """Part of what it says, on one line."""
+    matched: list[Span] = []
+    """Which stretches of the snippet matched: from, to, in characters."""
+    tool: str = ""
+    rewound: bool = False
+    """The session was gone back from there: it is in the log, and not in the state."""
+
+
+def search(
+    store: Store,
+    context: Context,
+    words: str,
+    *,
+    project: str | None = None,
+    agent: str | None = None,
+    tool: str | None = None,
+    path: str | None = None,
+    session: str | None = None,
+    kinds: Sequence[str] = (),
+    since: int = 0,
+    until: int = 0,
+    limit: int = 20,
+    fresh: bool = True,
+    progress: Progress | None = None,
+) -> list[Hit]:
+    """What matches, the best first."""
+    check_limit(limit)
+    terms, without = parse(words)
+    query = SearchQuery(
+        terms=terms,
+        without=without,
+        project=project,
+        agent=agent,
+        tool=tool,
+        path=path_words(path) if path is not None else (),
+        kinds=_kinds(kinds),
+        stretches=_stretches(store, context, session) if session is not None else (),
+        since=since,
+        until=until,
+    )
+    if context.index is None:
+        raise StoreError("this store has no search index", hint="connect to it: stator.connect")
+    with context.index(store, True) as index:
+        assert index is not None
+        return list(_hits(store, _found(store, index, query, limit, fresh, progress), query))
+
+
+def _kinds(given: Sequence[str]) -> tuple[str, ...]:
+    for name in given:
+        if name not in KINDS:
+            raise BadQuery(f"no kind of commit {name!r:.40}", hint=", ".join(sorted(KINDS)))
+    return tuple(dict.fromkeys(given))
+
+
+def _stretches(store: Store, context: Context, name: str) -> tuple[Stretch, ...]:
+    """A session's log: its own commits, and those of its lineage where they are."""
+    row = find_session(store, name, project=context.project or None)
+    lent = [Stretch(part.session, part.after, part.upto) for part in row.record.lineage]
+    return (*lent, Stretch(row.id, lent_upto(row.record.lineage)))
+
+
+# -- finding --------------------------------------------------------------------------------------
+
+Match = tuple[SessionRow, int]
+
+
+def _found(
+    store: Store,
+    index: Index,
+    query: SearchQuery,
+    limit: int,
+    fresh: bool,
+    progress: Progress | None,
+) -> list[Match]:
+    """So many matches; from an index that was made anew, if the one that was there was of no use."""
+    for _ in range(TRIES):
+        try:
+            if fresh:
+                catch_up(store, index, progress=progress)
+            return _matches(store, index, query, limit)
+        except IndexLost:
+            fresh = True
+    raise StoreBusy("the search index is made anew again and again by others", hint="try again")
+
+
+def _matches(store: Store, index: Index, query: SearchQuery, limit: int) -> list[Match]:
+    wanted = limit + SPARE
+    while True:
+        places = index.find(query, limit=wanted)
+        found = list(_present(store, places))[:limit]
+        if len(found) == limit or len(places) < wanted:
+            return found
+        wanted *= 4
+
+
+def _present(store: Store, places: Iterable[tuple[str, int]]) -> Iterator[Match]:
+    """Those in sessions that are there and not in the trash."""
+    trash = Trash(store)
+    rows: dict[str, SessionRow | None] = {}
+    for session, seq in places:
+        if session not in rows:
+            rows[session] = _row(store, session, trash)
+        row = rows[session]
+        if row is not None and seq <= row.head:
+            yield row, seq
+
+
+def _row(store: Store, session: str, trash: Trash) -> SessionRow | None:
+    try:
+        row = store.session(session)
+    except NotFound:
+        return None
+    return None if row in trash else row
+
+
+def _hits(store: Store, found: Iterable[Match], query: SearchQuery) -> Iterator[Hit]:
+    standing: dict[str, list[tuple[int, int]]] = {}
+    for row, seq in found:
+        try:
+            (commit,) = store.commits(row.id, after=seq - 1, upto=seq, limit=1)
+            if row.id not in standing:
+                standing[row.id] = visible(reflog.rewinds(store, row.id), row.head)
+        except NotFound:  # purged since it was found
+            continue
+        part = snippet(said_in(commit), query.terms)
+        if (
+            not part.text
+        ):  # erased since, or since the index was told; that it matched is not to be said
+            continue
+        yield Hit(
+            session=row.id,
+            name=row.record.name,
+            agent=row.record.agent,
+            project=row.record.project,
+            turn=commit.turn,
+            seq=seq,
+            kind=commit.kind,
+            at=commit.when,
+            snippet=part.text,
+            matched=part.matched,
+            tool=commit.tool,
+            rewound=not stands(standing[row.id], seq),
+        )
+
+
+# -- keeping up -----------------------------------------------------------------------------------
+
+
+def catch_up(store: Store, index: Index, *, progress: Progress | None = None) -> None:
+    """Tell the index what the log has gained since, and let it forget what is gone."""
+    for _ in range(ROUNDS):
+        moved, gone = index.behind()
+        if gone:
+            index.drop(gone)
+        if not moved:
+            break
+        _tell(store, index, moved, progress)
+    index.scrub()
+
+
+def _tell(
+    store: Store, index: Index, sessions: Sequence[str], progress: Progress | None = None
+) -> None:
+    batch: list[Advance] = []
+    weight = 0.0
+    for done, session in enumerate(sessions):
+        if progress is not None:
+            progress("reading sessions", done, len(sessions))
+        for advance in _advances(store, session, index.mark(session)):
+            batch.append(advance)
+            weight += _weight(advance)
+            if weight >= 1:
+                index.put(batch)
+                batch, weight = [], 0.0
+    if batch:
+        index.put(batch)
+
+
+def _weight(advance: Advance) -> float:
+    """How much of a batch it fills."""
+    size = sum(len(one.body) for one in advance.documents)
+    return (1 + len(advance.documents)) / BATCH_COMMITS + size / BATCH_CHARACTERS
+
+
+def _advances(store: Store, session: str, mark: Mark) -> Iterator[Advance]:
+    """What a session's own log holds after a mark; all of it, where the mark is none of that log's, or
+    where content was erased since."""
+    try:
+        row = store.session(session)
+    except NotFound:
+        return
+    low = lent_upto(row.record.lineage)
+    anew = mark.seq > 0 and not _goes_on(store, row, mark)
+    before = mark
+    after = low if anew or not mark.seq else mark.seq
+    size = 0
+    documents: list[Document] = []
+    for commit in commits(store, session, after=after, upto=row.head):
+        found = document(commit)
+        if found is not None:
+            documents.append(found)
+            size += len(found.body)
+        if size >= BATCH_CHARACTERS or commit.seq == row.head:
+            updated = row.updated if commit.seq == row.head else commit.at
+            to = Mark(commit.seq, updated, commit.hash)
+            yield _advance(row, before, to, documents, anew)
+            before, documents, size, anew = to, [], 0, False
+
+
+def _advance(
+    row: SessionRow, before: Mark, after: Mark, documents: list[Document], anew: bool
+) -> Advance:
+    return Advance(
+        session=row.id,
+        project=row.record.project,
+        agent=row.record.agent,
+        before=before,
+        after=after,
+        documents=documents,
+        anew=anew,
+    )
+
+
+def _goes_on(store: Store, row: SessionRow, mark: Mark) -> bool:
+    """Whether a log goes on from a mark, and nothing before it was erased since."""
+    if mark.seq > row.head:
+        return False
+    for commit in commits(store, row.id, after=mark.seq - 1, upto=row.head, load=False):
+        if commit.seq == mark.seq and commit.hash != mark.hash:
+            return False
+        if commit.seq > mark.seq and commit.kind == "erasure":
+            return False
+    return True
+
+
+def forget(store: Store, context: Context, sessions: Iterable[str]) -> bool:
+    """Let the index, if there is one, know of these sessions only what is still there; False if that, or
+    overwriting what it knew, is left to whoever searches next.
+
+    What it was never told it need not forget.
+    """
+    if context.index is None:
+        return True
+    concerned = set(sessions)
+    try:
+        for _ in range(TRIES):
+            with suppress(IndexLost), context.index(store, False) as index:
+                return index is None or _forget(store, index, concerned)
+        return False
+    except StoreError:  # what it is about was done; that the index is behind, the next search sees
+        return False
+
+
+def _forget(store: Store, index: Index, sessions: set[str]) -> bool:
+    moved, gone = index.behind()
+    if gone:
+        index.drop(gone)
+    known = {session for session in sessions if index.mark(session).seq}
+    # Who just now reads one for the first time must not bring in what it read before.
+    index.put([_touched(session) for session in sessions - known])
+    _tell(store, index, [session for session in moved if session in known])
+    return index.scrub()
+
+
+def _touched(session: str) -> Advance:
+    """A session of which nothing is known, but not as it was when nobody had asked: see `Index.put`."""
+    return Advance(
+        session=session,
+        project="",
+        agent="",
+        before=Mark(),
+        after=Mark(hash="touched"),
+        documents=[],
+    )

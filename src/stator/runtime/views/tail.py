@@ -1,0 +1,103 @@
+"""Tailing a session: every commit after a cursor, in order, exactly once, as it comes.
+
+A cursor is the seq of the last commit that was delivered. Whoever keeps it can stop, die, be another
+process tomorrow, and go on from it with no gap and no duplicate, whatever the writer did meanwhile:
+the log numbers its commits without holes, and a read sees them as one transaction left them.
+
+Looking is one synchronous operation (`Tailing.look`); waiting between looks is the caller's, so that
+threads sleep and event loops await.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from stator.errors import BadPosition, BrokenChain, NotFound
+from stator.model.log.commit import Commit
+from stator.store.port import Store
+
+PAGE = 500
+FIRST_S, LAST_S = 0.02, 0.5
+"""How long to wait after news, and at most when there has been none for a while."""
+
+
+class Tailing:
+    """A place in a log that moves on with it.
+
+    `after` is a cursor; None is wherever the head is at the first look. Without `follow` it ends at
+    the head it finds. `until` is asked before every look; once it says yes, what is in the log by
+    then is still delivered, and that is the end.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        session: str,
+        after: int | None = None,
+        *,
+        follow: bool = True,
+        until: Callable[[], bool] | None = None,
+        load: bool = True,
+    ) -> None:
+        if after is not None and (type(after) is not int or after < 0):
+            raise BadPosition(
+                f"a cursor is the seq of a commit, got {after!r:.40}",
+                hint="0 is before the first commit",
+            )
+        self._store = store
+        self._session = session
+        self._cursor = after
+        self._started = False
+        self._follow = follow
+        self._until = until
+        self._load = load
+        self.ended = False
+        self.wait_s = 0.0
+        """How long to wait before the next look; 0 where there may be more at once."""
+
+    def look(self) -> list[Commit]:
+        """The next commits; none if there is no news."""
+        cursor = self._begin()
+        last = not self._follow or (self._until is not None and self._until())
+        page = self._store.commits(self._session, after=cursor, limit=PAGE, load=self._load)
+        if page and page[0].seq != cursor + 1:
+            raise BrokenChain(
+                f"after commit @{cursor} of session {self._session} comes @{page[0].seq}",
+                hint="stator verify says what is missing",
+                session=self._session,
+                seq=page[0].seq,
+            )
+        if page:
+            self._cursor = page[-1].seq
+        whole = len(page) == PAGE
+        self.ended = last and not whole
+        self.wait_s = 0.0 if whole else FIRST_S if page else self._longer()
+        return page
+
+    def _begin(self) -> int:
+        if self._started and self._cursor is not None:
+            return self._cursor
+        head = self._store.head(self._session).seq
+        if self._cursor is None:
+            self._cursor = head
+        elif self._cursor > head:
+            # Another store, or one that was put back to an earlier time: what would follow this
+            # cursor is not what its holder was told to expect.
+            raise NotFound(
+                f"no commit @{self._cursor} in session {self._session}: its head is @{head}",
+                hint="the cursor is of another store, or the store is an older copy",
+                session=self._session,
+            )
+        self._started = True
+        return self._cursor
+
+    def _longer(self) -> float:
+        return min(LAST_S, max(FIRST_S, self.wait_s * 1.6))
+
+
+def tail(tailing: Tailing, sleep: Callable[[float], None]) -> Iterator[Commit]:
+    """Every commit, one by one, sleeping while there is none."""
+    while not tailing.ended:
+        yield from tailing.look()
+        if tailing.wait_s and not tailing.ended:
+            sleep(tailing.wait_s)

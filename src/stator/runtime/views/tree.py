@@ -1,0 +1,89 @@
+"""Trees: the sessions that hang together with one, or all of a project."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import lru_cache, partial
+from itertools import islice
+
+from stator.errors import NotFound
+from stator.model.log.query import SessionQuery, SessionRow
+from stator.model.log.rewinds import TAG
+from stator.model.views.tree import Branch, Tree, in_order
+from stator.runtime.base.paging import matching
+from stator.runtime.driving.budgets import spent
+from stator.runtime.views.reflog import turn_at
+from stator.runtime.views.refs import rows_of
+from stator.store.port import Store
+
+LIMIT = 1000
+"""Sessions of a tree that are looked at, unless more are asked for."""
+
+
+def tree_of(store: Store, session: str, *, limit: int = LIMIT) -> Tree:
+    """The whole tree a session is in: from the one that has no parent down."""
+    row = store.session(session)
+    seen = {row.id}
+    while row.record.parent is not None and row.record.parent.session not in seen:
+        seen.add(row.record.parent.session)
+        try:
+            row = store.session(row.record.parent.session)
+        except NotFound:  # it is gone: the tree begins below it
+            break
+    found, todo, more = [row], deque([row.id]), False
+    while todo and not more:
+        below = islice(matching(store, SessionQuery(parent=todo.popleft())), limit + 1)
+        for other in below:
+            if len(found) == limit:
+                more = True
+                break
+            found.append(other)
+            todo.append(other.id)
+    return _tree(store, found, more=more)
+
+
+def project_tree(store: Store, project: str | None, *, limit: int = LIMIT) -> Tree:
+    """Every session of a project, or of the store, the most recently used if there are too many."""
+    rows = (row for row in rows_of(store, project=project) if row.record.mode != "project")
+    found = list(islice(rows, limit + 1))
+    return _tree(store, found[:limit], more=len(found) > limit)
+
+
+def _tree(store: Store, rows: Iterable[SessionRow], *, more: bool) -> Tree:
+    by_id = {row.id: row for row in rows}
+    turn = lru_cache(maxsize=None)(partial(turn_at, store))
+    branches = [_branch(store, row, by_id, turn) for row in by_id.values()]
+    return Tree(branches=in_order(branches), more=more)
+
+
+def _branch(
+    store: Store, row: SessionRow, known: dict[str, SessionRow], turn_of: Callable[[str, int], int]
+) -> Branch:
+    """A session in its tree; `turn_of` says which turn of a session a seq is in."""
+    record, parent = row.record, row.record.parent
+    turn = 0
+    used = spent(store, row.id)
+    above = known.get(parent.session) if parent is not None else None
+    if parent is not None and above is not None:
+        turn = turn_of(parent.session, parent.seq) + (parent.kind == "retry")
+    began = parent.seq if parent is not None and record.lineage else 0
+    return Branch(
+        id=row.id,
+        name=record.name,
+        status=row.shown,
+        parent=parent.session if parent is not None else "",
+        kind=parent.kind if parent is not None else "",
+        turn=turn,
+        seq=parent.seq if parent is not None else 0,
+        turns=used["turns"],
+        spent=used,
+        adopted=record.adopted,
+        goes_on=above is not None and above.record.adopted == row.id,
+        rewound=sum(
+            entry.key.startswith(TAG) and entry.seq > began
+            for entry in store.entries(row.id, "tags")
+        ),
+        created=record.created,
+        updated=row.updated,
+    )

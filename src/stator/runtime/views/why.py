@@ -1,0 +1,153 @@
+"""What lies behind a path: the edits of it, turn by turn, with their calls and decisions, or what was
+asked and said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from stator.errors import Erased
+from stator.model.log.commit import Commit
+from stator.model.log.delta import Put
+from stator.model.records.types import FileRecord
+from stator.model.window.reply import dialect, text_of
+from stator.runtime.base.paging import commit_at
+from stator.store.port import Store
+
+WORDS_MAX = 6
+"""What is said in a turn, up to which all of it is given."""
+
+
+class Reason(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that lies behind a path."""
+
+    kind: str
+    """decision, call, edit, or asked and said where no decision was recorded."""
+    text: str
+    session: str
+    turn: int
+    seq: int
+    detail: str = ""
+    topic: str = ""
+    """Of a decision that has one."""
+
+
+def why_of(commit: Commit) -> str:
+    """Why a commit was made, as far as that is still there."""
+    try:
+        return str(commit.value("why", ""))
+    except Erased:
+        return "(erased)"
+
+
+def explain(store: Store, touches: Sequence[tuple[str, int, int]], path: str) -> list[Reason]:
+    """The reasons behind touches of a path, turn by turn, newest first."""
+    reasons: list[Reason] = []
+    seen: set[tuple[str, int]] = set()
+    for session, seq, turn in touches:
+        commit = commit_at(store, session, seq)
+        if commit.kind == "rewind":  # it says what was known of the file, and did nothing to it
+            continue
+        reasons.append(_edit(commit, path))
+        if (session, turn) in seen or not turn:
+            continue
+        seen.add((session, turn))
+        reasons += _turn_reasons(store, session, turn, path)
+    return reasons
+
+
+def _edit(commit: Commit, path: str) -> Reason:
+    record = next(
+        (
+            op.record
+            for op in commit.delta
+            if isinstance(op, Put) and isinstance(op.record, FileRecord) and op.record.path == path
+        ),
+        None,
+    )
+    how = f" ({record.how})" if record is not None and record.how != "recorded" else ""
+    op = record.op if record is not None else "touched"
+    why = why_of(commit)
+    return Reason(
+        kind="edit",
+        text=f"{op} by {commit.actor}{how}" + (f": {why}" if why else ""),
+        session=commit.session,
+        turn=commit.turn,
+        seq=commit.seq,
+    )
+
+
+def _turn_reasons(store: Store, session: str, turn: int, path: str) -> list[Reason]:
+    """Decisions and calls of a turn; where it has no decision, what was asked and said in it."""
+    rows = store.turns(session, after=turn - 1, upto=turn)
+    if not rows:
+        return []
+    commits = store.commits(session, after=rows[0].first - 1, upto=rows[0].last, load=True)
+    decisions = [_decision(commit) for commit in commits if commit.kind == "decision"]
+    naming = [commit for commit in commits if commit.kind == "call" and _mentions(commit, path)]
+    calls = [_call(commit, path) for commit in naming]
+    if decisions:
+        return decisions + calls
+    said = [_said(commit) for commit in _words(commits, naming)]
+    return calls + [reason for reason in said if reason.text]
+
+
+def _words(commits: Sequence[Commit], naming: Sequence[Commit]) -> list[Commit]:
+    """What was asked and said in a turn; of much, what asked for the calls that name the path."""
+    words = [commit for commit in commits if commit.kind in ("turn", "entry")]
+    behind = {cause for call in naming for cause in call.inputs}
+    if len(words) <= WORDS_MAX or not behind:
+        return words
+    return [commit for commit in words if commit.kind == "turn" or commit.id in behind]
+
+
+def _decision(commit: Commit) -> Reason:
+    record = next(
+        (op.record for op in commit.delta if isinstance(op, Put) and op.collection == "decisions"),
+        None,
+    )
+    what = getattr(record, "what", "(erased)")
+    return Reason(
+        kind="decision",
+        text=what,
+        session=commit.session,
+        turn=commit.turn,
+        seq=commit.seq,
+        detail=getattr(record, "why", ""),
+        topic=getattr(record, "topic", ""),
+    )
+
+
+def _mentions(commit: Commit, path: str) -> bool:
+    try:
+        return path in str(commit.value("input", ""))
+    except Erased:
+        return False
+
+
+def _call(commit: Commit, path: str) -> Reason:
+    return Reason(
+        kind="call",
+        text=f"{commit.tool}({path})",
+        session=commit.session,
+        turn=commit.turn,
+        seq=commit.seq,
+        detail=why_of(commit),
+    )
+
+
+def _said(commit: Commit) -> Reason:
+    field = "input" if commit.kind == "turn" else "output"
+    try:
+        value = commit.value(field, "")
+        text = str(value) if dialect(value) == "plain" else text_of(value)
+    except Erased:
+        text = "(erased)"
+    return Reason(
+        kind="asked" if commit.kind == "turn" else "said",
+        text=text,
+        session=commit.session,
+        turn=commit.turn,
+        seq=commit.seq,
+    )

@@ -1,0 +1,1 @@
+"""The window: the transcript a model is sent, compaction, recall and the brief."""

@@ -1,0 +1,397 @@
+"""What left an agent's view, and getting it back: evicted keys, and the content behind a key.
+
+A key is what a compaction names (`decision:auth`, `call:c_…`, `entry:@12`). Nothing is ever taken
+away by compacting, so everything it names can be recalled, unless somebody erased it or it expired.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from stator.errors import NotFound
+from stator.model.log.commit import Commit, Gone, Large
+from stator.model.log.delta import Put, Version
+from stator.model.log.query import CallQuery
+from stator.model.records.types import (
+    Entry,
+    ErasedRecord,
+    EvictedRecord,
+    FactRecord,
+    FileRecord,
+    PreferenceRecord,
+    Record,
+    ScratchRecord,
+)
+from stator.model.values import canon
+from stator.model.values.json_text import shown
+from stator.model.window.compaction import (
+    CHATTER,
+    GROUPS,
+    PREFIXES,
+    RANKS,
+    UNDONE,
+    bounded,
+    key_for,
+    order,
+)
+from stator.model.window.reply import requests, text_of
+from stator.runtime.base.paging import commit_at
+from stator.runtime.base.provenance import imported_upto
+from stator.runtime.views.refs import find_call
+from stator.runtime.window.transcript import latest, stands_for
+from stator.store.port import Store
+
+Recallable = Literal["recallable", "expired", "erased"]
+WHAT_MAX = 160
+"""Characters of the line that says what a key stands for."""
+NEAR = 5
+STRETCH_MAX = 10_000
+"""Things of a stretch of turns that are listed, give or take a page."""
+PAGE = 1000
+COLLECTIONS = {prefix: name for name, (prefix, _) in PREFIXES.items()} | {"artifact": "artifacts"}
+SAID = ("turn", "entry", "call", "outcome", "settlement")
+
+
+class Evicted(msgspec.Struct, frozen=True, kw_only=True):
+    """A key that left the agent's view, and whether what it stands for can be recalled."""
+
+    key: str
+    rank: int
+    seq: int
+    turn: int
+    by: int
+    """The compaction that evicted it."""
+    status: Recallable = "recallable"
+    what: str = ""
+
+    @property
+    def kind(self) -> str:
+        """decision, constraint, number, file or chatter."""
+        return RANKS[self.rank] if 0 <= self.rank < len(RANKS) else RANKS[-1]
+
+
+class Recalled(msgspec.Struct, frozen=True, kw_only=True):
+    """The content behind a key, and where it came from."""
+
+    key: str
+    session: str
+    seq: int
+    turn: int
+    commit: str
+    at: int
+    actor: str
+    source: str
+    trust: str
+    status: Recallable = "recallable"
+    content: Any = None
+    what: str = ""
+
+
+# -- what left ------------------------------------------------------------------------------------
+
+
+def evicted(store: Store, session: str, *, all: bool = False) -> list[Evicted]:
+    """What the compaction that stands evicted, what matters most first; or what every one did, newest
+    first."""
+    look = _Look(store, session)
+    if not all:
+        last = latest(store, session)
+        by = 0 if last is None else stands_for(last)
+        entries = store.entries(session, "evicted") if by else []
+        return _ranked([look.item(entry.record, by) for entry in entries])
+    found: dict[int, list[Evicted | None]] = {}
+    for version in store.versions(
+        session, after=0, upto=store.head(session).seq, collections=("evicted",)
+    ):
+        if isinstance(version.op, Put) and look.is_own(version.seq):
+            item = look.item(version.op.record, version.seq)
+            found.setdefault(version.seq, []).append(item)
+    return [item for seq in sorted(found, reverse=True) for item in _ranked(found[seq])]
+
+
+def _ranked(items: Sequence[Evicted | None]) -> list[Evicted]:
+    known = [item for item in items if item is not None]
+    return sorted(known, key=order)
+
+
+class _Look:
+    """Looks commits up, each once."""
+
+    def __init__(self, store: Store, session: str) -> None:
+        self._store = store
+        self._session = session
+        self._known: dict[int, Commit] = {}
+
+    def commit(self, seq: int) -> Commit:
+        if seq not in self._known:
+            self._known[seq] = commit_at(self._store, self._session, seq, load=False)
+        return self._known[seq]
+
+    def is_own(self, seq: int) -> bool:
+        """Whether a commit evicted the keys it put; an undo and a rewind put back those of others."""
+        commit = self.commit(seq)
+        return commit.kind == "compaction" and commit.status != UNDONE
+
+    def item(self, record: Record, by: int) -> Evicted | None:
+        """An evicted key as it is listed; None if the key itself was erased, or names nothing before it."""
+        if not isinstance(record, EvictedRecord) or not 0 < record.seq <= by:
+            return None
+        commit = self.commit(record.seq)
+        status, what = self._stands(record.key, commit)
+        return Evicted(
+            key=record.key,
+            rank=record.rank,
+            seq=record.seq,
+            turn=commit.turn,
+            by=by,
+            status=status,
+            what=what,
+        )
+
+    def _stands(self, key: str, commit: Commit) -> tuple[Recallable, str]:
+        prefix = key.partition(":")[0]
+        if prefix in COLLECTIONS:
+            record = _put(commit, key)
+            if isinstance(record, ErasedRecord):
+                return taken(self._store, self._session, record.erased), ""
+            return "recallable", "" if record is None else _about(record)
+        item = commit.content.get("input" if commit.kind == "turn" else "output")
+        if isinstance(item, Gone) and prefix in ("entry", "call"):
+            return taken(self._store, self._session, item.by), commit.tool
+        return "recallable", _spoken(commit)
+
+
+def taken(store: Store, session: str, by: int) -> Recallable:
+    """How content went that an erasure took."""
+    known = by and commit_at(store, session, by, load=False).cause == "expired"
+    return "expired" if known else "erased"
+
+
+def _put(commit: Commit, key: str) -> Record | None:
+    """The record a commit put under an evicted key."""
+    collection = COLLECTIONS[key.partition(":")[0]]
+    puts = [op for op in commit.delta if isinstance(op, Put) and op.collection == collection]
+    for op in puts:
+        if collection in PREFIXES:
+            entry = Entry(collection, op.id, "", commit.seq, commit.turn, op.record)
+            if key_for(entry) == key or isinstance(op.record, ErasedRecord):
+                return op.record
+    return puts[0].record if len(puts) == 1 else None
+
+
+def _spoken(commit: Commit) -> str:
+    """A line about something that was said or called."""
+    if commit.kind in ("outcome", "settlement", "call"):
+        return f"{commit.tool} {commit.status}".strip()
+    item = commit.content.get("input" if commit.kind == "turn" else "output")
+    if item is None or isinstance(item, (Gone, Large)):
+        return commit.kind
+    value = canon.loads(item)
+    asked = ", ".join(f"→ {ask.name}" for ask in requests(value)) if commit.kind == "entry" else ""
+    words = (text_of(value) if commit.kind == "entry" else "") or ("" if asked else value)
+    return _gist(f"{shown(words)} {asked}".strip())
+
+
+def _about(record: Record) -> str:
+    """A line about a record: what its key does not say of it."""
+    if isinstance(record, (FactRecord, PreferenceRecord, ScratchRecord)):
+        return _gist(canon.from_plain(record.value))
+    if isinstance(record, FileRecord):
+        return record.op
+    what, why = getattr(record, "what", ""), getattr(record, "why", "")
+    return _gist(" — ".join(part for part in (what, why) if part))
+
+
+def _gist(value: Any) -> str:
+    text = " ".join(shown(value)[: WHAT_MAX * 4].split())
+    return text if len(text) <= WHAT_MAX else text[: WHAT_MAX - 1] + "…"
+
+
+# -- getting it back ------------------------------------------------------------------------------
+
+
+def recall(store: Store, session: str, key: str) -> Recalled:
+    """The content behind a key, whether or not it was evicted; `NotFound` names keys that are near."""
+    prefix, _, name = key.partition(":")
+    if prefix == "entry" and (match := re.fullmatch(r"@([0-9]{1,15})", name)):
+        found = _entry(store, session, key, int(match[1]))
+    elif prefix == "call":
+        found = _call(store, session, key, name)
+    elif prefix in COLLECTIONS and name:
+        found = _record(store, session, key, COLLECTIONS[prefix], name)
+    elif prefix in GROUPS and (match := re.fullmatch(r"t([0-9]{1,9})(?:\.\.t([0-9]{1,9}))?", name)):
+        found = _stretch(store, session, key, int(match[1]), int(match[2] or match[1]))
+    else:
+        found = None
+    if found is None:
+        raise _unknown(store, session, key)
+    if found.seq <= imported_upto(store, store.session(found.session).record):
+        return msgspec.structs.replace(found, source="import", trust="unverified")
+    return found
+
+
+def _unknown(store: Store, session: str, key: str) -> NotFound:
+    evicted = [entry.record for entry in store.entries(session, "evicted")]
+    known = [record.key for record in evicted if isinstance(record, EvictedRecord)]
+    for collection in PREFIXES:
+        known += [key_for(entry) for entry in store.entries(session, collection, limit=200)]
+    near = difflib.get_close_matches(key, dict.fromkeys(known), NEAR, 0.5)
+    hint = f"near: {', '.join(near)}" if near else "stator evicted lists what left the view"
+    return NotFound(f"nothing to recall by {key!r:.80}", hint=hint, session=session, key=key)
+
+
+def _recalled(commit: Commit, key: str, **fields: Any) -> Recalled:
+    return Recalled(
+        key=key,
+        session=commit.session,
+        seq=commit.seq,
+        turn=commit.turn,
+        commit=commit.id,
+        at=commit.when,
+        actor=commit.actor,
+        source=commit.provenance.source,
+        trust=commit.provenance.trust,
+        **fields,
+    )
+
+
+def _entry(store: Store, session: str, key: str, seq: int) -> Recalled | None:
+    """What was said in a commit: of a turn its prompt, else what it put out."""
+    if not 0 < seq <= store.head(session).seq:
+        return None
+    commit = commit_at(store, session, seq)
+    fields = ("input",) if commit.kind == "turn" else ("output", "input")
+    name = next((field for field in fields if commit.has(field)), fields[0])
+    return _content(store, session, commit, key, name)
+
+
+def _content(store: Store, session: str, commit: Commit, key: str, name: str) -> Recalled:
+    item = commit.content.get(name)
+    if isinstance(item, Gone):
+        return _recalled(commit, key, status=taken(store, session, item.by), what=commit.kind)
+    return _recalled(commit, key, content=commit.value(name), what=_spoken(commit))
+
+
+def _call(store: Store, session: str, key: str, name: str) -> Recalled | None:
+    """What a call was asked, and the last that is known of it."""
+    try:
+        intent = find_call(store, name, session=session)
+    except NotFound:
+        return None
+    last = _ending(store, session, intent) or intent
+    status: Recallable = "recallable"
+    parts: dict[str, Any] = {"tool": intent.tool, "status": last.status}
+    for label, commit, field in (("arguments", intent, "input"), ("output", last, "output")):
+        item = commit.content.get(field)
+        if isinstance(item, Gone):
+            status = taken(store, session, item.by)
+        elif item is not None and (label == "arguments" or last is not intent):
+            parts[label] = commit.value(field)
+    return _recalled(last, key, status=status, content=parts, what=_spoken(last))
+
+
+def _ending(store: Store, session: str, intent: Commit) -> Commit | None:
+    """The outcome of a call's last attempt, or what settled it. Attempts are made in one turn."""
+    rows = store.turns(session, after=max(intent.turn - 1, 0), upto=intent.turn)
+    query = CallQuery(session=session, after=intent.seq - 1, tool=intent.tool)
+    cursor: tuple[int, ...] | None = (rows[-1].last + 1,) if rows else None
+    while cursor is not None:
+        page = store.calls(query, cursor=cursor)
+        for row in page.rows:
+            if row.call == intent.call:
+                return commit_at(store, session, row.outcome) if row.outcome else None
+        cursor = page.cursor
+    return None
+
+
+def _record(store: Store, session: str, key: str, collection: str, name: str) -> Recalled | None:
+    """The record that stands under a key, or the last that did."""
+    for seq in _places(store, session, key, collection, name):
+        commit = commit_at(store, session, seq)
+        if collection == "artifacts":
+            return _content(store, session, commit, key, "input")
+        record = _put(commit, key)
+        if isinstance(record, ErasedRecord):
+            return _recalled(commit, key, status=taken(store, session, record.erased))
+        if record is not None:
+            return _recalled(commit, key, content=_plain(record), what=_about(record))
+    return None
+
+
+def _plain(record: Record) -> dict[str, Any]:
+    """A record as the values it was made of."""
+    fields = {name: getattr(record, name) for name in record.__struct_fields__}
+    return {
+        name: canon.from_plain(value)
+        for name, value in fields.items()
+        if value not in ("", [], {}, None)
+    }
+
+
+def _places(store: Store, session: str, key: str, collection: str, name: str) -> Iterator[int]:
+    """Where a key was put: as it stands, as it was evicted, as anybody last put it."""
+    entry = store.find(session, collection, name)
+    if entry is not None:
+        yield entry.seq
+    marked = store.find(session, "evicted", key)
+    held = getattr(marked.record, "seq", 0) if marked is not None else 0
+    if marked is not None and 0 < held <= marked.seq:
+        yield held
+    for version in reversed(_versions(store, session, collection)):
+        op = version.op
+        if isinstance(op, Put) and (version.key == name or _names(collection, op, key)):
+            yield version.seq
+
+
+def _versions(store: Store, session: str, collection: str) -> list[Version]:
+    head = store.head(session).seq
+    return store.versions(session, after=0, upto=head, collections=(collection,))
+
+
+def _names(collection: str, op: Put, key: str) -> bool:
+    entry = Entry(collection, op.id, "", 0, 0, op.record)
+    return collection in PREFIXES and key_for(entry) == bounded(key)
+
+
+def _stretch(store: Store, session: str, key: str, first: int, last: int) -> Recalled | None:
+    """What left with a stretch of turns, each with the key it is recalled by; and where the list ends, if
+    that is before the stretch does."""
+    low, high = max(first - 1, 0), max(first, last)
+    ends = [
+        store.turns(session, after=low, upto=high, newest_first=n, limit=1) for n in (False, True)
+    ]
+    if not ends[0]:
+        return None
+    after, upto = ends[0][0].first - 1, ends[1][0].last
+    rank = GROUPS.index(key.partition(":")[0])
+    lines: list[dict[str, str]] = []
+    while after < upto and len(lines) < STRETCH_MAX:
+        page = store.commits(session, after=after, upto=upto, limit=PAGE, load=False)
+        for commit in page:
+            lines += _of_rank(commit, rank)
+        after = page[-1].seq
+    what = f"{len(lines)} things"
+    if after < upto:
+        what = f"the first {what}; what came after @{after} is not listed"
+        lines.append(
+            {"key": f"entry:@{after}", "what": f"the list ends at @{after}, the turns do not"}
+        )
+    return _recalled(page[-1], key, content=lines, what=what)
+
+
+def _of_rank(commit: Commit, rank: int) -> Iterator[dict[str, str]]:
+    """What of a commit leaves a view under keys of a rank."""
+    for op in commit.delta:
+        if isinstance(op, Put) and PREFIXES.get(op.collection, ("", -1))[1] == rank:
+            entry = Entry(op.collection, op.id, "", commit.seq, commit.turn, op.record)
+            if key := key_for(entry):
+                yield {"key": key, "what": _about(op.record)}
+    by_user = commit.kind == "turn" or (commit.kind == "entry" and commit.actor == "user")
+    if commit.kind in SAID and rank == (1 if by_user else CHATTER):
+        key = f"call:{commit.call}" if commit.call else f"entry:@{commit.seq}"
+        yield {"key": key, "what": _spoken(commit)}

@@ -1,0 +1,103 @@
+"""Reading a session's log as the transcript its agent is shown, from where its view begins.
+
+Without a compaction that is the whole log, read once and then only what is new. With one, it is
+what came after its last boundary, and the little before it that is still told of: however long the
+session, a turn costs what is shown of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stator.model.log.commit import Commit
+from stator.model.log.rewinds import (
+    Rewind,
+    Stretch,
+    stands,
+    visible,
+)
+from stator.model.records.types import CallRecord
+from stator.model.window.compaction import UNDONE, WHOLE, view_of
+from stator.model.window.transcript import Transcript
+from stator.runtime.base.paging import commit_at
+from stator.runtime.views import reflog
+from stator.runtime.views.refs import intent_of
+from stator.store.port import Store
+
+
+class Rendering:
+    """A session's transcript, kept up with its log."""
+
+    def __init__(self, store: Store, session: str) -> None:
+        self._store = store
+        self._session = session
+        self._transcript: Transcript | None = None
+        self._fed = 0
+
+    def forget(self) -> None:
+        """After a rewind: what is shown is read anew."""
+        self._transcript = None
+
+    def current(self) -> Transcript:
+        """The transcript as of the head."""
+        upto = self._store.head(self._session).seq
+        transcript = self._transcript
+        while transcript is None or transcript.stale or self._fed < upto:
+            stretches = [(self._fed, upto)]
+            if transcript is None or transcript.stale:
+                stretches = visible(reflog.rewinds(self._store, self._session), upto)
+                transcript = self._transcript = self._begin(upto, stretches)
+            for commit in reflog.shown(self._store, self._session, self._fed, upto, stretches):
+                transcript.feed(commit)
+            self._fed = upto
+        return transcript
+
+    def _begin(self, upto: int, stretches: list[Stretch]) -> Transcript:
+        """A transcript with all it needs from before its view."""
+        last = latest(self._store, self._session)
+        view = WHOLE if last is None else view_of(last)
+        transcript = Transcript(view, asof=upto)
+        if view.summarise:
+            for commit in _before(self._store, self._session, view.summarise, stretches):
+                transcript.feed(commit)
+        self._fed = view.summarise
+        return transcript
+
+
+def latest(store: Store, session: str, *, at: int | None = None) -> Commit | None:
+    """The compaction that says what is seen at a seq (default: head); None if all of it is.
+
+    Every compaction puts the keys it evicted, and an undo those that stand again, so whatever put
+    the newest of them is the one. If that does not stand any more, or is a rewind, there was none
+    since the last rewind, and what is seen is what was seen where that went back to. Keys alone do
+    not tell: two compactions may have evicted the same ones, and a rewind leaves those as they are.
+    """
+    known: list[Rewind] | None = None
+    while newest := store.entries(session, "evicted", at=at, limit=1):
+        found = commit_at(store, session, newest[0].seq)
+        if known is None:
+            known = reflog.rewinds(store, session)
+        before = [rewind for rewind in known if at is None or rewind.seq <= at]
+        if not before or (found.kind == "compaction" and found.seq > before[-1].seq):
+            return found if found.kind == "compaction" else None
+        at = before[-1].to
+    return None
+
+
+def stands_for(commit: Commit) -> int:
+    """The seq of the compaction whose view a compaction commit shows: an undo shows an earlier one's."""
+    stood = commit.inputs[1] if commit.status == UNDONE and len(commit.inputs) > 1 else 0
+    return stood if isinstance(stood, int) and 0 < stood < commit.seq else commit.seq
+
+
+def _before(store: Store, session: str, seq: int, stretches: list[Stretch]) -> Iterator[Commit]:
+    """What is told of the log up to a boundary: the request of the turn it falls into, and the calls
+    that were open there and may still become known."""
+    row = reflog.standing_turn(store, session, seq, stretches)
+    if row is not None:
+        yield commit_at(store, session, row.first)
+    for entry in store.entries(session, "calls", at=seq):
+        call = entry.record.call if isinstance(entry.record, CallRecord) else ""
+        intent = intent_of(store, session, call) if call else None
+        if intent is not None and stands(stretches, intent.seq):
+            yield intent

@@ -1,0 +1,560 @@
+"""Appending: what happens to drafts and commits between BEGIN and COMMIT.
+
+The writer's memory of the sessions it has met (`live`), how a draft becomes a row of the log, and
+when the projections are brought up to date. Every method that takes a connection runs inside a
+transaction of the `Writer`; `forget` and `forget_all` undo what was believed when one is undone.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain as chained
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+import apsw
+import msgspec
+
+from stator.errors import BadTurn, Conflict, IdReused, InvalidInput
+from stator.model.log import chain
+from stator.model.log.commit import (
+    CONTINUED,
+    Commit,
+    Draft,
+    Gone,
+    Upsert,
+)
+from stator.model.log.seal import Place as Spot
+from stator.model.log.seal import (
+    same_origin,
+    same_part,
+    scrub,
+    seal,
+)
+from stator.model.records.types import Entry, SessionRecord
+from stator.model.sessions.lifecycle import (
+    check_lease,
+    check_transition,
+    driven,
+    lent_upto,
+)
+from stator.model.values.ids import check_id, from_bytes, to_bytes
+from stator.store.port import Durability
+from stator.store.rows import to_row
+from stator.store.sqlite import (
+    driver_lock,
+    erasure,
+    projection,
+    purge,
+    space,
+)
+from stator.store.sqlite.connection import many, one
+from stator.store.sqlite.live_session import Live, in_project
+from stator.store.sqlite.projection import SEQ_BITS, SEQ_MASK, SQL, Ledger
+from stator.store.sqlite.queries import listing, reader
+from stator.store.sqlite.queries.reader import Place
+from stator.store.sqlite.writer import REMOVALS, Request, Writer
+
+if TYPE_CHECKING:  # loaded by whoever writes first: reading does without its patterns
+    from stator.model.log.redact import Redactor
+
+TAILS_MAX = 1000
+"""Unflushed commits one process may leave over all its sessions."""
+
+REDACTORS_MAX = 1000
+
+LOG_INSERT = SQL["log_insert"]
+
+_encode_record = msgspec.json.Encoder(order="sorted").encode
+
+
+class Appender:
+    """The sessions this process writes, and the one writer they go through."""
+
+    def __init__(
+        self,
+        path: str,
+        blob_key: bytes,
+        durability: Durability,
+        *,
+        redact: bool,
+        clock: Callable[[], int],
+        salts: Callable[[int], bytes],
+        drop_readers: Callable[[], None],
+    ) -> None:
+        self.path = path
+        self.drop_readers = drop_readers
+        self.live: dict[str, Live] = {}
+        self.unflushed = 0
+        self.writer = Writer(self, durability)
+        self._blob_key = blob_key
+        self._redact = redact
+        self._clock = clock
+        self._salts = salts
+        self._recent: set[bytes] = set()
+        """Ids of unflushed commits this process knows of, whatever their session."""
+        self._redactors: dict[str, Redactor] = {}
+        """By the oldest ancestor, whose key they have: forks of one session share theirs."""
+
+    # -- what is believed -------------------------------------------------------------------------
+
+    def session_live(self, db: apsw.Connection, session: str) -> Live:
+        live = self.live.get(session)
+        if live is None:
+            live = self._open_live(db, session)
+        elif live.generation != self.writer.generation and self._changed(db, live):
+            self.forget(session)
+            live = self._open_live(db, session)
+        live.generation = self.writer.generation
+        return live
+
+    def _changed(self, db: apsw.Connection, live: Live) -> bool:
+        """Whether someone else moved this session's head, lease or projections."""
+        place = live.place
+        row = one(db, SQL["session_by_id"], (to_bytes(place.record.id),))
+        if row is None or row[2] != place.epoch or row[5] != place.flushed:
+            return True
+        return reader.last_seq(db, place.stretches[-1]) != live.seq
+
+    def _open_live(self, db: apsw.Connection, session: str, first: Draft | None = None) -> Live:
+        place = reader.load_place(db, session)
+        live = Live(
+            db,
+            place,
+            self._redactor(db, place, first),
+            self._digest(place),
+            unborn=first is not None,
+        )
+        live.generation = self.writer.generation
+        self.live[session] = live
+        self.unflushed += len(place.tail)
+        self._recent.update(place.tail.ids)
+        return live
+
+    def forget(self, session: str) -> None:
+        live = self.live.pop(session, None)
+        if live is not None:
+            self.unflushed -= len(live.place.tail)
+            self._recent.difference_update(live.place.tail.ids)
+
+    def forget_all(self) -> None:
+        self.live.clear()
+        self._recent.clear()
+        self._redactors.clear()
+        self.unflushed = 0
+
+    def _redactor(self, db: apsw.Connection, place: Place, first: Draft | None) -> Redactor | None:
+        """The session's redactor: its key is content of the first commit of its oldest ancestor."""
+        if not self._redact:
+            return None
+        first_id = place.stretches[0].session
+        known = self._redactors.get(first_id)
+        if known is not None:
+            return known
+        if len(self._redactors) >= REDACTORS_MAX:
+            self._redactors.clear()
+        key = ""
+        if first is not None and first.kind == "open":
+            key = first.key
+        else:
+            oldest = reader.read_one(db, place.stretches[0], 1)
+            if isinstance(oldest.content.get("key"), bytes):
+                key = oldest.value("key")
+        # Without a key of its own (or after it was erased), one that the store alone knows.
+        made = _redactor(key or hmac.digest(self._blob_key, first_id.encode(), "sha256").hex())
+        self._redactors[first_id] = made
+        return made
+
+    def _digest(self, place: Place) -> Callable[[bytes], bytes]:
+        """Blobs are addressed by a digest keyed per store and tenant: equality across tenants does not show."""
+        secret = self._blob_key + place.record.tenant.encode()
+        return lambda data: hmac.digest(secret, data, "sha256")
+
+    # -- appending --------------------------------------------------------------------------------
+
+    def append_request(self, db: apsw.Connection, request: Request) -> list[Commit]:
+        live = self.session_live(db, request.session)
+        if request.if_head is not None:
+            first = request.drafts[0]
+            landed = self._already(db, live, first) is not None  # and is only asked for again
+            if not landed:
+                request.check_head(live.hash, live.seq)
+        commits = []
+        for draft in request.drafts:
+            commits.append(self._append_one(db, live, draft, request.fresh))
+            if draft.kind in REMOVALS:  # it dropped what was believed
+                live = self.session_live(db, request.session)
+        if len(live.place.tail) >= projection.TAIL_MAX:
+            self.flush(db, live)
+        elif self.unflushed >= TAILS_MAX:
+            self.flush_all(db)
+        return commits
+
+    def _append_one(
+        self, db: apsw.Connection, live: Live, draft: Draft, fresh: bool = False
+    ) -> Commit:
+        """Seal one draft and write its row; the caller's transaction makes it durable."""
+        place = live.place
+        session = place.record.id
+        if draft.session != session:
+            raise InvalidInput(f"draft {draft.id} is for another session", session=draft.session)
+        if not fresh or draft.origin is not None:
+            there = self._already(db, live, draft)
+            if there is not None:
+                return there
+        if draft.kind in ("open", "fork"):
+            if not live.unborn:
+                raise InvalidInput(f"session {session} has begun already", path="$.kind")
+        else:
+            check_lease(
+                mode=place.record.mode,
+                kind=draft.kind,
+                epoch=draft.epoch,
+                current=place.epoch if place.holder else 0,
+                session=session,
+            )
+            check_transition(draft.kind, place.record.status, session)
+        spot = Spot(live.seq + 1, next_turn(draft, live), self._clock(), live.hash)
+        sealed = seal(draft, spot, live, live.redactor, self._salts)
+        self._insert(db, live, sealed.commit, sealed.keys)
+        if draft.kind in REMOVALS:
+            self._remove(db, live, draft, sealed.commit.seq)
+        return sealed.commit
+
+    def _remove(self, db: apsw.Connection, live: Live, draft: Draft, by: int) -> None:
+        """Take away what an erasure or a purge says is to go."""
+        self.flush(db, live)
+        if draft.kind == "erasure":
+            erasure.erase(db, live.place, draft, by, live.digest)
+        else:
+            purge.purge(db, self.path, live.place, draft)
+        self._leave_unfinished(db)
+
+    def _leave_unfinished(self, db: apsw.Connection) -> None:
+        """Something was taken away: until the writer is finished with it, its bytes are in the WAL."""
+        space.mark(db)
+        self.writer.unfinished = self.writer.removed = True
+        self.forget_all()
+
+    def _insert(self, db: apsw.Connection, live: Live, commit: Commit, keys: Sequence[str]) -> None:
+        place = live.place
+        key = place.s << SEQ_BITS | commit.seq
+        row = to_row(commit, live.digest)
+        for digest, data, size in row.blobs:
+            slot = put_blob(db, digest, data, size)
+            db.execute(SQL["blob_use_insert"], (slot, key))
+        db.execute(LOG_INSERT, (key, row.id, row.hash, row.salts, row.body))
+        if not place.dirty:
+            db.execute(SQL["session_dirty"], (place.s,))
+            place.dirty = True
+        before = place.record
+        live.advance(commit, keys)
+        self._recent.add(row.id)
+        self.unflushed += 1
+        if place.record is not before:
+            record = place.record
+            db.execute(
+                SQL["session_record"],
+                (
+                    record.name,
+                    record.agent,
+                    record.status,
+                    _encode_record(record),
+                    commit.used,
+                    place.s,
+                ),
+            )
+
+    def _already(self, db: apsw.Connection, live: Live, draft: Draft) -> Commit | None:
+        """The commit this draft already is, or `IdReused`; None if it is new."""
+        identifier = to_bytes(check_id(draft.id, "commit"))
+        # An origin is compared as it was recorded. Only for that: to scrub twice is to tag values twice.
+        known = draft if draft.origin is None else scrub(draft, live.redactor)
+        seq = live.place.tail.ids.get(identifier)
+        if seq is None and identifier in self._recent:
+            raise IdReused(f"commit {draft.id} is in another session", commit=draft.id)
+        if seq is None:
+            key = projection.find_commit(db, identifier)
+            if key is not None:
+                owner, seq = key >> SEQ_BITS, key & SEQ_MASK
+                if not any(x.s == owner and seq <= x.upto for x in live.place.stretches):
+                    raise IdReused(f"commit {draft.id} is in another session", commit=draft.id)
+        if seq is not None:
+            commit = self._read_at(db, live.place, seq)
+            before = _Past(db, live.place, seq - 1)
+            if same_origin(known, commit) or same_part(draft, commit, before, live.redactor):
+                return commit
+            raise IdReused(
+                f"commit {draft.id} is @{seq} already, with another body",
+                hint="make a new id for a new commit",
+                commit=draft.id,
+                session=draft.session,
+            )
+        return self._by_origin(db, live, known)
+
+    def _by_origin(self, db: apsw.Connection, live: Live, draft: Draft) -> Commit | None:
+        if draft.origin is None:
+            return None
+        slot = (draft.kind, *draft.origin, draft.attempt)
+        seq = live.place.tail.origins.get(slot)
+        if seq is None:
+            for stretch in live.place.stretches:
+                row = one(db, SQL["origin_find"], (stretch.s, *slot))
+                if row is not None and row[0] <= stretch.upto:
+                    seq = row[0]
+        return None if seq is None else self._read_at(db, live.place, seq)
+
+    def _read_at(self, db: apsw.Connection, place: Place, seq: int) -> Commit:
+        return reader.read_commits(
+            db, place, after=seq - 1, upto=seq, newest_first=False, limit=1, load=True
+        )[0]
+
+    # -- flushing ---------------------------------------------------------------------------------
+
+    def flush(self, db: apsw.Connection, live: Live) -> None:
+        place = live.place
+        if not len(place.tail):
+            return
+        self.unflushed -= len(place.tail)
+        place.ledger = projection.flush(
+            db, place.s, place.tail, place.ledger, place.low, place.lineage
+        )
+        place.flushed = live.seq
+        place.dirty = False
+        self._recent.difference_update(place.tail.ids)
+        place.tail = projection.Tail()
+
+    def flush_session(self, db: apsw.Connection, session: str) -> None:
+        self.flush(db, self.session_live(db, session))
+
+    def flush_all(self, db: apsw.Connection) -> None:
+        """Bring every session this process met up to date, with what others appended to it since."""
+        for session in list(self.live):
+            self.flush_session(db, session)
+
+    def flush_dirty(self, db: apsw.Connection) -> None:
+        for identifier in listing.dirty(db):
+            self.flush_session(db, from_bytes(identifier, "session"))
+
+    def rebuild(self, db: apsw.Connection) -> None:
+        projection.wipe(db)
+        sessions = many(db, SQL["session_ids"])
+        for s, identifier in sessions:
+            place = reader.load_place(db, from_bytes(identifier, "session"), with_tail=False)
+            db.execute(SQL["session_reset"], (place.low, b"", s))
+            place.flushed, place.ledger = place.low, Ledger()
+            for tail in reader.tails(db, place):
+                place.ledger = projection.flush(db, s, tail, place.ledger, place.low, place.lineage)
+        self.unflushed = 0
+
+    # -- sessions ---------------------------------------------------------------------------------
+
+    def create(
+        self, db: apsw.Connection, record: SessionRecord, drafts: Sequence[Draft]
+    ) -> tuple[str, bool]:
+        if self._redact:
+            record, drafts = self._scrub_names(record, drafts)
+        there = one(db, SQL["session_by_name"], (record.tenant, record.project, record.name))
+        if there is not None:
+            return from_bytes(there[1], "session"), False
+        live = self._begin(db, record, drafts[0])
+        for draft in drafts:
+            self._append_one(db, live, draft)
+        self.flush(db, live)
+        return record.id, True
+
+    def _begin(self, db: apsw.Connection, record: SessionRecord, first: Draft) -> Live:
+        """A row for a session that has no commit yet; what its lineage lends it is flushed."""
+        if one(db, SQL["session_by_id"], (to_bytes(record.id),)):
+            raise Conflict(f"session {record.id} exists under another name", session=record.id)
+        if one(db, SQL["session_by_name"], (record.tenant, record.project, record.name)):
+            raise Conflict(
+                f"there is another session {record.name!r:.80} in {record.project!r:.80}",
+                hint="close and rename one of them, or use another project",
+                session=record.id,
+            )
+        for segment in record.lineage:
+            self.flush_session(db, segment.session)
+        self._insert_session(db, record)
+        return self._open_live(db, record.id, first=first)
+
+    def _scrub_names(
+        self, record: SessionRecord, drafts: Sequence[Draft]
+    ) -> tuple[SessionRecord, Sequence[Draft]]:
+        """What a session is found by, redacted under the store's key: the same name, the same session."""
+        scrub = _redactor(self._blob_key.hex()).scrub
+        clean = msgspec.structs.replace(
+            record,
+            name=scrub(record.name),
+            agent=scrub(record.agent),
+            project=scrub(record.project),
+            tenant=scrub(record.tenant),
+            aliases=[[scrub(part) for part in alias] for alias in record.aliases],
+        )
+        changes = tuple(
+            Upsert("session", clean) if getattr(change, "record", None) is record else change
+            for change in drafts[0].changes
+        )
+        return clean, [msgspec.structs.replace(drafts[0], changes=changes), *drafts[1:]]
+
+    def _insert_session(self, db: apsw.Connection, record: SessionRecord) -> int:
+        now = record.created
+        low = lent_upto(record.lineage)
+        row = (
+            to_bytes(record.id),
+            record.tenant,
+            record.project,
+            record.name,
+            record.agent,
+            record.mode,
+            record.status,
+            to_bytes(record.parent.session) if record.parent else None,
+            _encode_record(record),
+            now,
+            now,
+            low,
+            b"",
+        )
+        s: int = one(db, SQL["session_insert"], row)[0]
+        for source, foreign_id in record.aliases:
+            db.execute(SQL["alias_insert"], (record.tenant, source, foreign_id, s))
+        return s
+
+    def ingest(
+        self, db: apsw.Connection, commits: Iterable[Commit], projects: Mapping[str, str]
+    ) -> tuple[int, bool]:
+        """How many were new, and whether something that was here had to be erased."""
+        new, erased = 0, False
+        self.flush_dirty(db)  # ids are looked up in what is flushed, also of what others appended
+        for session, own in groupby(commits, key=attrgetter("session")):
+            first = next(own)
+            if one(db, SQL["session_by_id"], (to_bytes(session),)) is None:
+                record = ingested_record(first)
+                record = in_project(record, projects.get(session, record.project))
+                live = self._begin(db, record, _opening_draft(first))
+            else:
+                live = self.session_live(db, session)
+            targets: erasure.Targets = {}
+            known: dict[tuple[str, str], str] = {}
+            for commit in chained([first], own):
+                new += self._ingest_one(db, live, commit, targets, known)
+            self.flush(db, live)
+            erased |= erasure.carry_out(db, live.place, targets, live.digest)
+            self.forget(session)
+        if erased:
+            self._leave_unfinished(db)
+        return new, erased
+
+    def _ingest_one(
+        self,
+        db: apsw.Connection,
+        live: Live,
+        commit: Commit,
+        targets: erasure.Targets,
+        known: dict[tuple[str, str], str],
+    ) -> bool:
+        place = live.place
+        if commit.seq <= live.seq:
+            mine = one(db, SQL["log_hash"], (reader.key(place.s, commit.seq),))
+            chain.must_match(mine[0].hex() if mine else "", commit)
+            if any(isinstance(item, Gone) and item.by for item in commit.content.values()):
+                mine = self._read_at(db, place, commit.seq)
+                for by, names in chain.erased_by(mine, commit).items():
+                    targets.setdefault(by, {})[commit.seq] = names
+            return False
+        chain.must_follow(commit, live.hash, live.seq + 1)
+        identifier = to_bytes(commit.id)
+        if identifier in self._recent or projection.find_commit(db, identifier) is not None:
+            raise IdReused(f"commit {commit.id} is here already", commit=commit.id)
+        self._check_free(place)
+        self._insert(db, live, commit, reader.resolve_keys(db, place, commit, known))
+        if len(place.tail) >= projection.TAIL_MAX:
+            self.flush(db, live)
+        return True
+
+    def _check_free(self, place: Place) -> None:
+        """Nobody's log moves under a driver that has read it and goes on from there."""
+        holder = driver_lock.holder(f"{self.path}-lease", place.holder, place.epoch)
+        if holder is not None and holder.live:
+            raise driven(place.record, holder)
+
+
+class _Past:
+    """The state as a commit met it: the reducer's view at an earlier seq."""
+
+    def __init__(self, db: apsw.Connection, place: Place, at: int) -> None:
+        self._db, self._place, self._at = db, place, at
+
+    def find(self, collection: str, key: str) -> Entry | None:
+        return reader.find_entry(self._db, self._place, collection, key, self._at)
+
+    def all(self, collection: str) -> Sequence[Entry]:
+        return reader.read_entries(self._db, self._place, collection, self._at, None)
+
+
+def next_turn(draft: Draft, live: Live) -> int:
+    """The number of the turn a draft belongs to: the last one begun, or the one it begins."""
+    if draft.kind == "turn":
+        if draft.status == CONTINUED and live.turn and not live.turn_open:
+            return live.turn
+        if live.turn_open:
+            raise BadTurn(
+                f"turn {live.turn} of session {draft.session} is still open",
+                hint="end it first",
+                session=draft.session,
+            )
+        return live.turn + 1
+    if draft.kind == "turn_end" and not live.turn_open:
+        raise BadTurn(f"no turn of session {draft.session} is open", session=draft.session)
+    return live.turn
+
+
+def put_blob(db: apsw.Connection, digest: bytes, data: bytes, size: int) -> int:
+    """Keep a blob once; the slot it is in."""
+    slot = int.from_bytes(digest[:8], "big") >> 1
+    while (row := one(db, SQL["blob_get"], (slot,))) is not None:
+        if row[0] == digest:
+            return slot
+        slot += 1
+    db.execute(SQL["blob_insert"], (slot, digest, size, data))
+    return slot
+
+
+def opening_record(drafts: Sequence[Draft]) -> SessionRecord:
+    """The session record in the `open` or `fork` draft that leads a new session."""
+    if drafts and drafts[0].kind in ("open", "fork"):
+        for change in drafts[0].changes:
+            if isinstance(change, Upsert) and isinstance(change.record, SessionRecord):
+                return change.record
+    raise InvalidInput("a session begins with its open or fork commit", path="$.kind")
+
+
+def ingested_record(first: Commit) -> SessionRecord:
+    """The session record in the commit that leads an ingested session."""
+    for op in first.delta if first.kind in ("open", "fork") else ():
+        record = getattr(op, "record", None)
+        if isinstance(record, SessionRecord):
+            return record
+    raise InvalidInput(
+        f"session {first.session} is not here and these commits do not begin it",
+        hint="ingest its first commits, or its parent, before these",
+        session=first.session,
+    )
+
+
+def _opening_draft(commit: Commit) -> Draft:
+    key = commit.content.get("key")
+    return Draft(
+        id=commit.id,
+        session=commit.session,
+        kind=commit.kind,
+        key=commit.value("key") if isinstance(key, bytes) else "00",
+    )
+
+
+def _redactor(key: str) -> Redactor:
+    from stator.model.log.redact import Redactor
+
+    return Redactor(bytes.fromhex(key))

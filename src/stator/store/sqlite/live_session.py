@@ -1,0 +1,99 @@
+"""A session as its writer keeps it between appends: head, place, and the live records it has met.
+
+A cache and nothing more: whatever is here can be read again from the file, and is, when another
+connection has written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import apsw
+import msgspec
+
+from stator.model.log.commit import Commit
+from stator.model.log.delta import Put
+from stator.model.records.types import Entry, SessionRecord
+from stator.store.sqlite.projection import tailed
+from stator.store.sqlite.queries import reader, turns
+from stator.store.sqlite.queries.reader import Place
+
+if TYPE_CHECKING:
+    from stator.model.log.redact import Redactor
+
+CACHE_MAX = 4096
+"""Records kept by key; past it, those that came first go."""
+
+
+def in_project(record: SessionRecord, project: str) -> SessionRecord:
+    """The session's record as it stands in its row: in the project it is found in here."""
+    if record.project == project:
+        return record
+    return msgspec.structs.replace(record, project=project)
+
+
+class Live:
+    """One session in the writer's memory. `find` and `all` make it the reducer's view of the state."""
+
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        place: Place,
+        redactor: Redactor | None,
+        digest: Callable[[bytes], bytes],
+        *,
+        unborn: bool = False,
+    ) -> None:
+        """`unborn`: the session's row is there, its first commit is not yet."""
+        self.connection = connection
+        self.place = place
+        self.redactor = redactor
+        self.digest = digest
+        """The keyed digest under which its blobs are addressed."""
+        self.unborn = unborn
+        head = (turns.base_head if unborn else turns.read_head)(connection, place)
+        self.seq, self.hash = head.seq, head.hash
+        self.turn, self.turn_open = head.turn, head.turn_open
+        self.generation = 0
+        self._known: dict[tuple[str, str], Entry | None] = {}
+
+    def find(self, collection: str, key: str) -> Entry | None:
+        slot = (collection, key)
+        try:
+            return self._known[slot]
+        except KeyError:
+            pass
+        if len(self._known) > CACHE_MAX:
+            for old in list(islice(self._known, CACHE_MAX // 2)):
+                del self._known[old]
+        entry = reader.find_entry(self.connection, self.place, collection, key, None)
+        self._known[slot] = entry
+        return entry
+
+    def all(self, collection: str) -> Sequence[Entry]:
+        return reader.read_entries(self.connection, self.place, collection, None, None)
+
+    def advance(self, commit: Commit, keys: Sequence[str]) -> None:
+        """Take in a commit that was just written."""
+        seq = self.seq = commit.seq
+        self.unborn = False
+        self.hash = commit.hash
+        self.turn = commit.turn
+        if commit.kind == "turn":
+            self.turn_open = True
+        elif commit.kind == "turn_end":
+            self.turn_open = False
+        known = self._known
+        for op, key in zip(commit.delta, keys, strict=True):
+            name = op.collection
+            if type(op) is Put:
+                known[name, key] = Entry(name, op.id, key, seq, commit.turn, op.record)
+                if type(op.record) is SessionRecord:
+                    self.place.record = in_project(op.record, self.place.record.project)
+            elif name == "calls":
+                known.pop((name, key), None)  # settled for good: nobody asks for it again
+            else:
+                known[name, key] = None
+        self.place.tail.add(tailed(commit, keys))

@@ -1,0 +1,1 @@
+"""Queries: every question a SQLite store answers, over one consistent snapshot."""

@@ -1,0 +1,151 @@
+"""Listing sessions, most recently used first, a page at a time.
+
+A session's row is flushed lazily, so the time of last use of a session with an unflushed tail is
+read from its log; there are few of those, and they are merged into the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import apsw
+
+from stator.model.log.query import Page, SessionQuery, SessionRow
+from stator.model.values.ids import from_bytes, to_bytes
+from stator.store.sqlite import driver_lock
+from stator.store.sqlite.connection import many, one
+from stator.store.sqlite.projection import SEQ_MASK, SQL
+from stator.store.sqlite.queries import reader
+from stator.store.sqlite.queries.reader import Place
+
+FIRST = (2**62, 2**62)
+"""The cursor before everything."""
+DIRTY = (
+    SQL["session_page"]
+    .replace("FROM session\n", "FROM session INDEXED BY session_dirty\n", 1)
+    .replace("dirty = 0", "dirty = 1")
+)
+"""The same of sessions with a tail. Their index is for a constant: asked with a parameter, SQLite
+looks at every session."""
+BELOW, DIRTY_BELOW = (
+    statement.replace(" INDEXED BY session_dirty", "", 1)
+    .replace("FROM session\n", "FROM session INDEXED BY session_parent\n", 1)
+    .replace("(:parent IS NULL OR parent = :parent)", "parent = :parent")
+    for statement in (SQL["session_page"], DIRTY)
+)
+"""Both of what came from one session: by an index that is of no use to a filter that may be left out."""
+
+
+def page(
+    db: apsw.Connection,
+    path: str,
+    query: SessionQuery,
+    cursor: tuple[int, ...] | None,
+    limit: int,
+) -> Page[SessionRow]:
+    """Sessions that match, from a cursor on."""
+    if None not in (query.tenant, query.project, query.name):
+        # At most one has that name, and an index of its own finds it: without it, there is no match.
+        named = one(db, SQL["session_by_name"], (query.tenant, query.project, query.name))
+        if named is None:
+            return Page([], None)
+        if query == SessionQuery(
+            tenant=query.tenant, project=query.project, name=query.name, mode=query.mode
+        ):
+            return _one(db, path, named[1], query.mode, cursor)
+    updated, s = cursor if cursor is not None else FIRST
+    pages, tails = (SQL["session_page"], DIRTY) if query.parent is None else (BELOW, DIRTY_BELOW)
+    clean = many(db, pages, _filters(query, updated, s, limit + 1))
+    found = [(row[4], row[0], row) for row in clean]
+    for row in many(db, tails, _filters(query, *FIRST, -1)):
+        at = _last_at(db, row[0], row[5], row[4])
+        if (at, row[0]) < (updated, s):
+            found.append((at, row[0], row))
+    found.sort(key=lambda item: item[:2], reverse=True)
+    rows = [row_of(path, reader.place_of(db, row)) for _, _, row in found[:limit]]
+    more = len(found) > limit
+    return Page(rows, found[limit - 1][:2] if more else None)
+
+
+def _one(
+    db: apsw.Connection,
+    path: str,
+    identifier: bytes,
+    mode: str | None,
+    cursor: tuple[int, ...] | None,
+) -> Page[SessionRow]:
+    row = row_of(path, reader.place_of(db, one(db, SQL["session_by_id"], (identifier,))))
+    wanted = cursor is None and mode in (None, row.record.mode)
+    return Page([row] if wanted else [], None)
+
+
+def _filters(query: SessionQuery, updated: int, s: int, limit: int) -> dict[str, Any]:
+    return {
+        "updated": updated,
+        "s": s,
+        "limit": limit,
+        "name": query.name,
+        "project": query.project,
+        "tenant": query.tenant,
+        "agent": query.agent,
+        "status": query.status,
+        "mode": query.mode,
+        "suffix": query.suffix,
+        "parent": to_bytes(query.parent) if query.parent else None,
+        "source": query.alias[0] if query.alias else None,
+        "foreign_id": query.alias[1] if query.alias else None,
+    }
+
+
+def _last_at(db: apsw.Connection, s: int, flushed: int, updated: int) -> int:
+    newest = (reader.key(s, flushed), reader.key(s, SEQ_MASK), 1)
+    row = one(db, SQL["log_range_newest"], newest)
+    return reader.used_at(row) if row is not None else updated
+
+
+def row_of(path: str, place: Place) -> SessionRow:
+    """A session as listings show it."""
+    tail = place.tail.commits
+    return SessionRow(
+        record=place.record,
+        epoch=place.epoch,
+        head=tail[-1].seq if tail else place.flushed,
+        holder=driver_lock.holder(path, place.holder, place.epoch),
+        turns=tail[-1].turn if tail else place.ledger.turn,
+        updated=tail[-1].used if tail else place.updated,
+    )
+
+
+def heads(db: apsw.Connection) -> Iterator[tuple[str, int, int]]:
+    """Every session's id, the seq of its head, and when it was last used."""
+    for s, identifier, seq, updated, tail in many(
+        db, "SELECT s, id, flushed, updated, dirty FROM session"
+    ):
+        if tail:
+            newest = one(
+                db, SQL["log_range_newest"], (reader.key(s, seq), reader.key(s, SEQ_MASK), 1)
+            )
+            if newest is not None:
+                seq, updated = newest[0] & SEQ_MASK, reader.used_at(newest)
+        yield from_bytes(identifier, "session"), seq, updated
+
+
+def heads_stamp(db: apsw.Connection) -> str:
+    """What differs as soon as `heads` does, without reading all of them out."""
+    (stamp,) = one(
+        db,
+        "SELECT json_array(count(*), sum(flushed),"
+        " sum(((updated & 0xffffffff) * 7919 + flushed * 1000003 + s) & 0xffffffff)) FROM session",
+    )
+    tails = [
+        one(db, SQL["log_range_newest"], (reader.key(s, 0), reader.key(s, SEQ_MASK), 1))[2].hex()
+        for (s,) in many(db, "SELECT s FROM session WHERE dirty = 1")
+    ]
+    return f"{stamp}{tails}"
+
+
+def dirty(db: apsw.Connection) -> Iterator[bytes]:
+    """Ids of sessions with an unflushed tail."""
+    for (identifier,) in many(db, "SELECT id FROM session WHERE dirty = 1"):
+        yield identifier

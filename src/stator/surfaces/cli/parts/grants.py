@@ -1,0 +1,71 @@
+"""Answering calls that wait: from the options of `approve` and `deny` to grants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from stator.errors import BadQuery
+from stator.model.calls.approval import Scope, Verdict
+from stator.model.values.ids import short
+from stator.runtime.driving import approvals
+from stator.runtime.driving.approvals import Grant
+from stator.surfaces.cli.parts.scope import Asking
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.times import parse_until
+from stator.surfaces.cli.render.waiting_calls import grant_line, grant_plain
+
+
+class Answer:
+    """A yes or no in the name of whoever typed it: how wide, for how long and why."""
+
+    def __init__(
+        self,
+        ask: Asking,
+        session: str | None,
+        scope: str | None,
+        pattern: str | None,
+        expires: str | None,
+        *,
+        verdict: Verdict,
+        why: str = "",
+    ) -> None:
+        self._ask, self._session = ask, session
+        self._scope = cast("Scope", scope or ("session" if pattern else "once"))
+        self._pattern, self._verdict, self._why = pattern, verdict, why
+        self._until = parse_until(expires, ask.now) if expires is not None else 0
+
+    def give(self, calls: Sequence[str]) -> list[Grant]:
+        """Answer these calls, or without any every call that fits the pattern."""
+        if calls:
+            return [self._one(call) for call in calls]
+        if self._pattern is None:
+            raise BadQuery("which call?", hint="stator approvals shows what waits")
+        store = self._ask.store
+        return [
+            approvals.grant(
+                store.port, store.context, self._ask.session(self._session).id, self._pattern,
+                by=store.context.principal, verdict=self._verdict, scope=self._scope,
+                expires=self._until, why=self._why,
+            )
+        ]  # fmt: skip
+
+    def _one(self, call: str) -> Grant:
+        store = self._ask.store
+        return approvals.answer(
+            store.port, store.context, call, self._verdict,
+            by=store.context.principal, scope=self._scope, pattern=self._pattern or "",
+            expires=self._until, why=self._why,
+        )  # fmt: skip
+
+
+def said(screen: Screen, grant: Grant) -> None:
+    """Show what was just said, and where."""
+    if screen.json:
+        screen.item(grant_plain(grant))
+    else:
+        line = grant_line(grant).add(" ").add(short(grant.session), "id")
+        screen.line(line.add(f" @{grant.seq}", "id"))
+        if grant.record.verdict == "approved" and grant.record.call:
+            screen.line(Line("  it runs when its session is driven next, or now if it is", "dim"))

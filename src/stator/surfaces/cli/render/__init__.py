@@ -1,0 +1,1 @@
+"""Rendering: answers as lines for people and as JSON for programs."""

@@ -1,0 +1,187 @@
+"""Lines of a screen: text with styles, measured in cells and cut to a width.
+
+A `Line` escapes everything that is put into it, so no command can forget to. Styles are names; what they look like is
+decided where the line is written, and nowhere at all when it is piped.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+from stator.surfaces.cli.render.escape import bounded
+
+STYLES = {
+    "": "",
+    "dim": "dim",
+    "bold": "bold",
+    "title": "bold",
+    "ok": "green",
+    "bad": "red",
+    "doubt": "bold yellow",
+    "added": "green",
+    "changed": "yellow",
+    "superseded": "magenta",
+    "removed": "red",
+    "id": "cyan",
+    "user": "bold cyan",
+    "match": "bold yellow",
+}
+"""What each style is, in rich's words."""
+
+STATUS_STYLES = {
+    "ok": "ok",
+    "error": "bad",
+    "timeout": "bad",
+    "denied": "bad",
+    "cancelled": "doubt",
+    "aborted": "bad",
+    "interrupted": "doubt",
+    "in doubt": "doubt",
+    "awaiting approval": "doubt",
+    "approved": "ok",
+    "revoked": "dim",
+    "started": "changed",
+    "active": "ok",
+    "running": "ok",
+    "failed": "bad",
+    "lost": "doubt",
+    "rewound": "dim",
+    "closed": "dim",
+    "archived": "dim",
+}
+ROWS = 4
+"""Rows a wrapped line may take."""
+COUNTED = 200
+"""Cutting off more than so many characters says how many."""
+
+
+class Line:
+    """One line: pieces of visible text, each with a style."""
+
+    __slots__ = ("pieces",)
+
+    def __init__(self, text: str = "", style: str = "") -> None:
+        self.pieces: list[tuple[str, str]] = []
+        self.add(text, style)
+
+    def add(self, text: object, style: str = "", *, width: int = 0, right: bool = False) -> Line:
+        """Put text at the end, escaped; padded or cut to `width` cells if one is given."""
+        shown: str = bounded(text if isinstance(text, str) else str(text))
+        if width:
+            shown = fit(shown, width, right=right)
+        if shown:
+            self.pieces.append((shown, style))
+        return self
+
+    def status(self, status: str, *, width: int = 0) -> Line:
+        """Put a status at the end, in its colour."""
+        return self.add(status, STATUS_STYLES.get(status, ""), width=width)
+
+    def extend(self, other: Line) -> Line:
+        self.pieces += other.pieces
+        return self
+
+    @property
+    def plain(self) -> str:
+        return "".join(text for text, _ in self.pieces)
+
+    @property
+    def width(self) -> int:
+        return sum(cells(text) for text, _ in self.pieces)
+
+    def cut(self, width: int) -> Line:
+        """The line in at most `width` cells; what is missing is marked, and counted where it is much."""
+        if self.width <= width:
+            return self
+        mark = _mark(self.plain, width)
+        room = max(0, width - cells(mark))
+        short = Line()
+        for text, style in self.pieces:
+            part = take(text, room)
+            short.pieces.append((part, style))
+            room -= cells(part)
+            if part != text:
+                break
+        short.pieces.append((mark, "dim"))
+        return short
+
+    def wrapped(self, width: int, indent: int, rows: int = ROWS) -> list[Line]:
+        """The line over at most `rows` rows, broken between words; rows after the first are indented."""
+        made = [Line()]
+        used = 0
+        for place, (text, style) in enumerate(self._words()):
+            long = cells(text)
+            if used and used + cells(text.rstrip()) > width and long <= width - indent:
+                if len(made) == rows:
+                    rest = Line()
+                    rest.pieces = self._words()[place:]
+                    made[-1] = made[-1].extend(rest).cut(width)
+                    return made
+                made.append(Line(" " * indent))
+                used = indent
+            made[-1].pieces.append((text, style))
+            used += long
+        return [line._trimmed().cut(width) for line in made]
+
+    def _trimmed(self) -> Line:
+        """Without the spaces at its end."""
+        while self.pieces and not self.pieces[-1][0].rstrip():
+            self.pieces.pop()
+        if self.pieces:
+            text, style = self.pieces[-1]
+            self.pieces[-1] = (text.rstrip(), style)
+        return self
+
+    def _words(self) -> list[tuple[str, str]]:
+        """The pieces, word by word, each with the spaces after it."""
+        return [(word, style) for text, style in self.pieces for word in _WORD.findall(text)]
+
+
+_WORD = re.compile(r"\s*\S+\s*|\s+")
+
+
+def _mark(text: str, width: int) -> str:
+    missing = len(text) - width
+    if missing <= COUNTED or width < 40:
+        return "…"
+    return f"…(+{missing:,})"
+
+
+def cells(text: str) -> int:
+    """How many columns a terminal gives the text."""
+    if text.isascii():
+        return len(text)
+    return sum(_cell(char) for char in text)
+
+
+def _cell(char: str) -> int:
+    if unicodedata.category(char) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1
+
+
+def take(text: str, room: int) -> str:
+    """As much of the text, from its beginning, as fits into `room` cells."""
+    if text.isascii():
+        return text[:room]
+    used = 0
+    for place, char in enumerate(text):
+        used += _cell(char)
+        if used > room:
+            return text[:place]
+    return text
+
+
+def fit(text: str, width: int, *, right: bool = False) -> str:
+    """The text in exactly `width` cells: padded, or cut with an ellipsis."""
+    if cells(text) > width:
+        text = take(text, width - 1) + "…"
+    pad = " " * (width - cells(text))
+    return pad + text if right else text + pad
+
+
+def widest(texts: Iterable[str], limit: int) -> int:
+    """The width of a column that holds these texts, at most `limit`."""
+    return min(limit, max((cells(bounded(text, limit + 1)) for text in texts), default=0)) or 1

@@ -1,0 +1,485 @@
+"""The gist: what a commit says, on one line, so that a stranger can read a log like a story."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from stator.errors import StatorError
+from stator.model.log.chain import put_item
+from stator.model.log.commit import (
+    CONTINUED,
+    Commit,
+    Gone,
+    Large,
+    gone,
+    size_of,
+)
+from stator.model.log.delta import Drop, Put, to_plain
+from stator.model.records.types import (
+    AppRecord,
+    ApprovalRecord,
+    ArtifactRecord,
+    CallRecord,
+    ChildRecord,
+    DeadEndRecord,
+    DecisionRecord,
+    ErasedRecord,
+    EvictedRecord,
+    FactRecord,
+    FileRecord,
+    FlagRecord,
+    PendingRecord,
+    PlanRecord,
+    PreferenceRecord,
+    Record,
+    RunRecord,
+    ScoreRecord,
+    ScratchRecord,
+    SessionRecord,
+    SpendRecord,
+    TagRecord,
+    ToolRecord,
+    WorkingRecord,
+)
+from stator.model.values import canon
+from stator.model.values.ids import is_id, short
+from stator.model.window.compaction import UNDONE
+from stator.model.window.reply import dialect, requests, text_of
+from stator.surfaces.cli.render.escape import LINE_MAX
+from stator.surfaces.cli.render.lines import Line
+
+ROWS_MAX = 50
+"""Rows of a text that its gist is made from."""
+ARGUMENT_MAX = 60
+"""Characters of one argument of a call."""
+OP_STYLES = {
+    "created": "added",
+    "modified": "changed",
+    "renamed": "changed",
+    "deleted": "removed",
+    "read": "dim",
+    "skipped": "dim",
+}
+
+
+# -- values ---------------------------------------------------------------------------------------
+
+
+def value_of(commit: Commit, name: str) -> Any:
+    """A content field as a value, or a remark in brackets where there is none to show."""
+    item = commit.content.get(name)
+    if isinstance(item, Gone):
+        return gone(item.by)
+    if isinstance(item, Large):
+        return f"({size(item.size)}: stator show @{commit.seq})"
+    try:
+        return commit.value(name, "")
+    except StatorError as error:
+        return f"({error.what})"
+
+
+def brief(value: Any, limit: int = LINE_MAX) -> str:
+    """A value as one line of text: strings as they are, the rest much as JSON would."""
+    if isinstance(value, str):
+        if "\n" not in value:
+            return _cut(value, limit)
+        rows = value.strip().split("\n", ROWS_MAX)
+        return _cut(" ⏎ ".join(row.strip() for row in rows), limit)
+    if value is None or isinstance(value, bool):
+        return "none" if value is None else "yes" if value else "no"
+    if isinstance(value, (int, float)):
+        return _number(value, limit)
+    if isinstance(value, bytes):
+        return f"({size(len(value))} of bytes)"
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{key}: {brief(item, 80)}" for key, item in list(value.items())[:20])
+        return _cut("{" + inner + "}", limit)
+    if isinstance(value, (list, tuple)):
+        return _cut("[" + ", ".join(brief(item, 80) for item in value[:20]) + "]", limit)
+    return _cut(str(value), limit)
+
+
+def _number(value: float, limit: int) -> str:
+    try:
+        return _cut(str(value), limit)
+    except ValueError:  # more digits than Python converts to decimal
+        return "(a very large number)"
+
+
+def recorded(plain: Any) -> str:
+    """A value inside a record, from its recorded form."""
+    try:
+        return brief(canon.from_plain(plain))
+    except StatorError:
+        return brief(plain)
+
+
+def size(count: int) -> str:
+    """1.2 KB"""
+    amount = float(count)
+    for unit in ("B", "KB", "MB", "GB"):
+        if amount < 1000 or unit == "GB":
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return str(count)
+
+
+def count(number: int, noun: str) -> str:
+    """3 turns, 1 turn"""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def arguments(value: Any) -> str:
+    """The arguments of a call: `path=auth.py, line=3`."""
+    if not isinstance(value, Mapping):
+        return brief(value, ARGUMENT_MAX * 3) if value != "" else ""
+    return ", ".join(f"{key}={brief(item, ARGUMENT_MAX)}" for key, item in list(value.items())[:12])
+
+
+# -- records --------------------------------------------------------------------------------------
+
+
+def _file(record: FileRecord) -> Line:
+    line = Line(record.op, OP_STYLES.get(record.op, "")).add(" ").add(record.path)
+    if record.from_path:
+        line.add(f" from {record.from_path}")
+    if record.how != "recorded":
+        line.add(f" ({record.how})", "dim")
+    return line.add(f" ({record.reason})" if record.reason else "", "dim")
+
+
+def _decision(record: DecisionRecord) -> Line:
+    line = Line(f"{record.topic}: " if record.topic else "", "bold").add(record.what)
+    _because(line, record.why)
+    return line.add(f" (over {', '.join(record.over)})" if record.over else "", "dim")
+
+
+def _because(line: Line, why: str) -> Line:
+    return line.add(f" — {why}" if why else "", "dim")
+
+
+def _plan(record: PlanRecord) -> Line:
+    line = (
+        Line(record.step).add(": ").add(record.status.replace("_", " "), PLAN_STYLES[record.status])
+    )
+    return line.add(
+        f" ({record.detail or record.evidence})" if record.detail or record.evidence else ""
+    )
+
+
+PLAN_STYLES = {
+    "pending": "dim",
+    "in_progress": "changed",
+    "done": "ok",
+    "blocked": "bad",
+    "dropped": "dim",
+}
+
+
+def _call(record: CallRecord) -> Line:
+    line = Line(record.tool).add(" ").status(record.status)
+    line.add(f" ({record.cause})" if record.cause else "").add(f" {short(record.call)}", "id")
+    return line.add(" elsewhere" if record.elsewhere else "", "dim")
+
+
+def _run(record: RunRecord) -> Line:
+    where = f" on {record.host}" if record.host else ""
+    return Line(f"{record.program or 'a driver'}{where}, pid {record.pid}")
+
+
+def _session(record: SessionRecord) -> Line:
+    line = Line(record.name).add(f" · agent {record.agent}" if record.agent else "", "dim")
+    return line.add(" · ", "dim").status(record.status)
+
+
+def _pending(record: PendingRecord) -> Line:
+    verb, _, call = record.what.partition(" ")
+    doubt = verb == "settle" and is_id(call, "call")
+    what = f"settle {short(call)}" if doubt else record.what
+    return _because(Line(f"{what}{f' (waits for {record.on})' if record.on else ''}"), record.why)
+
+
+def _approval(record: ApprovalRecord) -> Line:
+    line = Line(record.verdict, "ok" if record.verdict == "approved" else "bad").add(" ")
+    line.add(record.pattern or f"{record.tool} with arguments {record.arguments[:8]}")
+    return line.add(f" · {record.scope} · by {record.by}", "dim")
+
+
+def _used(record: WorkingRecord) -> Line:
+    return _because(Line(f"{record.kind} {record.name}"), record.detail)
+
+
+_RECORDS: dict[type[Record], Callable[[Any], Line]] = {
+    AppRecord: lambda r: Line(f"{r.name} = {recorded(r.value)}"),
+    ApprovalRecord: _approval,
+    ArtifactRecord: lambda r: Line(f"{r.name} v{r.version}").add(f" ({size(r.size)})", "dim"),
+    CallRecord: _call,
+    ChildRecord: lambda r: Line(f"{r.kind} {r.name} {short(r.session)} ").status(r.status),
+    DeadEndRecord: lambda r: _because(Line(r.what), r.why),
+    DecisionRecord: _decision,
+    ErasedRecord: lambda r: Line(gone(r.erased), "dim"),
+    EvictedRecord: lambda r: Line(f"{r.key} (@{r.seq})"),
+    FactRecord: lambda r: Line(f"{r.name} = {recorded(r.value)}"),
+    FileRecord: _file,
+    FlagRecord: lambda r: _because(
+        Line(f"{r.name}{f' on {r.on}' if r.on else ''}", "doubt"), r.why
+    ),
+    PendingRecord: _pending,
+    PlanRecord: _plan,
+    PreferenceRecord: lambda r: Line(f"{r.name} = {recorded(r.value)}"),
+    RunRecord: _run,
+    ScoreRecord: lambda r: _because(
+        Line(f"{r.name} {r.value / 1000:g}{f' on {r.on}' if r.on else ''}"), r.comment
+    ),
+    ScratchRecord: lambda r: Line(f"{r.name} = {recorded(r.value)}"),
+    SessionRecord: _session,
+    SpendRecord: lambda r: Line(f"{r.amount:,} {r.unit}"),
+    TagRecord: lambda r: Line(r.name, "bold").add(f" → @{r.seq}"),
+    ToolRecord: lambda r: Line(f"{r.name}: used {r.uses} times, {r.failures} failed"),
+    WorkingRecord: _used,
+}
+
+
+def of_record(record: Record) -> Line:
+    """A record on one line."""
+    made = _RECORDS.get(type(record))
+    return made(record) if made is not None else Line(brief(to_plain(record)))
+
+
+# -- commits --------------------------------------------------------------------------------------
+
+
+def of_commit(commit: Commit) -> Line:
+    """A commit on one line."""
+    made = _KINDS.get(commit.kind)
+    return made(commit) if made is not None else _records(commit)
+
+
+def _asked(commit: Commit) -> Line:
+    if commit.status == CONTINUED:
+        return Line("(continued)", "dim")
+    return Line(brief(value_of(commit, "input")) or "(no prompt)", "user")
+
+
+def _turn_end(commit: Commit) -> Line:
+    line = Line().status(commit.status).add(f" — {commit.cause}" if commit.cause else "")
+    found = value_of(commit, "input")
+    git = found.get("git") if isinstance(found, Mapping) else None
+    if isinstance(git, Mapping):
+        head = str(git.get("head", ""))
+        at = " (no commits yet)" if head.startswith("(") else f"@{head[:8]}"
+        where = f"{git.get('branch') or 'detached'}{at}"
+        line.add(f" · git {where}{', not all committed' if git.get('dirty') else ''}", "dim")
+    return line
+
+
+def _said(commit: Commit) -> Line:
+    """What was said, and what a model asked for with it."""
+    output = value_of(commit, "output")
+    line = Line("(partial) " if commit.status == "partial" else "", "doubt")
+    asks = requests(output)
+    text = text_of(output) if dialect(output) != "plain" or isinstance(output, str) else output
+    line.add(brief(text) if text or not asks else "")
+    for place, ask in enumerate(asks):
+        line.add(" " if place or text else "").add("→ ", "dim").add(ask.name, "bold")
+        line.add(f"({arguments(ask.arguments)})")
+    return line
+
+
+def intent(commit: Commit) -> Line:
+    """A call as it was meant: `read_file(path=auth.py)`."""
+    return Line(commit.tool, "bold").add(f"({arguments(value_of(commit, 'input'))})")
+
+
+def _outcome(commit: Commit) -> Line:
+    line = Line(f"{commit.tool} ").status(commit.status or "settled")
+    if commit.kind == "settlement":
+        value = value_of(commit, "output")
+        line.add(f": {brief(value)}" if value not in ("", None) else "", "dim")
+        line.add(f" ({commit.cause})" if commit.cause else "", "dim")
+        return line.add(
+            f" by {who}" if (who := brief(value_of(commit, "principal"))) else "", "dim"
+        )
+    if commit.attempt > 1:
+        line.add(f" at attempt {commit.attempt}", "dim")
+    output = value_of(commit, "output")
+    summary = brief(value_of(commit, "output_summary"))
+    if commit.status == "ok":
+        text = summary or (brief(output) if output not in ("", None) else "")
+        return line.add(f": {text}" if text else "", "dim")
+    message = output.get("message", "") if isinstance(output, Mapping) else output
+    said = ": ".join(part for part in (commit.cause, brief(message)) if part)
+    return line.add(f": {said}" if said else "")
+
+
+def _tools(commit: Commit) -> Line:
+    """What the model is offered from now on."""
+    puts = [op.record for op in commit.delta if isinstance(op, Put)]
+    tools = [record for record in puts if isinstance(record, ToolRecord)]
+    offered = ", ".join(record.name for record in tools if record.available)
+    gone = ", ".join(record.name for record in tools if not record.available)
+    line = Line(f"offered {offered}" if offered else "")
+    return line.add(f"{'; ' if offered else ''}gone {gone}" if gone else "")
+
+
+def _lifecycle(commit: Commit) -> Line:
+    return Line(commit.cause or "", "dim")
+
+
+def _run_of(commit: Commit) -> Line:
+    record = _record(commit, "runs")
+    return Line(_run(record).plain if isinstance(record, RunRecord) else commit.cause, "dim")
+
+
+def _open(commit: Commit) -> Line:
+    record = _record(commit, "session")
+    if not isinstance(record, SessionRecord):
+        return _records(commit)
+    line = Line(f"session {record.name}{f' · agent {record.agent}' if record.agent else ''}", "dim")
+    if record.parent is not None:
+        line.add(
+            f" · {record.parent.kind} of {short(record.parent.session)} @{record.parent.seq}", "dim"
+        )
+    return line
+
+
+def _budget(commit: Commit) -> Line:
+    from stator.model.calls.budget import shown
+
+    record = _record(commit, "session")
+    limits = record.budget if isinstance(record, SessionRecord) else {}
+    return Line(", ".join(shown(unit, limits[unit]) for unit in sorted(limits)) or "no limits")
+
+
+def _retention(commit: Commit) -> Line:
+    from stator.model.sessions.retention import shown
+
+    record = _record(commit, "session")
+    kept = record.retention if isinstance(record, SessionRecord) else {}
+    return Line(", ".join(shown(name, kept[name]) for name in sorted(kept)) or "everything is kept")
+
+
+def _purge(commit: Commit) -> Line:
+    found = value_of(commit, "input")
+    name = found.get("name", "") if isinstance(found, Mapping) else found
+    return _because(Line(f"{name}"), brief(value_of(commit, "why")))
+
+
+def _approving(commit: Commit) -> Line:
+    """What was said of a call, by whom; or that it was taken back, or used."""
+    if _record(commit, "approvals") is not None:
+        return _records(commit)
+    return Line(commit.tool).add(" ").status(commit.status)
+
+
+def _rewind(commit: Commit) -> Line:
+    to, left = commit.inputs if len(commit.inputs) == 2 else (0, 0)
+    return Line(f"back to @{to}, from @{left}", "doubt")
+
+
+def _adopt(commit: Commit) -> Line:
+    record = _record(commit, "session")
+    adopted = record.adopted if isinstance(record, SessionRecord) else ""
+    return Line(f"goes on as {short(adopted)}" if adopted else "goes on itself")
+
+
+def _erasure(commit: Commit) -> Line:
+    found = value_of(commit, "input")
+    if not isinstance(found, Mapping):
+        return Line(brief(found))
+    if "commits" in found:
+        many = found["commits"] if isinstance(found["commits"], int) else len(found["commits"])
+        line = Line(count(many, "commit"))
+        return line.add(f", {commit.cause}" if commit.cause else "", "dim")
+    if found.get("seq"):
+        fields = ", ".join(map(str, found.get("fields") or [])) or "everything"
+        return Line(f"{fields} of @{found['seq']}")
+    return Line(f"{found.get('collection')} record {found.get('id')}")
+
+
+def _compaction(commit: Commit) -> Line:
+    """How much shorter the view is, and how much left it; or what was taken back."""
+    if commit.status == UNDONE:
+        return Line(f"undone: @{commit.inputs[0]}" if commit.inputs else commit.status)
+    found = value_of(commit, "input")
+    if not isinstance(found, Mapping):
+        return Line(brief(found))
+    sizes, left = found.get("tokens"), found.get("left")
+    line = Line(" → ".join(map(brief, sizes)) + " tokens" if isinstance(sizes, list) else "")
+    counts = brief(left) if isinstance(left, Mapping) and left else ""
+    return line.add(f" · left the view: {counts.strip('{}')}" if counts else "", "dim")
+
+
+def _records(commit: Commit) -> Line:
+    """Commits that are what they put."""
+    shown: list[Line] = []
+    for n, op in enumerate(commit.delta):
+        if isinstance(op, Put) and op.collection not in ("spend", "tools"):
+            shown.append(_put(commit, n, op))
+        elif isinstance(op, Drop) and len(commit.delta) == 1:
+            shown.append(Line("taken off", "dim"))
+    line = Line()
+    for place, part in enumerate(shown[:12]):
+        line.add(", " if place else "").extend(part)
+    if not shown:
+        line.add(commit.status).add(f" {commit.cause}" if commit.cause else "")
+    why = brief(value_of(commit, "why"))
+    return _because(line, why)
+
+
+def _files(commit: Commit) -> Line:
+    """What was recorded of files; one that only holds contents is as large as they are."""
+    if commit.delta or commit.status != "kept":
+        return _records(commit)
+    item = commit.content.get("input")
+    held = f"contents, {size(size_of(item))}" if item is not None else "contents"
+    return Line(f"kept {held}" if not isinstance(item, Gone) else f"(erased by @{item.by})", "dim")
+
+
+def _put(commit: Commit, n: int, op: Put) -> Line:
+    item = commit.content.get(put_item(n))
+    if isinstance(item, Large):
+        return Line(f"({size(item.size)}: stator show @{commit.seq})", "dim")
+    return of_record(op.record)
+
+
+def _record(commit: Commit, collection: str) -> Record | None:
+    """The first record a commit puts into a collection."""
+    return next(
+        (op.record for op in commit.delta if isinstance(op, Put) and op.collection == collection),
+        None,
+    )
+
+
+_KINDS: dict[str, Callable[[Commit], Line]] = {
+    "turn": _asked,
+    "turn_end": _turn_end,
+    "entry": _said,
+    "call": intent,
+    "outcome": _outcome,
+    "settlement": _outcome,
+    "open": _open,
+    "fork": _open,
+    "run": _run_of,
+    "resume": _run_of,
+    "run_end": _lifecycle,
+    "pause": _lifecycle,
+    "close": _lifecycle,
+    "archive": _lifecycle,
+    "pause_request": _lifecycle,
+    "budget": _budget,
+    "retention": _retention,
+    "purge": _purge,
+    "approval": _approving,
+    "erasure": _erasure,
+    "rewind": _rewind,
+    "adopt": _adopt,
+    "compaction": _compaction,
+    "tools": _tools,
+    "file": _files,
+}

@@ -1,0 +1,77 @@
+"""Arguments of a tool, held against its schema: what is wrong, and where, before anything is done."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import jsonschema_rs
+
+from stator.errors import BadQuery, InvalidInput
+from stator.surfaces.mcp.tools.definitions import BY_NAME
+
+MESSAGE_MAX = 200
+_PART = re.compile(r"[0-9]{1,18}")
+
+
+def check(tool: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments, or `InvalidInput` with the path of the first that is wrong."""
+    for error in _validator(tool).iter_errors(given):
+        path = "$" + "".join(_part(part) for part in error.instance_path)
+        message = str(error.message)
+        if len(message) > MESSAGE_MAX:  # it repeats the value, however large
+            message = f"{message[:MESSAGE_MAX]}…"
+        raise InvalidInput(message, path=path, hint=_hint(tool, error.instance_path))
+    return given
+
+
+def _hint(tool: str, path: Sequence[str | int]) -> str:
+    """What would have been right there."""
+    schema, name = BY_NAME[tool].takes, tool
+    for part in path:
+        found = schema.get("items") if isinstance(part, int) else schema["properties"].get(part)
+        if not found:
+            break
+        schema, name = found, name if isinstance(part, int) else part
+    each = "a list, each of " if "items" in schema else ""
+    schema = schema.get("items", schema)
+    if "enum" in schema:
+        return f"{name}: {each}{', '.join(schema['enum'])}"
+    if "properties" not in schema:
+        each, name, schema = "", tool, BY_NAME[tool].takes
+    return f"{name} takes {each}{', '.join(schema['properties'])}"
+
+
+@cache
+def _validator(tool: str) -> Any:
+    return jsonschema_rs.validator_for(BY_NAME[tool].takes)
+
+
+def _part(part: str | int) -> str:
+    return f"[{part}]" if isinstance(part, int) else f".{part}"
+
+
+def cursor(given: dict[str, Any], parts: int = 1) -> tuple[int, ...] | None:
+    """Where to go on, as the last answer said: so many whole numbers."""
+    text = given.get("cursor")
+    if not text:
+        return None
+    found = str(text).split(".", parts)
+    if len(found) != parts or not all(map(_PART.fullmatch, found)):
+        raise BadQuery(
+            "not a cursor", path="$.cursor", hint="pass `more` of the last answer, unchanged"
+        )
+    return tuple(map(int, found))
+
+
+def offset(given: dict[str, Any]) -> int:
+    """A cursor that is a number of things to leave out."""
+    found = cursor(given)
+    return found[0] if found else 0
+
+
+def more(cursor: tuple[int, ...] | None) -> str | None:
+    """A cursor as an answer gives it."""
+    return None if cursor is None else ".".join(map(str, cursor))

@@ -1,0 +1,1 @@
+"""Transports of the MCP server: stdio, loopback HTTP, and who may connect."""
