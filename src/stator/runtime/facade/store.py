@@ -143,7 +143,7 @@ class Store(Runner, Keeper):
             view = SessionView(self.port, held.ids["session"], root=self._root(record), **types)
             return cast("Session[Any]", view)
 
-    def read(self, name: str, *, project: str | None = None, **app: Any) -> SessionView:
+    def read(self, /, name: str, *, project: str | None = None, **app: Any) -> SessionView:
         """A session to look at: by id, end of an id, name, or `last`. Needs no lease, changes nothing."""
         scope = self.context.project if project is None else project
         row = find_session(self.port, name, project=scope or None)
