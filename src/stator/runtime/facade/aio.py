@@ -39,6 +39,7 @@ from stator.runtime.driving.settlement import OpenDoubt
 from stator.runtime.driving.tools import Tool, current_turn
 from stator.runtime.driving.turn import Recorder, Turn
 from stator.runtime.facade.aio_calls import AsyncStream, drive
+from stator.runtime.facade.aio_outside import AsyncOutsideDoors
 from stator.runtime.facade.aio_pool import Pool
 from stator.runtime.facade.aio_retention import AsyncKeeper
 from stator.runtime.facade.aio_runs import AsyncRunner
@@ -377,7 +378,7 @@ class AsyncContributor(AsyncMarker):
     budget = awaited(Contributor.budget)
 
 
-class AsyncStore(AsyncRunner, AsyncKeeper):
+class AsyncStore(AsyncRunner, AsyncKeeper, AsyncOutsideDoors):
     """`Store`, awaited."""
 
     _sync: Store
