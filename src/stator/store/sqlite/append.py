@@ -53,8 +53,8 @@ from stator.store.sqlite import (
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.live_session import Live, in_project
 from stator.store.sqlite.projection import SEQ_BITS, SEQ_MASK, SQL, Ledger
-from stator.store.sqlite.queries import listing, reader
-from stator.store.sqlite.queries.reader import Place
+from stator.store.sqlite.queries import commits, lineage, listing, places, state
+from stator.store.sqlite.queries.lineage import Place
 from stator.store.sqlite.writer import REMOVALS, Request, Writer
 
 if TYPE_CHECKING:  # loaded by whoever writes first: reading does without its patterns
@@ -116,10 +116,10 @@ class Appender:
         row = one(db, SQL["session_by_id"], (to_bytes(place.record.id),))
         if row is None or row[2] != place.epoch or row[5] != place.flushed:
             return True
-        return reader.last_seq(db, place.stretches[-1]) != live.seq
+        return commits.last_seq(db, place.stretches[-1]) != live.seq
 
     def _open_live(self, db: apsw.Connection, session: str, first: Draft | None = None) -> Live:
-        place = reader.load_place(db, session)
+        place = places.load_place(db, session)
         live = Live(
             db,
             place,
@@ -159,7 +159,7 @@ class Appender:
         if first is not None and first.kind == "open":
             key = first.key
         else:
-            oldest = reader.read_one(db, place.stretches[0], 1)
+            oldest = commits.read_one(db, place.stretches[0], 1)
             if isinstance(oldest.content.get("key"), bytes):
                 key = oldest.value("key")
         # Without a key of its own (or after it was erased), one that the store alone knows.
@@ -307,7 +307,7 @@ class Appender:
         return None if seq is None else self._read_at(db, live.place, seq)
 
     def _read_at(self, db: apsw.Connection, place: Place, seq: int) -> Commit:
-        return reader.read_commits(
+        return commits.read_commits(
             db, place, after=seq - 1, upto=seq, newest_first=False, limit=1, load=True
         )[0]
 
@@ -342,10 +342,10 @@ class Appender:
         projection.wipe(db)
         sessions = many(db, SQL["session_ids"])
         for s, identifier in sessions:
-            place = reader.load_place(db, from_bytes(identifier, "session"), with_tail=False)
+            place = places.load_place(db, from_bytes(identifier, "session"), with_tail=False)
             db.execute(SQL["session_reset"], (place.low, b"", s))
             place.flushed, place.ledger = place.low, Ledger()
-            for tail in reader.tails(db, place):
+            for tail in places.tails(db, place):
                 place.ledger = projection.flush(db, s, tail, place.ledger, place.low, place.lineage)
         self.unflushed = 0
 
@@ -457,7 +457,7 @@ class Appender:
     ) -> bool:
         place = live.place
         if commit.seq <= live.seq:
-            mine = one(db, SQL["log_hash"], (reader.key(place.s, commit.seq),))
+            mine = one(db, SQL["log_hash"], (lineage.key(place.s, commit.seq),))
             chain.must_match(mine[0].hex() if mine else "", commit)
             if any(isinstance(item, Gone) and item.by for item in commit.content.values()):
                 mine = self._read_at(db, place, commit.seq)
@@ -469,7 +469,7 @@ class Appender:
         if identifier in self._recent or projection.find_commit(db, identifier) is not None:
             raise IdReused(f"commit {commit.id} is here already", commit=commit.id)
         self._check_free(place)
-        self._insert(db, live, commit, reader.resolve_keys(db, place, commit, known))
+        self._insert(db, live, commit, places.resolve_keys(db, place, commit, known))
         if len(place.tail) >= projection.TAIL_MAX:
             self.flush(db, live)
         return True
@@ -488,10 +488,10 @@ class _Past:
         self._db, self._place, self._at = db, place, at
 
     def find(self, collection: str, key: str) -> Entry | None:
-        return reader.find_entry(self._db, self._place, collection, key, self._at)
+        return state.find_entry(self._db, self._place, collection, key, self._at)
 
     def all(self, collection: str) -> Sequence[Entry]:
-        return reader.read_entries(self._db, self._place, collection, self._at, None)
+        return state.read_entries(self._db, self._place, collection, self._at, None)
 
 
 def next_turn(draft: Draft, live: Live) -> int:

@@ -33,8 +33,8 @@ from stator.store.sqlite.projection import (
     live_pointers,
     snapshot_before,
 )
-from stator.store.sqlite.queries import reader
-from stator.store.sqlite.queries.reader import Place
+from stator.store.sqlite.queries import commits, lineage, places
+from stator.store.sqlite.queries.lineage import Place
 
 RESTORE = "what the log says is right; restore a copy, or see: stator doctor"
 REBUILD = "the log is intact; make the indexes again with: stator doctor --rebuild"
@@ -55,7 +55,7 @@ def audit(db: apsw.Connection, path: str) -> Iterator[Finding]:
         for s, identifier in many(db, SQL["session_ids"]):
             session = from_bytes(identifier, "session")
             try:
-                place = reader.load_place(db, session, with_tail=False)
+                place = places.load_place(db, session, with_tail=False)
             except StoreCorrupt as error:
                 yield Finding(what=error.what, check="session", session=session, hint=error.hint)
                 continue
@@ -119,17 +119,17 @@ def _session(db: apsw.Connection, made: apsw.Connection, s: int, place: Place) -
     """Make a session's indexes again, in `made`, and hold its row against its log."""
 
     def key_of_id(collection: str, identifier: str, was: int) -> str:
-        return reader.flushed_key(db, place, collection, identifier, was)
+        return places.flushed_key(db, place, collection, identifier, was)
 
     ledger, last = Ledger(), _Last()
-    commits = last.watch(reader.read_stretch(db, place.stretches[-1]))
+    watched = last.watch(commits.read_stretch(db, place.stretches[-1]))
     cuts = frozenset(seq for (seq,) in many(db, "SELECT seq FROM flush_ix WHERE s = ?", (s,)))
-    for tail in each_tail(commits, key_of_id, cuts):
+    for tail in each_tail(watched, key_of_id, cuts):
         done = _within(tail, place.flushed)
         if len(done):
             made.executemany(
                 "INSERT INTO log VALUES (?, ?, x'', x'', x'')",
-                [(reader.key(s, item.seq), item.id) for item in done.commits],
+                [(lineage.key(s, item.seq), item.id) for item in done.commits],
             )
             ledger = flush(made, s, done, ledger, place.low, place.lineage)
     session = place.record.id

@@ -28,8 +28,8 @@ from stator.model.records.types import COLLECTIONS, ErasedRecord
 from stator.store.rows import to_row
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import SQL, pack_ledger
-from stator.store.sqlite.queries import reader
-from stator.store.sqlite.queries.reader import Place
+from stator.store.sqlite.queries import commits, lineage, state
+from stator.store.sqlite.queries.lineage import Place
 from stator.store.sqlite.versions import CALLS, TOOLS, pack_id
 
 Targets = dict[int, dict[int, set[str]]]
@@ -53,7 +53,7 @@ def carry_out(
     """Erase what erasures that came with a log have taken away elsewhere; whether that was anything."""
     done = False
     for by, found in targets.items():
-        if by <= place.low or reader.read_bare(db, place.stretches[-1], by).kind != "erasure":
+        if by <= place.low or commits.read_bare(db, place.stretches[-1], by).kind != "erasure":
             continue
         for seq, names in found.items():
             _erase_items(db, place, seq, names, by, digest)
@@ -84,8 +84,8 @@ def _puts(db: apsw.Connection, place: Place, change: Erase) -> Iterator[tuple[in
     """(seq, n) of every put of a record, from its rows, or from the log where rows do not tell all."""
     number = COLLECTIONS[change.collection].number
     if number in (CALLS, TOOLS):
-        for version in reader.read_versions(
-            db, place, after=0, upto=reader.MAX_SEQ, collections=(change.collection,)
+        for version in state.read_versions(
+            db, place, after=0, upto=lineage.MAX_SEQ, collections=(change.collection,)
         ):
             if isinstance(version.op, Put) and version.op.id == change.id:
                 yield version.seq, version.n
@@ -105,7 +105,7 @@ def _own(db: apsw.Connection, place: Place, seq: int) -> Commit:
             hint=f"erase it there: it then is gone here too (session {owner})",
             session=owner,
         )
-    return reader.read_one(db, place.stretches[-1], seq)
+    return commits.read_one(db, place.stretches[-1], seq)
 
 
 def _erase_items(
@@ -118,8 +118,8 @@ def _erase_items(
 ) -> None:
     commit = _own(db, place, seq)
     salts = chain.salts_of(commit)
-    key = reader.key(place.s, seq)
-    blobs = reader.read_one(db, place.stretches[-1], seq, load=False).content
+    key = lineage.key(place.s, seq)
+    blobs = commits.read_one(db, place.stretches[-1], seq, load=False).content
     content: dict[str, Item] = dict(commit.content)
     names = {name for name in chain.with_traces(names) if isinstance(content.get(name), bytes)}
     still = [item for name, item in blobs.items() if name not in names]
@@ -152,7 +152,7 @@ def _heirs(db: apsw.Connection, place: Place, seq: int) -> list[int]:
     return [
         s
         for s, record in many(db, "SELECT s, record FROM session WHERE parent IS NOT NULL")
-        for part in reader.decode_session(record).lineage
+        for part in lineage.decode_session(record).lineage
         if part.session == place.record.id and part.after < seq <= part.upto
     ]
 

@@ -17,8 +17,8 @@ from stator.model.log.commit import Commit
 from stator.model.log.delta import Put
 from stator.model.records.types import Entry, SessionRecord
 from stator.store.sqlite.projection import tailed
-from stator.store.sqlite.queries import reader, turns
-from stator.store.sqlite.queries.reader import Place
+from stator.store.sqlite.queries import state, turns
+from stator.store.sqlite.queries.lineage import Place
 
 if TYPE_CHECKING:
     from stator.model.log.redact import Redactor
@@ -68,12 +68,12 @@ class Live:
         if len(self._known) > CACHE_MAX:
             for old in list(islice(self._known, CACHE_MAX // 2)):
                 del self._known[old]
-        entry = reader.find_entry(self.connection, self.place, collection, key, None)
+        entry = state.find_entry(self.connection, self.place, collection, key, None)
         self._known[slot] = entry
         return entry
 
     def all(self, collection: str) -> Sequence[Entry]:
-        return reader.read_entries(self.connection, self.place, collection, None, None)
+        return state.read_entries(self.connection, self.place, collection, None, None)
 
     def advance(self, commit: Commit, keys: Sequence[str]) -> None:
         """Take in a commit that was just written."""

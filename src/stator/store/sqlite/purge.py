@@ -15,8 +15,8 @@ from stator.model.sessions.lifecycle import check_purge
 from stator.store.sqlite import driver_lock
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import SEQ_MASK, SQL, commit_slot
-from stator.store.sqlite.queries import reader
-from stator.store.sqlite.queries.reader import Place
+from stator.store.sqlite.queries import commits, lineage, places
+from stator.store.sqlite.queries.lineage import Place
 
 OWNED = ("rec", "snap", "call_ix", "turn_ix", "origin_ix", "flush_ix", "alias", "session")
 """Tables whose rows name their session's ordinal."""
@@ -31,13 +31,13 @@ def purge(db: apsw.Connection, store: str, project: Place, draft: Draft) -> None
 
 def _purge(db: apsw.Connection, store: str, project: Place, change: Purge) -> None:
     session = change.session
-    place = reader.load_place(db, session, with_tail=False)
-    moved = change.head not in (0, reader.last_seq(db, place.stretches[-1]))
+    place = places.load_place(db, session, with_tail=False)
+    moved = change.head not in (0, commits.last_seq(db, place.stretches[-1]))
     check_purge(place.record, project.record, heirs(db, session), moved)
     holder = driver_lock.holder(f"{store}-lease", place.holder, place.epoch)
     if holder is not None and holder.live:
         raise Busy(f"session {session} is driven", holder=holder, session=session)
-    low, high = reader.key(place.s, 0), reader.key(place.s, SEQ_MASK)
+    low, high = lineage.key(place.s, 0), lineage.key(place.s, SEQ_MASK)
     _drop_blobs(db, low, high)
     _drop_ids(db, low, high)
     db.execute("DELETE FROM log WHERE k > ? AND k <= ?", (low, high))
@@ -48,7 +48,7 @@ def _purge(db: apsw.Connection, store: str, project: Place, change: Purge) -> No
 def heirs(db: apsw.Connection, session: str) -> list[str]:
     """The sessions whose log goes on from this one's."""
     rows = many(db, "SELECT record FROM session WHERE parent IS NOT NULL")
-    records = [reader.decode_session(data) for (data,) in rows]
+    records = [lineage.decode_session(data) for (data,) in rows]
     return [
         record.id for record in records if any(part.session == session for part in record.lineage)
     ]

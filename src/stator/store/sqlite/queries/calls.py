@@ -16,13 +16,10 @@ from stator.store.sqlite.projection import (
     SQL,
     Tailed,
 )
-from stator.store.sqlite.queries.reader import (
-    BATCH,
-    MAX_SEQ,
-    Place,
-    find_entry,
-    load_place,
-)
+from stator.store.sqlite.queries.commits import BATCH
+from stator.store.sqlite.queries.lineage import MAX_SEQ, Place
+from stator.store.sqlite.queries.places import load_place
+from stator.store.sqlite.queries.state import find_entry
 
 
 def read_calls(

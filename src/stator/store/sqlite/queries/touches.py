@@ -13,12 +13,9 @@ from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import (
     SQL,
 )
-from stator.store.sqlite.queries.reader import (
-    MAX_SEQ,
-    Place,
-    check_collection,
-    load_place,
-)
+from stator.store.sqlite.queries.lineage import MAX_SEQ, Place
+from stator.store.sqlite.queries.places import load_place
+from stator.store.sqlite.queries.state import check_collection
 from stator.store.sqlite.versions import (
     key_hash,
     unpack_id,

@@ -13,15 +13,8 @@ from stator.store.sqlite.projection import (
     SILENT,
     SQL,
 )
-from stator.store.sqlite.queries.reader import (
-    MAX_SEQ,
-    Place,
-    Stretch,
-    _prev,
-    key,
-    read_bare,
-    read_stretch,
-)
+from stator.store.sqlite.queries.commits import _prev, read_bare, read_stretch
+from stator.store.sqlite.queries.lineage import MAX_SEQ, Place, Stretch, key
 
 
 def base_head(connection: apsw.Connection, place: Place) -> Head:

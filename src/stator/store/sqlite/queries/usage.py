@@ -17,7 +17,7 @@ from stator.model.values.ids import from_bytes
 from stator.store.rows import envelope_of
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import SEQ_BITS, SEQ_MASK, SQL
-from stator.store.sqlite.queries import reader
+from stator.store.sqlite.queries import lineage, places
 
 INDEXES, FREE = "(indexes)", "(free)"
 
@@ -26,8 +26,8 @@ def usage(db: apsw.Connection, by: UsageBy, session: str | None) -> dict[str, in
     """Bytes of the file, or of one session's own commits."""
     low, high = 0, 2**63 - 1
     if session is not None:
-        s = reader.load_place(db, session, with_tail=False).s
-        low, high = reader.key(s, 0), reader.key(s, SEQ_MASK)
+        s = places.load_place(db, session, with_tail=False).s
+        low, high = lineage.key(s, 0), lineage.key(s, SEQ_MASK)
     if by == "content" and session is None:
         return _content(db)
     found: Counter[str] = Counter()
