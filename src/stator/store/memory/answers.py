@@ -128,7 +128,7 @@ def without_items(commit: Commit, names: set[str], by: int) -> Commit:
 
 
 def hashed_delta(commit: Commit) -> Delta:
-    """The delta with its records read from the content the hash covers, wherever they came from."""
+    """The delta, with records decoded from the hashed content instead of the copy beside it."""
     delta: Delta = []
     for n, op in enumerate(commit.delta):
         item = commit.content.get(chain.put_item(n))

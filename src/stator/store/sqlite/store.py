@@ -1,7 +1,7 @@
 """The SQLite store: one file, many processes, nothing acknowledged that is not on disk.
 
-Appends go through one write connection. Threads that append at once share a transaction (a
-savepoint each, one COMMIT, none told before it); processes take turns on SQLite's write lock. Reads
+Appends go through one write connection. Threads that append at once share a transaction (a savepoint each,
+one COMMIT, none acknowledged before it); processes take turns on SQLite's write lock. Reads
 run on connections of their own.
 """
 
@@ -61,8 +61,8 @@ from stator.store.sqlite.queries import (
     turns,
     usage,
 )
-from stator.store.sqlite.queries.lineage import Place
-from stator.store.sqlite.writer import PATIENCE_S, REMOVALS, Request
+from stator.store.sqlite.queries.lineage import SessionPlace
+from stator.store.sqlite.writer import PATIENCE_S, REMOVALS, AppendRequest
 
 T = TypeVar("T")
 
@@ -249,18 +249,18 @@ class SqliteStore:
         self._check_writable()
         if not drafts:
             return []
-        commits = self._writer.append(Request(session, drafts, if_head, barrier, fresh))
+        commits = self._writer.append(AppendRequest(session, drafts, if_head, barrier, fresh))
         if any(draft.kind in REMOVALS for draft in drafts):
             self._writer.finish(PATIENCE_S)
         return commits
 
     # -- reading ----------------------------------------------------------------------------------
 
-    def _read(self, session: str, question: Callable[[apsw.Connection, Place], T]) -> T:
+    def _read(self, session: str, question: Callable[[apsw.Connection, SessionPlace], T]) -> T:
         with self._reading() as db:
             return question(db, self._place(db, session))
 
-    def _place(self, db: apsw.Connection, session: str) -> Place:
+    def _place(self, db: apsw.Connection, session: str) -> SessionPlace:
         """A session's place in a reader's snapshot; its tail from this process's writer if that is the same.
 
         So that a driver who asks about its own session does not read back what it just wrote.
@@ -271,7 +271,7 @@ class SqliteStore:
         live = self._appender.live.get(session)
         same = live is not None and live.place.flushed == place.flushed
         shared = live.place.tail.copy() if live is not None and same else None
-        if shared and shared.commits[-1].seq == commits.last_seq(db, place.stretches[-1]):
+        if shared and shared.commits[-1].seq == commits.last_seq(db, place.segments[-1]):
             place.tail = shared
         else:
             places.load_tail(db, place)
@@ -382,7 +382,7 @@ class SqliteStore:
         )
 
     def heads(self) -> list[tuple[str, int, int]]:
-        """Every session's id, the seq of its head, and when that was appended: what a search index is held against."""
+        """Every session's id, the seq of its head, and when that was appended: what a search index is compared with."""
         with self._reading() as db:
             return list(listing.heads(db))
 

@@ -29,7 +29,13 @@ from stator.store.sqlite.projection import (
     SEQ_MASK,
     SQL,
 )
-from stator.store.sqlite.queries.lineage import MAX_SEQ, Place, Stretch, decode_session, key
+from stator.store.sqlite.queries.lineage import (
+    MAX_SEQ,
+    LogSegment,
+    SessionPlace,
+    decode_session,
+    key,
+)
 from stator.store.sqlite.versions import (
     Version,
 )
@@ -50,23 +56,23 @@ def blob(connection: apsw.Connection, digest: bytes) -> bytes:
     raise StoreCorrupt(f"blob {digest.hex()[:16]} is missing", hint="run: stator verify")
 
 
-def read_stretch(
+def read_segment(
     connection: apsw.Connection,
-    stretch: Stretch,
+    segment: LogSegment,
     *,
     load: bool = True,
     limit: int | None = None,
 ) -> Iterator[Commit]:
-    """Commits of a stretch in order, a batch at a time."""
-    low, high = key(stretch.s, stretch.after), key(stretch.s, min(stretch.upto, MAX_SEQ))
-    prev = _prev(connection, stretch)
+    """Commits of a segment in order, a batch at a time."""
+    low, high = key(segment.s, segment.after), key(segment.s, min(segment.upto, MAX_SEQ))
+    prev = _prev(connection, segment)
     fetch = (lambda digest: blob(connection, digest)) if load else None
     left = high - low if limit is None else min(limit, high - low)
     while left > 0:
         size = min(BATCH, left)
         rows = many(connection, SQL["log_range"], (low, high, size))
         for low, *row in rows:
-            commit = from_row(stretch.session, low & SEQ_MASK, prev, tuple(row), fetch)
+            commit = from_row(segment.session, low & SEQ_MASK, prev, tuple(row), fetch)
             yield commit if load else _with_records(connection, commit)
             prev = row[1]
         if len(rows) < size:
@@ -89,49 +95,49 @@ def _with_records(connection: apsw.Connection, commit: Commit) -> Commit:
     return msgspec.structs.replace(commit, delta=delta)
 
 
-def _prev(connection: apsw.Connection, stretch: Stretch) -> bytes:
-    """The hash before a stretch's first commit: of the row before, or of the commit it was forked from."""
-    if stretch.after <= 0:
+def _prev(connection: apsw.Connection, segment: LogSegment) -> bytes:
+    """The hash before a segment's first commit: of the row before, or of the commit it was forked from."""
+    if segment.after <= 0:
         return bytes.fromhex(GENESIS)
-    row = one(connection, SQL["log_hash"], (key(stretch.s, stretch.after),))
+    row = one(connection, SQL["log_hash"], (key(segment.s, segment.after),))
     if row is not None:
         before: bytes = row[0]
         return before
-    found = one(connection, "SELECT record FROM session WHERE s = ?", (stretch.s,))
+    found = one(connection, "SELECT record FROM session WHERE s = ?", (segment.s,))
     if found is None:
         return bytes.fromhex(GENESIS)
     record = decode_session(found[0])
     parent = record.parent
     first = lent_upto(record.lineage)
-    if parent is not None and record.lineage and stretch.after == first:
+    if parent is not None and record.lineage and segment.after == first:
         return bytes.fromhex(parent.hash)
     return bytes.fromhex(GENESIS)
 
 
 def read_one(
-    connection: apsw.Connection, stretch: Stretch, seq: int, *, load: bool = True
+    connection: apsw.Connection, segment: LogSegment, seq: int, *, load: bool = True
 ) -> Commit:
-    narrow = Stretch(stretch.s, stretch.session, seq - 1, seq)
-    for commit in read_stretch(connection, narrow, load=load, limit=1):
+    narrow = LogSegment(segment.s, segment.session, seq - 1, seq)
+    for commit in read_segment(connection, narrow, load=load, limit=1):
         return commit
-    raise no_commit(stretch, seq)
+    raise no_commit(segment, seq)
 
 
-def read_bare(connection: apsw.Connection, stretch: Stretch, seq: int) -> Commit:
+def read_bare(connection: apsw.Connection, segment: LogSegment, seq: int) -> Commit:
     """A commit without its blobs and without the hash before it: what state is read from."""
-    row = one(connection, SQL["log_one"], (key(stretch.s, seq),))
+    row = one(connection, SQL["log_one"], (key(segment.s, seq),))
     if row is None:
-        raise no_commit(stretch, seq)
-    return _with_records(connection, from_row(stretch.session, seq, b"", row, None))
+        raise no_commit(segment, seq)
+    return _with_records(connection, from_row(segment.session, seq, b"", row, None))
 
 
-def no_commit(stretch: Stretch, seq: int) -> NotFound:
-    return NotFound(f"no commit @{seq} in session {stretch.session}", session=stretch.session)
+def no_commit(segment: LogSegment, seq: int) -> NotFound:
+    return NotFound(f"no commit @{seq} in session {segment.session}", session=segment.session)
 
 
 def read_commits(
     connection: apsw.Connection,
-    place: Place,
+    place: SessionPlace,
     *,
     after: int,
     upto: int | None,
@@ -141,38 +147,38 @@ def read_commits(
 ) -> list[Commit]:
     """Commits with `after < seq <= upto` across the lineage."""
     wanted = [
-        msgspec.structs.replace(stretch, after=max(stretch.after, after))
-        for stretch in place.upto(upto)
-        if stretch.upto > after
+        msgspec.structs.replace(segment, after=max(segment.after, after))
+        for segment in place.upto(upto)
+        if segment.upto > after
     ]
     found: list[Commit] = []
     if not newest_first:
-        for stretch in wanted:
-            found += read_stretch(connection, stretch, load=load, limit=limit - len(found))
+        for segment in wanted:
+            found += read_segment(connection, segment, load=load, limit=limit - len(found))
             if len(found) >= limit:
                 break
         return found
-    for stretch in reversed(wanted):
-        last = last_seq(connection, stretch)
-        first = max(stretch.after, last - (limit - len(found)))
-        window = msgspec.structs.replace(stretch, after=first)
-        found += reversed(list(read_stretch(connection, window, load=load)))
+    for segment in reversed(wanted):
+        last = last_seq(connection, segment)
+        first = max(segment.after, last - (limit - len(found)))
+        window = msgspec.structs.replace(segment, after=first)
+        found += reversed(list(read_segment(connection, window, load=load)))
         if len(found) >= limit:
             break
     return found
 
 
-def last_seq(connection: apsw.Connection, stretch: Stretch) -> int:
-    """The seq of the last commit in a stretch, or the one before it if it is empty."""
+def last_seq(connection: apsw.Connection, segment: LogSegment) -> int:
+    """The seq of the last commit in a segment, or the one before it if it is empty."""
     row = one(
         connection,
         SQL["head"],
         {
-            "low": key(stretch.s, stretch.after),
-            "high": key(stretch.s, min(stretch.upto, MAX_SEQ)) + 1,
+            "low": key(segment.s, segment.after),
+            "high": key(segment.s, min(segment.upto, MAX_SEQ)) + 1,
         },
     )
-    return stretch.after if row is None else int(row[0]) & SEQ_MASK
+    return segment.after if row is None else int(row[0]) & SEQ_MASK
 
 
 def used_at(row: tuple[object, ...]) -> int:
@@ -184,20 +190,20 @@ def used_at(row: tuple[object, ...]) -> int:
 
 
 def entry_of(
-    connection: apsw.Connection, stretch: Stretch, collection: str, version: Version
+    connection: apsw.Connection, segment: LogSegment, collection: str, version: Version
 ) -> Entry:
     seq, n, _, _, turn, identifier, known, body = version
     record = (
         decode_record(collection, body)
         if body is not None
-        else record_in_log(connection, stretch, seq, n)
+        else record_in_log(connection, segment, seq, n)
     )
     found = known if known is not None else key_of(COLLECTIONS[collection], record, identifier)
     return Entry(collection, identifier, found, seq, turn, record)
 
 
-def record_in_log(connection: apsw.Connection, stretch: Stretch, seq: int, n: int) -> Record:
-    commit = read_bare(connection, stretch, seq)
+def record_in_log(connection: apsw.Connection, segment: LogSegment, seq: int, n: int) -> Record:
+    commit = read_bare(connection, segment, seq)
     op = commit.delta[n]
     assert isinstance(op, Put), f"op {n} of @{seq} is a put in the index and not in the log"
     assert put_item(n) in commit.content

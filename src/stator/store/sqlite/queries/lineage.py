@@ -20,7 +20,7 @@ MAX_SEQ = SEQ_MASK
 decode_session = msgspec.json.Decoder(SessionRecord).decode
 
 
-class Stretch(msgspec.Struct, frozen=True):
+class LogSegment(msgspec.Struct, frozen=True):
     """Commits `after < seq <= upto` kept under ordinal `s`."""
 
     s: int
@@ -30,10 +30,10 @@ class Stretch(msgspec.Struct, frozen=True):
     erased: frozenset[int] = frozenset()
     """Collections of which this session has erased a record."""
     kept: frozenset[int] = frozenset()
-    """Collections of which it has rows; of a session's own stretch, its ledger tells."""
+    """Collections of which it has rows; for a session's own segment, its ledger says."""
 
 
-class Place(msgspec.Struct):
+class SessionPlace(msgspec.Struct):
     """Where a session's log and projections are."""
 
     s: int
@@ -42,7 +42,7 @@ class Place(msgspec.Struct):
     flushed: int
     dirty: bool
     ledger: Ledger
-    stretches: list[Stretch]
+    segments: list[LogSegment]
     tail: Tail
     holder: bytes | None = None
     updated: int = 0
@@ -50,29 +50,29 @@ class Place(msgspec.Struct):
     @property
     def low(self) -> int:
         """The seq before the session's own first commit."""
-        return self.stretches[-1].after
+        return self.segments[-1].after
 
     @property
     def lineage(self) -> list[tuple[int, int]]:
-        """(ordinal, upto) of the stretches the session's log continues, oldest first."""
-        return [(stretch.s, stretch.upto) for stretch in self.stretches[:-1]]
+        """(ordinal, upto) of the segments the session's log continues, oldest first."""
+        return [(segment.s, segment.upto) for segment in self.segments[:-1]]
 
     def has_erased(self, number: int) -> bool:
         """Whether some record of a collection was erased, here or in the lineage."""
-        return number in self.ledger.erased or any(number in s.erased for s in self.stretches)
+        return number in self.ledger.erased or any(number in s.erased for s in self.segments)
 
-    def has_rows(self, stretch: Stretch, number: int) -> bool:
-        """Whether a stretch can have flushed versions of a collection: most have none of most."""
-        return number in (self.ledger.snaps if stretch.s == self.s else stretch.kept)
+    def has_rows(self, segment: LogSegment, number: int) -> bool:
+        """Whether a segment can have flushed versions of a collection: most have none of most."""
+        return number in (self.ledger.snaps if segment.s == self.s else segment.kept)
 
-    def upto(self, at: int | None) -> list[Stretch]:
-        """The stretches, oldest first, cut off at a seq."""
+    def upto(self, at: int | None) -> list[LogSegment]:
+        """The segments, oldest first, cut off at a seq."""
         if at is None:
-            return self.stretches
+            return self.segments
         return [
-            msgspec.structs.replace(stretch, upto=min(stretch.upto, at))
-            for stretch in self.stretches
-            if stretch.after < at
+            msgspec.structs.replace(segment, upto=min(segment.upto, at))
+            for segment in self.segments
+            if segment.after < at
         ]
 
 

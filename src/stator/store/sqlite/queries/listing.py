@@ -17,7 +17,7 @@ from stator.store.sqlite import driver_lock
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import SEQ_MASK, SQL
 from stator.store.sqlite.queries import commits, lineage, places
-from stator.store.sqlite.queries.lineage import Place
+from stator.store.sqlite.queries.lineage import SessionPlace
 
 FIRST = (2**62, 2**62)
 """The cursor before everything."""
@@ -104,7 +104,7 @@ def _last_at(db: apsw.Connection, s: int, flushed: int, updated: int) -> int:
     return commits.used_at(row) if row is not None else updated
 
 
-def row_of(path: str, place: Place) -> SessionRow:
+def row_of(path: str, place: SessionPlace) -> SessionRow:
     """A session as listings show it."""
     tail = place.tail.commits
     return SessionRow(

@@ -33,8 +33,14 @@ from stator.store.sqlite.projection import (
     replayed,
     unpack_ledger,
 )
-from stator.store.sqlite.queries.commits import entry_of, read_bare, read_stretch
-from stator.store.sqlite.queries.lineage import MAX_SEQ, Place, Stretch, decode_session, key
+from stator.store.sqlite.queries.commits import entry_of, read_bare, read_segment
+from stator.store.sqlite.queries.lineage import (
+    MAX_SEQ,
+    LogSegment,
+    SessionPlace,
+    decode_session,
+    key,
+)
 from stator.store.sqlite.versions import (
     CALLS,
     TOOLS,
@@ -47,7 +53,9 @@ KNOWN_MAX = 10_000
 """Keys an ingest remembers before it looks them up again."""
 
 
-def load_place(connection: apsw.Connection, session: str, *, with_tail: bool = True) -> Place:
+def load_place(
+    connection: apsw.Connection, session: str, *, with_tail: bool = True
+) -> SessionPlace:
     """A session's place, its tail read from the log; `NotFound` if there is no such session."""
     row = None
     if is_id(session, "session"):
@@ -59,17 +67,17 @@ def load_place(connection: apsw.Connection, session: str, *, with_tail: bool = T
     return place_of(connection, row, with_tail=with_tail)
 
 
-def place_of(connection: apsw.Connection, row: Any, *, with_tail: bool = True) -> Place:
+def place_of(connection: apsw.Connection, row: Any, *, with_tail: bool = True) -> SessionPlace:
     s, record_bytes, epoch, holder, updated, flushed, dirty, ledger = row
     record = decode_session(record_bytes)
-    place = Place(
+    place = SessionPlace(
         s,
         record,
         epoch,
         flushed,
         bool(dirty),
         unpack_ledger(ledger),
-        _stretches(connection, s, record),
+        _segments(connection, s, record),
         Tail(),
         holder,
         updated,
@@ -79,8 +87,8 @@ def place_of(connection: apsw.Connection, row: Any, *, with_tail: bool = True) -
     return place
 
 
-def _stretches(connection: apsw.Connection, s: int, record: SessionRecord) -> list[Stretch]:
-    stretches: list[Stretch] = []
+def _segments(connection: apsw.Connection, s: int, record: SessionRecord) -> list[LogSegment]:
+    segments: list[LogSegment] = []
     for segment in record.lineage:
         row = one(connection, SQL["session_by_id"], (to_bytes(segment.session),))
         if row is None:
@@ -96,18 +104,18 @@ def _stretches(connection: apsw.Connection, s: int, record: SessionRecord) -> li
             )
         ledger = unpack_ledger(row[7])
         erased, kept = frozenset(ledger.erased), frozenset(ledger.snaps)
-        stretches.append(
-            Stretch(row[0], segment.session, segment.after, segment.upto, erased, kept)
+        segments.append(
+            LogSegment(row[0], segment.session, segment.after, segment.upto, erased, kept)
         )
-    low = stretches[-1].upto if stretches else 0
-    stretches.append(Stretch(s, record.id, low, MAX_SEQ))
-    return stretches
+    low = segments[-1].upto if segments else 0
+    segments.append(LogSegment(s, record.id, low, MAX_SEQ))
+    return segments
 
 
-def load_tail(connection: apsw.Connection, place: Place) -> None:
+def load_tail(connection: apsw.Connection, place: SessionPlace) -> None:
     """Read what the log holds beyond the flushed projections."""
-    own = place.stretches[-1]
-    commits = list(read_stretch(connection, msgspec.structs.replace(own, after=place.flushed)))
+    own = place.segments[-1]
+    commits = list(read_segment(connection, msgspec.structs.replace(own, after=place.flushed)))
 
     def key_of_id(collection: str, identifier: str, was: int) -> str:
         return flushed_key(connection, place, collection, identifier, was)
@@ -115,17 +123,20 @@ def load_tail(connection: apsw.Connection, place: Place) -> None:
     place.tail = replayed(commits, key_of_id)
 
 
-def tails(connection: apsw.Connection, place: Place) -> Iterator[Tail]:
+def tails(connection: apsw.Connection, place: SessionPlace) -> Iterator[Tail]:
     """The session's whole own log as tails of a bounded size."""
 
     def key_of_id(collection: str, identifier: str, was: int) -> str:
         return flushed_key(connection, place, collection, identifier, was)
 
-    return each_tail(read_stretch(connection, place.stretches[-1]), key_of_id)
+    return each_tail(read_segment(connection, place.segments[-1]), key_of_id)
 
 
 def resolve_keys(
-    connection: apsw.Connection, place: Place, commit: Commit, known: dict[tuple[str, str], str]
+    connection: apsw.Connection,
+    place: SessionPlace,
+    commit: Commit,
+    known: dict[tuple[str, str], str],
 ) -> list[str]:
     """The keys of an ingested commit's ops; `known` remembers those of the commits before it."""
 
@@ -143,24 +154,24 @@ def resolve_keys(
 
 
 def flushed_key(
-    connection: apsw.Connection, place: Place, collection: str, identifier: str, was: int
+    connection: apsw.Connection, place: SessionPlace, collection: str, identifier: str, was: int
 ) -> str:
     """The key a record had at the seq that touched it, from the flushed versions or the log."""
     number = COLLECTIONS[collection].number
-    for stretch in place.stretches:
-        if stretch.after < was <= stretch.upto:
-            row = one(connection, SQL["rec_at"], (stretch.s, number, was, pack_id(identifier)))
+    for segment in place.segments:
+        if segment.after < was <= segment.upto:
+            row = one(connection, SQL["rec_at"], (segment.s, number, was, pack_id(identifier)))
             if row is not None and row[2]:
-                return entry_of(connection, stretch, collection, from_sql(row)).key
-            return key_in_log(connection, stretch, collection, identifier, was)
+                return entry_of(connection, segment, collection, from_sql(row)).key
+            return key_in_log(connection, segment, collection, identifier, was)
     return KEYLESS + identifier
 
 
 def put_in_log(
-    connection: apsw.Connection, stretch: Stretch, collection: str, identifier: str, seq: int
+    connection: apsw.Connection, segment: LogSegment, collection: str, identifier: str, seq: int
 ) -> LogVersion | None:
     """The last put of a record by the commit at a seq."""
-    commit = read_bare(connection, stretch, seq)
+    commit = read_bare(connection, segment, seq)
     for n, op in reversed(list(enumerate(commit.delta))):
         if isinstance(op, Put) and op.id == identifier and op.collection == collection:
             return LogVersion(
@@ -170,9 +181,9 @@ def put_in_log(
 
 
 def key_in_log(
-    connection: apsw.Connection, stretch: Stretch, collection: str, identifier: str, was: int
+    connection: apsw.Connection, segment: LogSegment, collection: str, identifier: str, was: int
 ) -> str:
-    found = put_in_log(connection, stretch, collection, identifier, was)
+    found = put_in_log(connection, segment, collection, identifier, was)
     return KEYLESS + identifier if found is None else found.key
 
 
@@ -185,10 +196,10 @@ def locate(connection: apsw.Connection, text: str, session: str | None) -> list[
         place = load_place(connection, session, with_tail=is_id(text, "commit"))
         if is_id(text, "commit"):  # the whole id: there is an index of those
             return _locate_id(connection, place, to_bytes(text))
-        return _locate_in(connection, place.stretches, digits)
+        return _locate_in(connection, place.segments, digits)
     found: list[tuple[str, int]] = []
     for s, identifier in many(connection, SQL["session_ids"]):
-        own = Stretch(s, from_bytes(identifier, "session"), -1, MAX_SEQ)
+        own = LogSegment(s, from_bytes(identifier, "session"), -1, MAX_SEQ)
         found += _locate_in(connection, [own], digits)
         if len(found) >= 10:
             break
@@ -196,49 +207,49 @@ def locate(connection: apsw.Connection, text: str, session: str | None) -> list[
 
 
 def _locate_id(
-    connection: apsw.Connection, place: Place, identifier: bytes
+    connection: apsw.Connection, place: SessionPlace, identifier: bytes
 ) -> list[tuple[str, int]]:
     seq = place.tail.ids.get(identifier)
     if seq is not None:
         return [(place.record.id, seq)]
     found = find_commit(connection, identifier)
     s, seq = (0, 0) if found is None else (found >> SEQ_BITS, found & SEQ_MASK)
-    return [(part.session, seq) for part in place.stretches if part.s == s and 0 < seq <= part.upto]
+    return [(part.session, seq) for part in place.segments if part.s == s and 0 < seq <= part.upto]
 
 
 def _locate_in(
-    connection: apsw.Connection, stretches: Sequence[Stretch], digits: str
+    connection: apsw.Connection, segments: Sequence[LogSegment], digits: str
 ) -> list[tuple[str, int]]:
     found: list[tuple[str, int]] = []
-    for stretch in stretches:
+    for segment in segments:
         bounds = {
-            "low": key(stretch.s, 0) + max(stretch.after, 0),
-            "high": key(stretch.s, stretch.upto) + 1,
+            "low": key(segment.s, 0) + max(segment.after, 0),
+            "high": key(segment.s, segment.upto) + 1,
         }
         rows = many(connection, SQL["log_match"], {**bounds, "digits": digits})
-        found += ((stretch.session, k & SEQ_MASK) for (k,) in rows)
+        found += ((segment.session, k & SEQ_MASK) for (k,) in rows)
     return found[:10]
 
 
 def key_put_with(
-    connection: apsw.Connection, stretch: Stretch, name: str, drop: Version
+    connection: apsw.Connection, segment: LogSegment, name: str, drop: Version
 ) -> str | None:
-    """The key of a record that was put and dropped by one commit; `was` tells nothing of that put."""
+    """The key of a record that was put and dropped by one commit; `was` says nothing about that put."""
     seq, n, _, was, _, identifier, _, _ = drop
     number = COLLECTIONS[name].number
     if not was:
-        return key_in_log(connection, stretch, name, identifier, seq)
+        return key_in_log(connection, segment, name, identifier, seq)
     if number in (CALLS, TOOLS):
         return None
-    row = one(connection, SQL["rec_put_with"], (stretch.s, number, seq, pack_id(identifier), n))
-    return None if row is None else entry_of(connection, stretch, name, from_sql(row)).key
+    row = one(connection, SQL["rec_put_with"], (segment.s, number, seq, pack_id(identifier), n))
+    return None if row is None else entry_of(connection, segment, name, from_sql(row)).key
 
 
 def dropped_key(
-    connection: apsw.Connection, place: Place, name: str, identifier: str, was: int
+    connection: apsw.Connection, place: SessionPlace, name: str, identifier: str, was: int
 ) -> str:
     number = COLLECTIONS[name].number
     for version in place.tail.versions(number, was - 1, was):
         if version[5] == identifier:
-            return entry_of(connection, place.stretches[-1], name, version).key
+            return entry_of(connection, place.segments[-1], name, version).key
     return flushed_key(connection, place, name, identifier, was)

@@ -29,8 +29,8 @@ from stator.store.sqlite.projection import (
     replayed,
     snapshot_before,
 )
-from stator.store.sqlite.queries.commits import entry_of, read_one, read_stretch, record_in_log
-from stator.store.sqlite.queries.lineage import MAX_SEQ, Place, Stretch
+from stator.store.sqlite.queries.commits import entry_of, read_one, read_segment, record_in_log
+from stator.store.sqlite.queries.lineage import MAX_SEQ, LogSegment, SessionPlace
 from stator.store.sqlite.queries.places import dropped_key, key_put_with, put_in_log
 from stator.store.sqlite.versions import (
     CALLS,
@@ -71,23 +71,27 @@ def check_collection(collection: str) -> int:
 
 
 def read_entries(
-    connection: apsw.Connection, place: Place, collection: str, at: int | None, limit: int | None
+    connection: apsw.Connection,
+    place: SessionPlace,
+    collection: str,
+    at: int | None,
+    limit: int | None,
 ) -> list[Entry]:
     """Live records at a seq, last touched first."""
     number = check_collection(collection)
     if number in (CALLS, TOOLS) and limit is not None:
         return read_entries(connection, place, collection, at, None)[:limit]
     upto = MAX_SEQ if at is None else at
-    standing = _Standing(connection, collection, limit)
-    own = place.stretches[-1]
+    standing = _LiveRecords(connection, collection, limit)
+    own = place.segments[-1]
     if standing.offer(own, map(_brief, reversed(place.tail.versions(number, place.flushed, upto)))):
         return standing.found
-    for stretch in reversed(place.upto(at)):
-        between = map(_brief, _between_flushes(connection, place, stretch, number))
-        if standing.offer(stretch, between):
+    for segment in reversed(place.upto(at)):
+        between = map(_brief, _between_flushes(connection, place, segment, number))
+        if standing.offer(segment, between):
             return standing.found
-        if place.has_rows(stretch, number) and _offer_stretch(
-            connection, stretch, number, standing
+        if place.has_rows(segment, number) and _offer_segment(
+            connection, segment, number, standing
         ):
             return standing.found
     if number in (CALLS, TOOLS):  # what a flush left no row of came out of turn
@@ -104,7 +108,7 @@ def _brief(version: Version) -> Brief:
     return seq, n, op, turn, identifier, body
 
 
-class _Standing:
+class _LiveRecords:
     """Live records of a collection, found among versions that are offered newest first."""
 
     def __init__(self, connection: apsw.Connection, collection: str, limit: int | None) -> None:
@@ -114,7 +118,7 @@ class _Standing:
         self.found: list[Entry] = []
         self._seen: set[str] = set()
 
-    def offer(self, stretch: Stretch, versions: Iterable[Brief]) -> bool:
+    def offer(self, segment: LogSegment, versions: Iterable[Brief]) -> bool:
         """Take what is the newest of its record; whether there are enough now."""
         seen, found, spec, limit = self._seen, self.found, self.collection, self.limit
         name = spec.name
@@ -127,7 +131,7 @@ class _Standing:
                 record = (
                     decode_record(name, body)
                     if body is not None
-                    else record_in_log(self.connection, stretch, seq, n)
+                    else record_in_log(self.connection, segment, seq, n)
                 )
                 key = key_of(spec, record, identifier)
                 found.append(Entry(name, identifier, key, seq, turn, record))
@@ -137,57 +141,57 @@ class _Standing:
 
 
 def _between_flushes(
-    connection: apsw.Connection, place: Place, stretch: Stretch, number: int
+    connection: apsw.Connection, place: SessionPlace, segment: LogSegment, number: int
 ) -> list[Version]:
-    """Versions a flush left no row of that count at the end of a stretch, newest first."""
-    if number not in (CALLS, TOOLS) or (stretch.s == place.s and stretch.upto >= place.flushed):
+    """Versions a flush left no row of that count at the end of a segment, newest first."""
+    if number not in (CALLS, TOOLS) or (segment.s == place.s and segment.upto >= place.flushed):
         return []
-    found = one(connection, SQL["flush_before"], (stretch.s, stretch.upto))
-    start = max(found[0] or 0, stretch.after)
-    if start >= stretch.upto:
+    found = one(connection, SQL["flush_before"], (segment.s, segment.upto))
+    start = max(found[0] or 0, segment.after)
+    if start >= segment.upto:
         return []
     if number == TOOLS:
-        window = msgspec.structs.replace(stretch, after=start)
-        tail = replayed(read_stretch(connection, window, load=False), lambda *_: KEYLESS)
-        return tail.versions(number, start, stretch.upto)[::-1]
-    rows = many(connection, SQL["call_standing"], (stretch.s, start, stretch.upto, stretch.upto))
+        window = msgspec.structs.replace(segment, after=start)
+        tail = replayed(read_segment(connection, window, load=False), lambda *_: KEYLESS)
+        return tail.versions(number, start, segment.upto)[::-1]
+    rows = many(connection, SQL["call_standing"], (segment.s, start, segment.upto, segment.upto))
     versions: list[Version] = []
     for (seq,) in rows:
-        commit = read_one(connection, stretch, seq, load=False)
+        commit = read_one(connection, segment, seq, load=False)
         identifier = commit.delta[0].id
         # A call that has a row was more than put and dropped: its rows tell how it stood.
-        if one(connection, SQL["rec_at"], (stretch.s, CALLS, seq, pack_id(identifier))) is None:
+        if one(connection, SQL["rec_at"], (segment.s, CALLS, seq, pack_id(identifier))) is None:
             versions.append((seq, 0, 1, 0, commit.turn, identifier, None, None))
     return versions
 
 
-def _offer_stretch(
-    connection: apsw.Connection, stretch: Stretch, number: int, standing: _Standing
+def _offer_segment(
+    connection: apsw.Connection, segment: LogSegment, number: int, standing: _LiveRecords
 ) -> bool:
-    """Offer a stretch's versions: back to its last snapshot, then what was live in that."""
-    s = stretch.s
+    """Offer a segment's versions: back to its last snapshot, then what was live in that."""
+    s = segment.s
     if standing.limit is not None:
         # The newest few are usually among the last rows; a snapshot of many need not be unpacked.
-        rows = connection.execute(SQL["rec_back"], (s, number, stretch.after, stretch.upto))
-        if standing.offer(stretch, islice(rows, standing.limit * 8)):
+        rows = connection.execute(SQL["rec_back"], (s, number, segment.after, segment.upto))
+        if standing.offer(segment, islice(rows, standing.limit * 8)):
             return True
         if next(rows, None) is None:  # those were all
             return False
-    start, pointers = snapshot_before(connection, s, number, stretch.after, stretch.upto)
-    rows = connection.execute(SQL["rec_back"], (s, number, start, stretch.upto))
-    if standing.offer(stretch, rows):
+    start, pointers = snapshot_before(connection, s, number, segment.after, segment.upto)
+    rows = connection.execute(SQL["rec_back"], (s, number, start, segment.upto))
+    if standing.offer(segment, rows):
         return True
-    return standing.offer(stretch, _rows_at(connection, s, number, pointers[::-1]))
+    return standing.offer(segment, _rows_at(connection, s, number, pointers[::-1]))
 
 
 def _rows_at(
     connection: apsw.Connection, s: int, number: int, pointers: Sequence[tuple[int, int]]
 ) -> Iterator[Brief]:
-    """The rows that pointers of a snapshot stand for, newest first.
+    """The rows that the pointers of a snapshot name, newest first.
 
-    Where those of a run lie close, all rows from its first to its last are read one after the other
-    and the others left out; elsewhere each is looked up. How close that is depends on how many rows
-    the collection has, which the newest tell.
+    Where the rows of a run are close together, all rows from its first to its last are read and the others
+    skipped; elsewhere each is looked up. How close is close enough depends on how many rows the collection
+    has, which the newest rows show.
     """
     rows_a_seq = 1.0
     if len(pointers) > RUN:
@@ -211,7 +215,7 @@ def _rows_at(
 
 
 def find_entry(
-    connection: apsw.Connection, place: Place, collection: str, wanted: str, at: int | None
+    connection: apsw.Connection, place: SessionPlace, collection: str, wanted: str, at: int | None
 ) -> Entry | None:
     """The live record under a natural key at a seq."""
     number = check_collection(collection)
@@ -222,7 +226,7 @@ def find_entry(
                 return entry
         return None
     upto = MAX_SEQ if at is None else at
-    own = place.stretches[-1]
+    own = place.segments[-1]
     version = place.tail.latest.get((number, wanted))
     if version is not None and version[0] > upto:
         earlier = place.tail.versions(number, place.flushed, upto)
@@ -230,12 +234,12 @@ def find_entry(
     if version is not None:
         return entry_of(connection, own, collection, version) if version[2] else None
     hashed = key_hash(number, wanted)
-    for stretch in reversed(place.upto(at)):
-        if not place.has_rows(stretch, number):
+    for segment in reversed(place.upto(at)):
+        if not place.has_rows(segment, number):
             continue
-        values = (number, hashed, stretch.s, stretch.after, stretch.upto)
+        values = (number, hashed, segment.s, segment.after, segment.upto)
         for row in connection.execute(SQL["rec_find"], values):
-            found = _log_version(connection, place, stretch, collection, from_sql(row))
+            found = _log_version(connection, place, segment, collection, from_sql(row))
             if found.key != wanted:
                 continue  # another key with the same digest
             if not isinstance(found.op, Put):
@@ -246,7 +250,7 @@ def find_entry(
 
 def read_versions(
     connection: apsw.Connection,
-    place: Place,
+    place: SessionPlace,
     *,
     after: int,
     upto: int,
@@ -255,14 +259,14 @@ def read_versions(
     """Every op of those collections in a range of seqs, in log order."""
     names = {check_collection(name): name for name in collections or COLLECTIONS}
     found: list[LogVersion] = []
-    for stretch in place.upto(upto):
-        low = max(stretch.after, after)
-        if low < stretch.upto:
+    for segment in place.upto(upto):
+        low = max(segment.after, after)
+        if low < segment.upto:
             found += (
-                _log_version(connection, place, stretch, names[number], version)
-                for number, version in _flushed_versions(connection, place, stretch, names, low)
+                _log_version(connection, place, segment, names[number], version)
+                for number, version in _flushed_versions(connection, place, segment, names, low)
             )
-    own = place.stretches[-1]
+    own = place.segments[-1]
     for number, name in names.items():
         found += (
             _log_version(connection, place, own, name, version)
@@ -273,38 +277,42 @@ def read_versions(
 
 
 def read_replaced(
-    connection: apsw.Connection, place: Place, ops: Sequence[Op]
+    connection: apsw.Connection, place: SessionPlace, ops: Sequence[Op]
 ) -> list[LogVersion | None]:
     """The version that each op put or dropped another in place of; None where there was none."""
     return [_replaced(connection, place, op) if op.was else None for op in ops]
 
 
-def _replaced(connection: apsw.Connection, place: Place, op: Op) -> LogVersion | None:
+def _replaced(connection: apsw.Connection, place: SessionPlace, op: Op) -> LogVersion | None:
     number = check_collection(op.collection)
-    stretch = next(x for x in place.stretches if x.after < op.was <= x.upto)
+    segment = next(x for x in place.segments if x.after < op.was <= x.upto)
     if op.collection not in READ_FROM_LOG:
-        row = one(connection, SQL["rec_at"], (stretch.s, number, op.was, pack_id(op.id)))
+        row = one(connection, SQL["rec_at"], (segment.s, number, op.was, pack_id(op.id)))
         if row is not None and row[7] is not None:
-            return _log_version(connection, place, stretch, op.collection, from_sql(row))
-    return put_in_log(connection, stretch, op.collection, op.id, op.was)
+            return _log_version(connection, place, segment, op.collection, from_sql(row))
+    return put_in_log(connection, segment, op.collection, op.id, op.was)
 
 
 def _flushed_versions(
-    connection: apsw.Connection, place: Place, stretch: Stretch, numbers: Iterable[int], low: int
+    connection: apsw.Connection,
+    place: SessionPlace,
+    segment: LogSegment,
+    numbers: Iterable[int],
+    low: int,
 ) -> Iterator[tuple[int, Version]]:
-    """Flushed versions of some collections in a stretch after `low`.
+    """Flushed versions of some collections in a segment after `low`.
 
     A short range is read from the log in one go, a long one from the rows of each collection.
     """
-    upto = min(stretch.upto, place.flushed) if stretch.s == place.s else stretch.upto
+    upto = min(segment.upto, place.flushed) if segment.s == place.s else segment.upto
     if upto - low > SHORT_RANGE:
         for number in numbers:
-            for version in _stretch_versions(connection, place, stretch, number, low):
+            for version in _segment_versions(connection, place, segment, number, low):
                 yield number, version
         return
-    window = msgspec.structs.replace(stretch, after=low, upto=upto)
+    window = msgspec.structs.replace(segment, after=low, upto=upto)
     tail = replayed(
-        read_stretch(connection, window),
+        read_segment(connection, window),
         lambda name, identifier, was: dropped_key(connection, place, name, identifier, was),
     )
     for number in numbers:
@@ -312,32 +320,36 @@ def _flushed_versions(
             yield number, version
 
 
-def _stretch_versions(
-    connection: apsw.Connection, place: Place, stretch: Stretch, number: int, low: int
+def _segment_versions(
+    connection: apsw.Connection, place: SessionPlace, segment: LogSegment, number: int, low: int
 ) -> list[Version]:
-    """Every flushed version of a collection in a stretch after `low`, from its rows or from the log."""
+    """Every flushed version of a collection in a segment after `low`, from its rows or from the log."""
     if number not in (CALLS, TOOLS):
-        rows = many(connection, SQL["rec_forward"], (stretch.s, number, low, stretch.upto))
+        rows = many(connection, SQL["rec_forward"], (segment.s, number, low, segment.upto))
         return [from_sql(row) for row in rows]
-    upto = min(stretch.upto, place.flushed) if stretch.s == place.s else stretch.upto
-    window = msgspec.structs.replace(stretch, after=low, upto=upto)
-    tail = replayed(read_stretch(connection, window, load=False), lambda *_: KEYLESS)
+    upto = min(segment.upto, place.flushed) if segment.s == place.s else segment.upto
+    window = msgspec.structs.replace(segment, after=low, upto=upto)
+    tail = replayed(read_segment(connection, window, load=False), lambda *_: KEYLESS)
     return tail.versions(number, low, upto)
 
 
 def _log_version(
-    connection: apsw.Connection, place: Place, stretch: Stretch, name: str, version: Version
+    connection: apsw.Connection,
+    place: SessionPlace,
+    segment: LogSegment,
+    name: str,
+    version: Version,
 ) -> LogVersion:
     seq, n, op, was, turn, identifier, known, _ = version
     made: Op
     if op:
-        entry = entry_of(connection, stretch, name, version)
+        entry = entry_of(connection, segment, name, version)
         made, found = Put(name, identifier, entry.record, was), entry.key
     else:
         made = Drop(name, identifier, was)
         found = (
             known
-            or key_put_with(connection, stretch, name, version)
+            or key_put_with(connection, segment, name, version)
             or dropped_key(connection, place, name, identifier, was)
         )
     return LogVersion(seq, n, turn, found, made)

@@ -1,7 +1,7 @@
 """What takes the space in the file: by what it is for, by session, by tier or by kind of commit.
 
-Rows and blobs are counted as they are stored, compressed; what is left of the pages is indexes. So
-whichever way it is asked for, it adds up to the file.
+Rows and blobs are counted as they are stored, compressed; what is left of the pages is indexes. So every
+grouping adds up to the size of the file.
 """
 
 from __future__ import annotations
