@@ -1,13 +1,19 @@
 """Write the database and the bundle of this release that every later one must open:
 python tests/compat/make.py PATH.db PATH.stator.
 
-Run once per release, by hand; the files go to tests/compat/data and are never written again.
+Run by hand once per release; the files go to tests/compat/data and are never replaced.
+
+The same code writes the same commits in every folder and process and on every day: clock, ids, salts
+and the store's own identity are fixed here. `test_written.py` runs it to see that a later release
+still writes the heads of an earlier one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
+import sqlite3
 import sys
 import tempfile
 from collections.abc import Callable
@@ -37,7 +43,7 @@ from stator.model.foreign import (
 )
 from stator.model.ids import PREFIXES, Kind
 from stator.model.state import FlagRecord
-from stator.runtime import projectmarks, projects
+from stator.runtime import projectmarks, projects, worktree
 from stator.runtime.context import Context
 from stator.runtime.recording import Recorder
 from stator.runtime.sessions import Session
@@ -60,8 +66,24 @@ def secrets() -> Callable[[int], bytes]:
     return lambda size: sha256(b"salt %d" % next(numbers)).digest()[:size]
 
 
-def opened(path: str, root: str) -> Store:
+IDENTITY = {
+    "store": "aedaf45a8604d1176d4bb779e6c81dcd",
+    "created": 1_794_772_891_047_683,
+    "blob_key": bytes.fromhex("16860779d75e6a2b81760a8fa02beb2a04b1ca25ef87546f5e3f8bf08e10b8f7"),
+}
+"""What a new store draws at random, as the database of 0.4.0 has it: its id signs each approval, so
+another id would give the session with an approval another head."""
+
+
+def created(path: str) -> None:
+    """Make a new store that has this identity."""
     sqlite.create(path)
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
+        db.executemany("UPDATE meta SET value = ? WHERE key = ?", [(v, k) for k, v in IDENTITY.items()])
+
+
+def opened(path: str, root: str) -> Store:
+    created(path)
     store = sqlite.SqliteStore(path, clock=clock(), salts=secrets())
     context = Context(
         clock=clock(), mint=minted(), secret=secrets(), host="host", pid=1, program="make.py",
@@ -238,7 +260,10 @@ def recorded(store: Store) -> None:
 
 def main() -> None:
     database, bundle = (os.path.abspath(name) for name in sys.argv[1:3])
+    os.umask(0o022)  # the mode of a file that is kept is recorded
     with tempfile.TemporaryDirectory() as root, opened(database, root) as store:
+        if worktree.in_git(root):
+            sys.exit(f"{root} is in a git work tree, which is recorded; set TMPDIR to another folder")
         os.chdir(root)
         with store.open("fix-login", agent="demo", app=dict, labels={"team": "a"}) as session:
             record(session)
