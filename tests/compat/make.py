@@ -49,21 +49,23 @@ from stator.runtime.recording import Recorder
 from stator.runtime.sessions import Session
 from stator.runtime.stores import Store
 from stator.store import sqlite
+from stator.store.port import Durability
 
 
-def minted() -> Callable[[Kind], str]:
+def minted(seed: str = "") -> Callable[[Kind], str]:
     numbers = itertools.count(1)
-    return lambda kind: PREFIXES[kind] + sha256(b"%d" % next(numbers)).hexdigest()[:32]
+    made = lambda: sha256(f"{seed}{next(numbers)}".encode()).hexdigest()[:32]  # noqa: E731
+    return lambda kind: PREFIXES[kind] + made()
 
 
-def clock() -> Callable[[], int]:
-    times = itertools.count(1_790_000_000_000_000, 1_000_000)
+def clock(later_s: int = 0) -> Callable[[], int]:
+    times = itertools.count(1_790_000_000_000_000 + later_s * 1_000_000, 1_000_000)
     return lambda: next(times)
 
 
-def secrets() -> Callable[[int], bytes]:
+def secrets(seed: str = "") -> Callable[[int], bytes]:
     numbers = itertools.count(1)
-    return lambda size: sha256(b"salt %d" % next(numbers)).digest()[:size]
+    return lambda size: sha256(f"{seed}salt {next(numbers)}".encode()).digest()[:size]
 
 
 IDENTITY = {
@@ -79,17 +81,31 @@ def created(path: str) -> None:
     """Make a new store that has this identity."""
     sqlite.create(path)
     with contextlib.closing(sqlite3.connect(path)) as db, db:
-        db.executemany("UPDATE meta SET value = ? WHERE key = ?", [(v, k) for k, v in IDENTITY.items()])
+        db.executemany(
+            "UPDATE meta SET value = ? WHERE key = ?", [(v, k) for k, v in IDENTITY.items()]
+        )
 
 
-def opened(path: str, root: str) -> Store:
-    created(path)
-    store = sqlite.SqliteStore(path, clock=clock(), salts=secrets())
+def opened(
+    path: str, root: str, *, seed: str = "", later_s: int = 0, durability: Durability = "full"
+) -> Store:
+    """A store in a file. Opened again, it needs another `seed`, or it would make the same ids again."""
+    if not os.path.exists(path):
+        created(path)
+    store = sqlite.SqliteStore(
+        path, durability=durability, clock=clock(later_s), salts=secrets(seed)
+    )
     context = Context(
-        clock=clock(), mint=minted(), secret=secrets(), host="host", pid=1, program="make.py",
-        principal="local:someone", project="compat", root=root,
+        clock=clock(later_s), mint=minted(seed), secret=secrets(seed), host="host", pid=1,
+        program="make.py", principal="local:someone", project="compat", root=root,
     )  # fmt: skip
     return Store(store, context)
+
+
+def refuse_git(root: str) -> None:
+    """End where the folder lies in a git work tree: what git says of it would be recorded."""
+    if worktree.in_git(root):
+        sys.exit(f"{root} is in a git work tree; set TMPDIR to a folder that is not")
 
 
 def record(session: Session[object]) -> None:
@@ -262,8 +278,7 @@ def main() -> None:
     database, bundle = (os.path.abspath(name) for name in sys.argv[1:3])
     os.umask(0o022)  # the mode of a file that is kept is recorded
     with tempfile.TemporaryDirectory() as root, opened(database, root) as store:
-        if worktree.in_git(root):
-            sys.exit(f"{root} is in a git work tree, which is recorded; set TMPDIR to another folder")
+        refuse_git(root)
         os.chdir(root)
         with store.open("fix-login", agent="demo", app=dict, labels={"team": "a"}) as session:
             record(session)
