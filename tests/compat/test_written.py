@@ -107,8 +107,9 @@ def test_the_scripts_write_every_kind_of_commit_and_every_collection():
     found = read(DATA / f"{RELEASE}.db")
     for path in WORDING.glob("*.jsonl"):
         found += commits.read(path)
-    assert {one["kind"] for one in found} == KINDS
-    assert {change.split()[0] for one in found for change in one["delta"]} == COLLECTIONS.keys()
+    assert KINDS - {one["kind"] for one in found} == set()
+    written = {change.split()[0] for one in found for change in one["delta"]}
+    assert COLLECTIONS.keys() - written == set()
 
 
 @pytest.mark.parametrize("word", (DATA / "recorded.txt").read_text(encoding="utf-8").splitlines())
