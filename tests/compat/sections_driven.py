@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ from stator.errors import (
 from stator.model.call import Result
 from stator.model.reply import Reply
 from stator.runtime import approvals, compaction, reporting, workflows
+from stator.runtime.aio import AsyncStore
 from stator.runtime.stores import Store
 
 BOSS = "local:boss"
@@ -458,8 +460,72 @@ def reported(place: Place) -> None:
         workflows.run(port, context, made, broken, effects="run", session="broken")
 
 
+# -- awaited --------------------------------------------------------------------------------------
+
+
+def awaited(place: Place) -> None:
+    """The same through `stator.aio`: calls, a loop, a child, and tasks that are cancelled."""
+    asyncio.run(_awaited(place.open()))
+
+
+async def _awaited(store: Store) -> None:
+    async with AsyncStore(store) as opened:
+        async with opened.open("main", rules=[stator.Rule(tool="ask", action="ask")]) as s:
+            async with s.turn("work") as t:
+                await t.call(tool("read", "look")(_later), value="text")
+                for error in (ValueError("no"), InDoubt("?"), TimeoutError("slow")):
+                    await t.try_call(tool(attempts=2)(raising(error)))
+                await t.try_call(tool(name="slow", timeout_s=0.01)(_never))
+                await t.decide("JWT", topic="auth", why="known")
+                await t.plan(["a", "b"])
+                reply = await t.model(_answered, messages=[])
+                await t.results(reply, {"look": lambda path: path}, effects={"look": "read"})
+                async for _ in t.stream(lambda **asked: chunks()):
+                    pass
+                async with s.child("below") as child, child.turn("dig") as below:
+                    await below.say("found")
+            with contextlib.suppress(ApprovalNeeded):
+                async with s.turn("ask") as t:
+                    await t.call(tool(name="ask")(_later), value=1)
+            await s.compact(keep=1, summary="short")
+            await s.rewind("t1")
+            await s.tag("end")
+        for effect in ("read", "write"):
+            task = asyncio.create_task(_cancelled(opened, effect))
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+
+async def _later(value: Any) -> Any:
+    await asyncio.sleep(0)
+    return value
+
+
+async def _never() -> None:
+    await asyncio.Event().wait()
+
+
+async def _answered(**asked: Any) -> dict[str, Any]:
+    use = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"path": "a.py"}}
+    return {"content": [use], "stop_reason": "tool_use", "usage": {"input_tokens": 3}}
+
+
+async def _cancelled(store: AsyncStore, effect: str) -> None:
+    """A task that is cancelled while its tool runs."""
+
+    async def work() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.Event().wait()
+
+    async with store.open(f"cancelled {effect}") as s, s.turn("work") as t:
+        await t.call(tool(effect)(work))
+
+
 SECTIONS: dict[str, Section] = {
     "approved": approved,
+    "awaited": awaited,
     "branched": branched,
     "calls": calls,
     "died": died,

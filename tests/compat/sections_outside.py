@@ -14,6 +14,7 @@ from typing import Any, cast, get_args
 
 import msgspec
 
+import stator
 from compat.place import Place, Section
 from stator.importers import finding
 from stator.importers.bringing import bring
@@ -44,6 +45,9 @@ from stator.model.foreign import (
 from stator.runtime.context import Context
 from stator.runtime.recording import Recorder
 from stator.runtime.stores import Store
+from stator.surfaces.mcp import tools
+from stator.surfaces.mcp.desk import Desk
+from stator.surfaces.mcp.scope import Scope
 from stator.surfaces.proxy.book import Book
 from stator.surfaces.proxy.classify import Answer
 from stator.surfaces.proxy.framing import Long
@@ -302,6 +306,51 @@ def _end_in_every_way(proxy: Proxied) -> None:
     proxy.answer(call, result=said)
 
 
+# -- MCP ------------------------------------------------------------------------------------------
+
+
+def served(place: Place) -> None:
+    """What an agent records and manages with the tools of the MCP server."""
+    with place.open() as store:
+        desk = Desk(Scope(store, "compat"), "agent")
+
+        def ask(tool: str, **given: Any) -> dict[str, Any]:
+            return tools.call(desk, tool, given).data
+
+        made = ask("open", session="mine", purpose="Fix the login bug")["session"]
+        told: list[dict[str, Any]] = [
+            {
+                "kind": "decision",
+                "what": "JWT",
+                "topic": "auth",
+                "over": ["PASETO"],
+                "why": "known",
+            },
+            {"kind": "fact", "name": "port", "value": 80},
+            {"kind": "preference", "name": "tabs", "value": False},
+            {"kind": "file", "path": "a.py", "op": "modified"},
+            {"kind": "plan", "step": "test", "status": "in_progress"},
+            {"kind": "artifact", "name": "notes", "content": "text"},
+            {"kind": "dead_end", "what": "regex", "why": "nested"},
+        ]
+        for key in ("once", "once", "twice"):
+            ask("record", session=made, items=told, idempotency_key=key)
+        below = ask("sessions", action="child", session=made, purpose="dig", name="below")
+        ask("sessions", action="fork", session=made, name="beside")
+        for session in (below["session"], made):
+            for action in ("pause", "close", "resume"):
+                ask("sessions", action=action, session=session)
+        with store.open("driven") as driven, driven.turn("pay") as t:
+            for n in range(2):
+                t.try_call(stator.tool(_doubtful), n=n)
+        for doubt, verdict in zip(driven.in_doubt, ("done", "not_done"), strict=True):
+            ask("settle", session="driven", call=doubt.call, verdict=verdict, why="I looked")
+
+
+def _doubtful(n: int) -> None:
+    raise stator.InDoubt("the line went dead")
+
+
 SECTIONS: dict[str, Section] = {
     **{
         f"import-{source.name}": partial(imported, source)
@@ -313,5 +362,6 @@ SECTIONS: dict[str, Section] = {
     },
     **{f"hooks-{agent}": partial(hooked, agent) for agent in HOOKS},
     "items": items,
+    "mcp": served,
     "proxy": proxied,
 }
