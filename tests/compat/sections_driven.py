@@ -351,7 +351,7 @@ def breaking() -> Iterator[dict[str, Any]]:
 def looped(place: Place) -> None:
     """What a loop records: streams, whole and cut; a model that fails; tools that change; children."""
     tools = [{"name": "look"}, {"type": "function", "function": {"name": "pay"}}]
-    call = {"id": "c1", "type": "function", "function": {"name": "pay", "arguments": "{bad"}}
+    call = {"id": "c1", "type": "function", "function": {"name": "pay", "arguments": "[1]"}}
     other = {"id": "c2", "type": "function", "function": {"name": "gone", "arguments": "{}"}}
     chat = {"choices": [{"message": {"role": "assistant", "tool_calls": [call, other]}}]}
     with place.open() as store:
