@@ -111,7 +111,7 @@ class _Kept:
 
 
 class MemoryStore:
-    """See `store.port.Store` for what each method promises."""
+    """See `store.port.StorePort` for what each method promises."""
 
     def __init__(
         self,

@@ -34,7 +34,7 @@ from stator.runtime.facade.session import drive
 from stator.runtime.views.reflog import left_turns
 from stator.runtime.views.refs import Point
 from stator.runtime.views.session import SessionView
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 Effects = Literal["ask", "run"]
 Verdict = Literal["same", "other value", "other status", "not compared", "not run"]
@@ -165,7 +165,7 @@ def terms(context: Context, effects: Effects, why: str, driver: Terms | None = N
 
 
 def rerun(
-    store: Store,
+    store: StorePort,
     context: Context,
     session: str,
     tools: Tools,
@@ -205,7 +205,7 @@ def rerun(
 
 
 def _branch(
-    store: Store, context: Context, view: SessionView, start: int, name: str, effects: Effects
+    store: StorePort, context: Context, view: SessionView, start: int, name: str, effects: Effects
 ) -> SessionRow:
     """The session to rerun in: one that waits for approval goes on, else a new one."""
     record = view.record

@@ -30,7 +30,7 @@ from stator.runtime.views.refs import (
     span,
 )
 from stator.runtime.views.session import SessionView
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 if TYPE_CHECKING:
     from stator.runtime.facade.session import Session
@@ -65,7 +65,7 @@ class Adopted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make(
-    store: Store,
+    store: StorePort,
     context: Context,
     view: SessionView,
     turn: str,
@@ -92,7 +92,7 @@ def make(
     return Retry(row=row, number=len(found.retries) + 2, made=True, **fields)
 
 
-def _turn_of(store: Store, view: SessionView, ref: str) -> tuple[str, int]:
+def _turn_of(store: StorePort, view: SessionView, ref: str) -> tuple[str, int]:
     """The session and number of the turn that is meant."""
     parsed = parse_ref(ref)
     if not isinstance(parsed.position, AtTurn) or parsed.position.turn == 0:
@@ -109,7 +109,7 @@ def _turn_of(store: Store, view: SessionView, ref: str) -> tuple[str, int]:
 
 
 def _fork(
-    store: Store,
+    store: StorePort,
     context: Context,
     found: Siblings,
     turn: int,
@@ -160,12 +160,12 @@ def begin(
     return again, prompt
 
 
-def terms_of(store: Store, record: SessionRecord, terms: Terms) -> Terms:
+def terms_of(store: StorePort, record: SessionRecord, terms: Terms) -> Terms:
     """The terms a session is driven on: a retry asks before it writes, until it is adopted."""
     return terms.asking_writes(WHY) if _asks(store, record) else terms
 
 
-def _asks(store: Store, record: SessionRecord) -> bool:
+def _asks(store: StorePort, record: SessionRecord) -> bool:
     """Whether a session is a retry that asks, or goes on with what one began: a fork or a child of it,
     or what was adopted for it."""
     seen = {record.id}
@@ -215,13 +215,13 @@ def adopt(
     return Adopted(original=original, name=record.name, by=going_on.id, by_name=going_on.name)
 
 
-def _adopt_held(store: Store, context: Context, session: str, fields: dict[str, Any]) -> None:
+def _adopt_held(store: StorePort, context: Context, session: str, fields: dict[str, Any]) -> None:
     with held(store, context, session) as hold:
         drafts = [*hold.paused_after(), hold.draft("adopt", **fields)]
         store.append(session, drafts, barrier=True)
 
 
-def _adoption(store: Store, view: SessionView, ref: str) -> tuple[str, str]:
+def _adoption(store: StorePort, view: SessionView, ref: str) -> tuple[str, str]:
     """The session that is to be gone on for, and the one that does so; "" for itself."""
     parsed = parse_ref(ref)
     if isinstance(parsed.position, AtTurn) and parsed.position.retry:
@@ -242,7 +242,7 @@ def _adoption(store: Store, view: SessionView, ref: str) -> tuple[str, str]:
     return parent.session, target
 
 
-def _adopted_from(store: Store, session: str, turn: int) -> str:
+def _adopted_from(store: StorePort, session: str, turn: int) -> str:
     """The session an adoption is to be taken back in: that one, or the one it goes on for: by a retry of
     that turn, or by a fork."""
     row = store.session(session)

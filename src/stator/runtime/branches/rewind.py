@@ -35,7 +35,7 @@ from stator.runtime.driving.lifecycle import MakeDraft, held
 from stator.runtime.views import reflog
 from stator.runtime.views.refs import Point
 from stator.runtime.views.session import SessionView
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 if TYPE_CHECKING:
     from stator.runtime.facade.session import Session
@@ -82,7 +82,7 @@ def plan(view: SessionView, to: str) -> Rewound:
     return _plan(view, _target(view, to)).rewound
 
 
-def rewind(store: Store, context: Context, session: str, to: str, *, by: str = "") -> Rewound:
+def rewind(store: StorePort, context: Context, session: str, to: str, *, by: str = "") -> Rewound:
     """Take a session back to a position, holding it for a moment; `Busy` while somebody drives it."""
     view = SessionView(store, session)
     target = _target(view, to)
@@ -202,7 +202,7 @@ def _plan(view: SessionView, target: Point) -> _Plan:
 
 
 def slots(
-    store: Store, session: str, head: int, target: int
+    store: StorePort, session: str, head: int, target: int
 ) -> list[tuple[str, str, Entry | None, Entry | None]]:
     """Every key touched since the target: what stands there now, and what stood there then."""
     touched = {
@@ -222,7 +222,7 @@ def slots(
     return found
 
 
-def _free_tag(store: Store, session: str) -> str:
+def _free_tag(store: StorePort, session: str) -> str:
     taken = {entry.key for entry in store.entries(session, "tags")}
     number = sum(name.startswith(TAG) for name in taken) + 1
     while f"{TAG}{number}" in taken:

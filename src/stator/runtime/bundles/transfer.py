@@ -44,7 +44,7 @@ from stator.runtime.bundles.encryption import SALT_BYTES, new_lock
 from stator.runtime.bundles.file import BundleReader, BundleWriter
 from stator.runtime.bundles.reconcile import Fate, Plan, plan
 from stator.runtime.views import search
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 PAGE = 64
 """Commits read at a time: each may hold megabytes."""
@@ -109,7 +109,7 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def export(
-    store: Store,
+    store: StorePort,
     context: Context,
     sessions: Sequence[str],
     path: str,
@@ -161,7 +161,7 @@ def export(
     )
 
 
-def _family(store: Store, sessions: Sequence[str], kinds: Set[str]) -> list[str]:
+def _family(store: StorePort, sessions: Sequence[str], kinds: Set[str]) -> list[str]:
     """The sessions, and those that came of them in these ways. Without its children a session could
     neither be gone on with nor replayed."""
     found = list(dict.fromkeys(sessions))
@@ -177,7 +177,7 @@ def _family(store: Store, sessions: Sequence[str], kinds: Set[str]) -> list[str]
     return found
 
 
-def _goes_on_for(store: Store, session: str) -> list[str]:
+def _goes_on_for(store: StorePort, session: str) -> list[str]:
     """The session that another one was adopted for: its name leads there, so it comes along whole."""
     parent = store.session(session).record.parent
     if parent is None:
@@ -189,7 +189,7 @@ def _goes_on_for(store: Store, session: str) -> list[str]:
     return [original.id] if original.record.adopted == session else []
 
 
-def _chosen(store: Store, sessions: Sequence[str]) -> list[Bundled]:
+def _chosen(store: StorePort, sessions: Sequence[str]) -> list[Bundled]:
     """What goes into the bundle and how far: ancestors first, cut where the last fork needs them."""
     wanted: dict[str, Bundled] = {}
     for session in dict.fromkeys(sessions):
@@ -206,7 +206,7 @@ def _chosen(store: Store, sessions: Sequence[str]) -> list[Bundled]:
     return sorted(wanted.values(), key=lambda one: one.after)
 
 
-def _bundled(store: Store, session: str, seq: int, *, whole: bool) -> Bundled:
+def _bundled(store: StorePort, session: str, seq: int, *, whole: bool) -> Bundled:
     """A session as its own log says it is; where it stands here may be another project."""
     low = lent_upto(store.session(session).record.lineage)
     first = store.commits(session, after=low, upto=low + 1, limit=1)[0]
@@ -230,7 +230,7 @@ def _bundled(store: Store, session: str, seq: int, *, whole: bool) -> Bundled:
     )
 
 
-def _batches(store: Store, one: Bundled, sieve: Sieve) -> Iterator[tuple[list[Packed], int]]:
+def _batches(store: StorePort, one: Bundled, sieve: Sieve) -> Iterator[tuple[list[Packed], int]]:
     """A session's commits as frames of a bounded size, with the bytes of content in each."""
     batch: list[Packed] = []
     size, seq = 0, one.after
@@ -316,7 +316,7 @@ def _verified(commits: Iterator[Commit]) -> Iterator[Commit]:
 
 
 def import_bundle(
-    store: Store,
+    store: StorePort,
     context: Context,
     path: str,
     *,
@@ -354,7 +354,7 @@ def import_bundle(
 
 
 def _ingest(
-    store: Store, context: Context, reader: BundleReader, planned: Callable[[], list[Plan]]
+    store: StorePort, context: Context, reader: BundleReader, planned: Callable[[], list[Plan]]
 ) -> tuple[list[Plan], _Stream]:
     """All of it in one transaction, with the marks that say where it came from.
 
@@ -374,7 +374,7 @@ def _ingest(
 
 
 def _erase_shared(
-    store: Store, context: Context, erased: Sequence[tuple[str, int, set[str]]]
+    store: StorePort, context: Context, erased: Sequence[tuple[str, int, set[str]]]
 ) -> set[str]:
     """Erase here what both logs share and what was erased there after they parted; in which sessions.
 
@@ -444,7 +444,7 @@ class _Stream:
             yield commit
 
 
-def _brought(store: Store, one: Plan, dry_run: bool) -> Brought:
+def _brought(store: StorePort, one: Plan, dry_run: bool) -> Brought:
     head = one.one.hash
     seq = one.one.seq
     if not dry_run:
@@ -463,7 +463,7 @@ def _brought(store: Store, one: Plan, dry_run: bool) -> Brought:
     )
 
 
-def _marks(store: Store, context: Context, plans: Sequence[Plan]) -> list[Commit]:
+def _marks(store: StorePort, context: Context, plans: Sequence[Plan]) -> list[Commit]:
     """The commits of the projects' own sessions that say what is imported."""
     brought = [one for one in plans if one.new]
     made: list[Commit] = []

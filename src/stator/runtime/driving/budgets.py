@@ -25,7 +25,7 @@ from stator.model.records.types import SpendRecord
 from stator.model.values.ids import short
 from stator.runtime.base.context import Context
 from stator.runtime.base.paging import matching
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 TRIES = 100
 """How often a change is made anew because the session moved on meanwhile."""
@@ -39,7 +39,7 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
     budget: dict[str, int]
 
 
-def spent(store: Store, session: str) -> dict[str, int]:
+def spent(store: StorePort, session: str) -> dict[str, int]:
     """What a session itself has spent, by unit; what it inherited from a fork is not its own."""
     counts = store.counts(session)
     used = {
@@ -50,12 +50,12 @@ def spent(store: Store, session: str) -> dict[str, int]:
     return {**used, "calls": counts.calls, "turns": counts.turns}
 
 
-def spent_tree(store: Store, session: str) -> dict[str, int]:
+def spent_tree(store: StorePort, session: str) -> dict[str, int]:
     """What a session and all its children have spent, each counted once."""
     return total([spent(store, found) for found in tree(store, session)])
 
 
-def tree(store: Store, session: str) -> list[str]:
+def tree(store: StorePort, session: str) -> list[str]:
     """A session and its children, and theirs."""
     found, todo = [session], [session]
     while todo:
@@ -65,13 +65,13 @@ def tree(store: Store, session: str) -> list[str]:
     return found
 
 
-def _children(store: Store, session: str) -> Iterator[SessionRow]:
+def _children(store: StorePort, session: str) -> Iterator[SessionRow]:
     for row in matching(store, SessionQuery(parent=session)):
         if row.record.parent is not None and row.record.parent.kind == "child":
             yield row
 
 
-def limits(store: Store, session: str) -> list[Limit]:
+def limits(store: StorePort, session: str) -> list[Limit]:
     """The budgets that hold for a session: its own first, then those of the sessions above it."""
     found: list[Limit] = []
     seen: set[str] = set()
@@ -90,7 +90,7 @@ def limits(store: Store, session: str) -> list[Limit]:
 
 
 def check(
-    store: Store,
+    store: StorePort,
     session: str,
     *,
     running: Mapping[str, int] | None = None,
@@ -110,7 +110,7 @@ def check(
     return None
 
 
-def spent_up(store: Store, breach: Breach) -> BudgetSpent:
+def spent_up(store: StorePort, breach: Breach) -> BudgetSpent:
     """The error of a limit that is used up."""
     record = store.session(breach.session).record
     more = "+2" + breach.unit.removeprefix("money:") if ":" in breach.unit else f"{breach.unit}=…"
@@ -124,7 +124,7 @@ def spent_up(store: Store, breach: Breach) -> BudgetSpent:
 
 
 def change(
-    store: Store, context: Context, session: str, amounts: Sequence[Amount], *, by: str
+    store: StorePort, context: Context, session: str, amounts: Sequence[Amount], *, by: str
 ) -> dict[str, int]:
     """Change a session's limits, also while somebody drives it; the budget that holds then."""
     for _ in range(TRIES):
@@ -136,7 +136,7 @@ def change(
 
 
 def _change(
-    store: Store, context: Context, session: str, amounts: Sequence[Amount], by: str
+    store: StorePort, context: Context, session: str, amounts: Sequence[Amount], by: str
 ) -> dict[str, int]:
     head = store.head(session)  # looked at first: what is read after it is at least as new
     record = store.session(session).record

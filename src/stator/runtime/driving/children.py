@@ -11,7 +11,7 @@ from stator.model.log.commit import Commit, Upsert
 from stator.model.records.types import ChildRecord, SessionRecord
 from stator.model.sessions.lifecycle import Parent, check_name
 from stator.model.window.reply import text_of
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 if TYPE_CHECKING:
     from stator.runtime.driving.turn import Turn
@@ -77,7 +77,7 @@ def _turn(parent: Session[Any], name: str) -> Turn:
     return turn
 
 
-def _turns(store: Store, session: str) -> int:
+def _turns(store: StorePort, session: str) -> int:
     """How many turns a child has come to so far."""
     try:
         return store.head(session).turn
@@ -85,7 +85,7 @@ def _turns(store: Store, session: str) -> int:
         return 0
 
 
-def _known(store: Store, parent: str, name: str) -> ChildRecord | None:
+def _known(store: StorePort, parent: str, name: str) -> ChildRecord | None:
     for entry in store.entries(parent, "children"):
         if isinstance(entry.record, ChildRecord) and entry.record.name == name:
             return entry.record
@@ -110,7 +110,7 @@ def child_record(
     )
 
 
-def _last_said(store: Store, session: str) -> str:
+def _last_said(store: StorePort, session: str) -> str:
     """The last thing a session's model said."""
     try:
         commits: list[Commit] = store.commits(session, newest_first=True, limit=200)

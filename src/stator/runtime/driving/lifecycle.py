@@ -22,7 +22,7 @@ from stator.model.records.types import CallRecord, PendingRecord, to_settle
 from stator.model.sessions.lifecycle import REASONS, TRANSITIONS
 from stator.model.values.ids import run_id
 from stator.runtime.base.context import Context
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 MakeDraft = Callable[..., Draft]
 DIED = "process died"
@@ -40,7 +40,7 @@ class Moved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pause(
-    store: Store,
+    store: StorePort,
     context: Context,
     session: str,
     *,
@@ -59,7 +59,7 @@ def pause(
 
 
 def close(
-    store: Store,
+    store: StorePort,
     context: Context,
     session: str,
     *,
@@ -72,14 +72,14 @@ def close(
 
 
 def archive(
-    store: Store, context: Context, session: str, *, reason: str = "done", by: str = ""
+    store: StorePort, context: Context, session: str, *, reason: str = "done", by: str = ""
 ) -> Moved:
     """Archive a closed session: it can be read and forked, and never driven again."""
     return _move(store, context, session, "archive", reason, by)
 
 
 def resume(
-    store: Store,
+    store: StorePort,
     context: Context,
     session: str,
     *,
@@ -94,7 +94,7 @@ def resume(
 
 
 def _move(
-    store: Store,
+    store: StorePort,
     context: Context,
     session: str,
     kinds: str | tuple[str, ...],
@@ -126,7 +126,7 @@ def _move(
     return _moved(store, session)
 
 
-def _moved(store: Store, session: str, asked: Holder | None = None) -> Moved:
+def _moved(store: StorePort, session: str, asked: Holder | None = None) -> Moved:
     row = store.session(session)
     record = row.record
     return Moved(
@@ -149,7 +149,9 @@ def _draft(context: Context, session: str, kind: str, **fields: Any) -> Draft:
 class Hold:
     """A session held for a moment, to append what needs the lease."""
 
-    def __init__(self, store: Store, context: Context, session: str, lease: Lease | None) -> None:
+    def __init__(
+        self, store: StorePort, context: Context, session: str, lease: Lease | None
+    ) -> None:
         self._store = store
         self._context = context
         self._session = session
@@ -173,7 +175,7 @@ class Hold:
 
 
 @contextmanager
-def held(store: Store, context: Context, session: str) -> Iterator[Hold]:
+def held(store: StorePort, context: Context, session: str) -> Iterator[Hold]:
     """Hold a session; `Busy` if somebody drives it. One that is not driven needs no holding."""
     if store.session(session).record.mode != "driven":
         yield Hold(store, context, session, None)
@@ -196,7 +198,7 @@ def holder(context: Context) -> Holder:
     )
 
 
-def close_out(store: Store, lease: Lease, draft: MakeDraft) -> list[Draft]:
+def close_out(store: StorePort, lease: Lease, draft: MakeDraft) -> list[Draft]:
     """What a driver that is gone left behind, said: unknown writes are in doubt, its turn is interrupted.
 
     Nothing is executed, and what waits for a person's word goes on waiting. A driver that was

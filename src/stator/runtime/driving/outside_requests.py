@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from stator.errors import Paused
 from stator.model.log.commit import Commit
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 PAGE = 1000
 
@@ -20,7 +20,7 @@ PAGE = 1000
 class Boundary:
     """Counts a driver's own commits, notices those of others and remembers what they ask for."""
 
-    def __init__(self, store: Store, session: str, run: str, seq: int) -> None:
+    def __init__(self, store: StorePort, session: str, run: str, seq: int) -> None:
         self._store, self._session, self._run = store, session, run
         self._lock = threading.Lock()
         self._base = self._read = seq

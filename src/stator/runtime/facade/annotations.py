@@ -27,7 +27,7 @@ from stator.store import port
 class Marker(Recorder):
     """Tags, scores, flags and erasures, each with the principal who made it."""
 
-    _store: port.Store
+    _store: port.StorePort
     _id: str
     _principal: str
     context: Context

@@ -36,7 +36,9 @@ class Contributor(Marker):
     principal.
     """
 
-    def __init__(self, store: port.Store, session: str, context: Context, principal: str) -> None:
+    def __init__(
+        self, store: port.StorePort, session: str, context: Context, principal: str
+    ) -> None:
         self._store = store
         self._id = session
         self.context = context

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Keeper:
     """What a store can do about keeping and removing."""
 
-    port: port.Store
+    port: port.StorePort
     context: Context
 
     def retention(self, *policies: str, project: str | None = None) -> Policies:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Runner:
     """What a store can do with runs."""
 
-    port: port.Store
+    port: port.StorePort
     context: Context
 
     def run(

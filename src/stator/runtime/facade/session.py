@@ -137,7 +137,7 @@ class Session(SessionView, Marker, Generic[A]):
 
     def __init__(
         self,
-        store: port.Store,
+        store: port.StorePort,
         row: SessionRow,
         context: Context,
         lease: Lease,
@@ -642,7 +642,7 @@ class Session(SessionView, Marker, Generic[A]):
 
 
 def drive(
-    store: port.Store,
+    store: port.StorePort,
     context: Context,
     record: SessionRecord,
     terms: Terms,
@@ -661,7 +661,7 @@ def drive(
 
 
 def take_up(
-    store: port.Store,
+    store: port.StorePort,
     context: Context,
     row: SessionRow,
     terms: Terms,
@@ -684,7 +684,9 @@ def take_up(
         raise
 
 
-def _acquire(store: port.Store, context: Context, row: SessionRow, busy: HeldMode) -> Lease | None:
+def _acquire(
+    store: port.StorePort, context: Context, row: SessionRow, busy: HeldMode
+) -> Lease | None:
     """The lease; None where a fork is to be driven instead."""
     if row.record.status == "archived":
         raise WrongState(

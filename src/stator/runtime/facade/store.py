@@ -53,7 +53,7 @@ BUSY = ("fail", "wait", "read", "fork", "take")
 class Store(Runner, Keeper):
     """A store of sessions, as `stator.connect` gives it."""
 
-    def __init__(self, store: port.Store, context: Context) -> None:
+    def __init__(self, store: port.StorePort, context: Context) -> None:
         self.port = store
         self.context = context
 

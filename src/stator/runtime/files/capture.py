@@ -27,7 +27,7 @@ from stator.model.values import paths
 from stator.runtime.base.arguments import texts
 from stator.runtime.files import git, safe_io
 from stator.runtime.files.safe_io import Look
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 if TYPE_CHECKING:
     from stator.model.calls.known import Scrub
@@ -344,7 +344,7 @@ def _by_hand(keeper: ContentKeeper, file: FileRecord) -> Batch:
     return keeper.keep([Touched(file, before, after)])
 
 
-def standing_in(store: Store, session: str) -> Standing:
+def standing_in(store: StorePort, session: str) -> Standing:
     """What a session's state knows of files."""
 
     def standing(key: str) -> FileRecord | None:
@@ -354,7 +354,7 @@ def standing_in(store: Store, session: str) -> Standing:
     return standing
 
 
-def scrub_of(store: Store, session: str) -> Scrub:
+def scrub_of(store: StorePort, session: str) -> Scrub:
     """What a session's texts are redacted with: the key is content of its first commit."""
     from stator.model.log.redact import Redactor
 

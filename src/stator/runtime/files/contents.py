@@ -21,7 +21,7 @@ from stator.runtime.files.capture import NOT_KEPT, UNKNOWN_BEFORE, WRITES
 from stator.runtime.files.safe_io import digest_of
 from stator.runtime.views import reflog
 from stator.runtime.views.refs import Point
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 COMMITS_HELD = 4
 """Commits whose contents are held ready: files of one write lie in one."""
@@ -75,7 +75,7 @@ def before(record: FileRecord) -> Held | None:
 class Reader:
     """Finds contents in a session's log."""
 
-    def __init__(self, store: Store, session: str) -> None:
+    def __init__(self, store: StorePort, session: str) -> None:
         self._store, self._session = store, session
         self._commits: dict[str, Commit | None] = {}
         self._contents: dict[str, dict[str, Any] | str] = {}
@@ -126,7 +126,7 @@ class Reader:
 # -- one file -------------------------------------------------------------------------------------
 
 
-def content(store: Store, point: Point, path: str, root: str) -> Content | None:
+def content(store: StorePort, point: Point, path: str, root: str) -> Content | None:
     """What a file held at a position; None if there was no such file. `NotFound` says why it cannot be
     known."""
     held = held_at(store, point, file_key(root, path))
@@ -140,7 +140,7 @@ def content(store: Store, point: Point, path: str, root: str) -> Content | None:
     return Content(path=path, root=root, data=data, mode=mode, digest=held.digest, seq=seq)
 
 
-def held_at(store: Store, point: Point, key: str) -> Held | None:
+def held_at(store: StorePort, point: Point, key: str) -> Held | None:
     """A file at a position: as the last record there says, else as the first write after it found it.
 
     Content is kept around writes, so that of a file that was only read so far the write after it may
@@ -238,18 +238,18 @@ def _rename(
         known.start = known.end = None
 
 
-def written(store: Store, session: str, versions: Sequence[Version]) -> list[Version]:
+def written(store: StorePort, session: str, versions: Sequence[Version]) -> list[Version]:
     """Those that say what happened to files: a rewind puts records back and leaves the disk alone."""
     back = rewinds(store, session)
     return [version for version in versions if version.seq not in back]
 
 
-def rewinds(store: Store, session: str) -> set[int]:
+def rewinds(store: StorePort, session: str) -> set[int]:
     """The commits that rewound a log."""
     return {rewind.seq for rewind in reflog.rewinds(store, session)}
 
 
-def range_patches(store: Store, session: str, versions: Sequence[Version]) -> list[FilePatch]:
+def range_patches(store: StorePort, session: str, versions: Sequence[Version]) -> list[FilePatch]:
     """The net patch of a range of one log."""
     reader = Reader(store, session)
     ends = over(written(store, session, versions), renames=True)
@@ -263,7 +263,7 @@ def range_patches(store: Store, session: str, versions: Sequence[Version]) -> li
 
 
 def fork_patches(
-    store: Store, a: Point, b: Point, mine: Sequence[Version], theirs: Sequence[Version]
+    store: StorePort, a: Point, b: Point, mine: Sequence[Version], theirs: Sequence[Version]
 ) -> list[FilePatch]:
     """The patch from one end to another, where each went its own way since a common commit."""
     left, right = (

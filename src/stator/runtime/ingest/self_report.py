@@ -23,7 +23,7 @@ from stator.runtime.base.first_commit import opening
 from stator.runtime.driving import children, lifecycle
 from stator.runtime.driving.lifecycle import Moved
 from stator.runtime.driving.turn import FROM_MODEL, Recorder
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 SAID: dict[str, Any] = {"actor": "agent", "provenance": FROM_MODEL}
 """Fields of every commit made here."""
@@ -43,7 +43,7 @@ class Reporter(Recorder):
 
     def __init__(
         self,
-        store: Store,
+        store: StorePort,
         context: Context,
         session: str,
         *,
@@ -96,7 +96,7 @@ class Reporter(Recorder):
 
 
 def begin(
-    store: Store,
+    store: StorePort,
     context: Context,
     *,
     agent: str,
@@ -129,7 +129,7 @@ def named_after(purpose: str, identifier: str) -> str:
 
 
 def begin_child(
-    store: Store, context: Context, above: SessionRow, *, agent: str, name: str, purpose: str
+    store: StorePort, context: Context, above: SessionRow, *, agent: str, name: str, purpose: str
 ) -> SessionRow:
     """A session for a sub-agent: its parent knows its id before it is there. `Busy` while somebody
     drives the parent."""
@@ -165,7 +165,7 @@ def _taken(row: SessionRow) -> Conflict:
 
 
 def _tell_parent(
-    store: Store, context: Context, parent: Parent, child: ChildRecord, status: str
+    store: StorePort, context: Context, parent: Parent, child: ChildRecord, status: str
 ) -> None:
     stands = msgspec.structs.replace(child, status=status)
     said = {**SAID, "principal": context.principal}
@@ -174,7 +174,7 @@ def _tell_parent(
         store.append(parent.session, [*hold.left_behind(), draft], barrier=True)
 
 
-def close(store: Store, context: Context, session: str) -> Moved:
+def close(store: StorePort, context: Context, session: str) -> Moved:
     """Close a session: of one that was reported to, the turn that is open ends with it, and its parent
     is told."""
     row = store.session(session)

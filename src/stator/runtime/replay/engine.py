@@ -52,7 +52,7 @@ from stator.runtime.facade.session import Began, HeldMode, Session
 from stator.runtime.replay.report import Replayed, uncaptured
 from stator.runtime.replay.sources import Source, left_by_others, own_rewinds
 from stator.runtime.window.compaction import Compaction
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 Agent = Callable[[Any], Any]
 """A function of a session: `def agent(s): with s.turn("…") as t: …`; or a coroutine function of one."""
@@ -65,10 +65,10 @@ class Halted(BaseException):
 class Replay:
     """One replay: the copy that grows, what was met so far, and where it went astray."""
 
-    def __init__(self, source: Source, copy: Store, context: Context, *, strict: bool) -> None:
+    def __init__(self, source: Source, copy: StorePort, context: Context, *, strict: bool) -> None:
         self.source, self.context = source, context
         self._store = copy
-        self.copy = cast("Store", _Growing(copy, self.grow))
+        self.copy = cast("StorePort", _Growing(copy, self.grow))
         self._strict = strict
         self._come_to: dict[str, int] = {}
         self._let: dict[str, int] = defaultdict(int)
@@ -139,7 +139,7 @@ class Replay:
 class _Growing:
     """The copy, as the program reads it: first it is let grow. Most programs read little of it."""
 
-    def __init__(self, store: Store, grow: Callable[[], None]) -> None:
+    def __init__(self, store: StorePort, grow: Callable[[], None]) -> None:
         self._store, self._grow = store, grow
 
     def __getattr__(self, name: str) -> Any:
@@ -598,7 +598,7 @@ def _recorded(commit: Commit) -> dict[str, Any]:
 def replay(
     source: Source,
     agent: Agent,
-    copy: Store,
+    copy: StorePort,
     context: Context,
     *,
     turns: str | None = None,

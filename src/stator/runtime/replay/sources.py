@@ -14,7 +14,7 @@ from stator.model.log.rewinds import stands, visible
 from stator.model.records.types import SessionRecord
 from stator.runtime.views.reflog import rewind_of
 from stator.runtime.views.session import SessionView
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 
 class Source:
@@ -82,7 +82,7 @@ def load_fixture(path: str | Path, passphrase: str | None = None) -> list[list[C
     return transfer.read_commits(str(path), passphrase)
 
 
-def gather(store: Store, session: str) -> Source:
+def gather(store: StorePort, session: str) -> Source:
     """Everything a replay of a session needs."""
     logs = [list(SessionView(store, session).log())]
     for found in logs:

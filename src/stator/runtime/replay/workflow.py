@@ -36,7 +36,7 @@ from stator.runtime.driving.loop import by_name
 from stator.runtime.driving.turn import Turn
 from stator.runtime.facade.session import drive
 from stator.runtime.views.session import SessionView
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 Status = Literal["done", "failed", "waits"]
 
@@ -87,7 +87,7 @@ def extract(view: SessionView, turns: str | None = None, *, name: str = "") -> W
 
 
 def run(
-    store: Store,
+    store: StorePort,
     context: Context,
     workflow: Workflow,
     tools: Tools,
@@ -125,7 +125,7 @@ def run(
     return Ran(workflow=workflow.name, session=with_id.id, name=with_id.name, calls=made, **ended)
 
 
-def _check_own(store: Store, record: SessionRecord) -> None:
+def _check_own(store: StorePort, record: SessionRecord) -> None:
     """A workflow runs in a session of its own, not in one that an agent is driven in."""
     query = SessionQuery(name=record.name, project=record.project, tenant=record.tenant)
     for row in store.sessions(query, limit=1).rows:

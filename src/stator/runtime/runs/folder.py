@@ -28,7 +28,7 @@ from stator.model.sessions.detached_run import (
     place,
 )
 from stator.model.values.ids import is_id
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 READ_MAX = 64 * 1024
 """Bytes of output that one read gives."""
@@ -51,7 +51,7 @@ class Output(msgspec.Struct, frozen=True):
         return self.data.decode("utf-8", "replace")
 
 
-def folder_of(store: Store) -> tuple[str, str]:
+def folder_of(store: StorePort) -> tuple[str, str]:
     """The store's own path, and where its runs are."""
     info = store.info()
     path = info.detail.get("path", "") if info.kind == "sqlite" else ""
@@ -287,7 +287,7 @@ class OutputWriter:
             self._descriptor = -1
 
 
-def beside(store: Store) -> Iterator[RunFiles]:
+def beside(store: StorePort) -> Iterator[RunFiles]:
     """The folders of every run beside a store; a store that is in no file has none."""
     with contextlib.suppress(InvalidInput):
         yield from RunFiles.all(folder_of(store)[1])

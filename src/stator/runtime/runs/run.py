@@ -69,7 +69,7 @@ class Run:
 
     def __init__(
         self,
-        store: port.Store,
+        store: port.StorePort,
         context: Context,
         files: RunFiles,
         sleep: Callable[[float], None] = nap,
@@ -164,7 +164,7 @@ class Run:
 
 
 def start_function(
-    store: port.Store,
+    store: port.StorePort,
     context: Context,
     function: Callable[..., Any],
     args: Sequence[Any],
@@ -182,7 +182,7 @@ def start_function(
     )
 
 
-def every(store: port.Store, context: Context, session: str = "") -> list[Run]:
+def every(store: port.StorePort, context: Context, session: str = "") -> list[Run]:
     """Every run of the store, or of a session; the newest first."""
     found = [
         (info.started, files)
@@ -201,7 +201,7 @@ def _known(files: RunFiles) -> RunInfo | None:
         return None
 
 
-def find(store: port.Store, context: Context, text: str) -> Run:
+def find(store: port.StorePort, context: Context, text: str) -> Run:
     """The run a person means."""
     digits = suffix_of(text, "run")
     folders = RunFiles.all(folder_of(store)[1])
@@ -222,7 +222,7 @@ def find(store: port.Store, context: Context, text: str) -> Run:
 
 
 def start(
-    store: port.Store,
+    store: port.StorePort,
     context: Context,
     command: Sequence[str],
     *,
@@ -240,7 +240,7 @@ def start(
 
 @contextmanager
 def prepared(
-    store: port.Store,
+    store: port.StorePort,
     context: Context,
     command: Sequence[str],
     *,
@@ -324,7 +324,7 @@ def _checked(command: Sequence[str]) -> list[str]:
     return words
 
 
-def session_for(store: port.Store, context: Context, name: str) -> SessionRow:
+def session_for(store: port.StorePort, context: Context, name: str) -> SessionRow:
     """The session a run is to drive, made if there is none of that name; nobody's lease is taken."""
     if is_id(name, "session"):
         return store.session(name)
@@ -338,7 +338,7 @@ def session_for(store: port.Store, context: Context, name: str) -> SessionRow:
     return followed(store, row)
 
 
-def check_free(store: port.Store, session: str, *, but: str = "") -> None:
+def check_free(store: port.StorePort, session: str, *, but: str = "") -> None:
     """`Busy` if somebody drives the session, or another run is there to do so."""
     row = store.session(session)
     holder = row.holder

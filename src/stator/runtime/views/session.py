@@ -55,7 +55,7 @@ from stator.runtime.views.refs import Point, find_session, resolve
 from stator.runtime.views.refs import span as turn_span
 from stator.runtime.views.tail import Tailing, tail
 from stator.runtime.views.why import Reason, explain, why_of
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 if TYPE_CHECKING:  # loaded when somebody asks for them
     from stator.model.views.brief import Brief, Target
@@ -109,7 +109,7 @@ class SessionView:
 
     def __init__(
         self,
-        store: Store,
+        store: StorePort,
         session: str,
         *,
         app_type: Any = None,
@@ -604,7 +604,7 @@ class SessionView:
 
 
 def list_calls(
-    store: Store, query: CallQuery, cursor: tuple[int, ...] | None, limit: int
+    store: StorePort, query: CallQuery, cursor: tuple[int, ...] | None, limit: int
 ) -> Page[CallRow]:
     """Calls that match. An index knows a call without an outcome as started; whether it waits for a
     person is in the state, so that is looked up for those."""
@@ -616,7 +616,7 @@ def list_calls(
     return Page([row for row in rows if not wanted or row.status in wanted], page.cursor)
 
 
-def _precise(store: Store, row: CallRow) -> CallRow:
+def _precise(store: StorePort, row: CallRow) -> CallRow:
     entry = store.find(row.session, "calls", row.call)
     status = getattr(entry.record, "status", row.status) if entry is not None else row.status
     return msgspec.structs.replace(row, status=status) if status == WAITS else row
@@ -637,7 +637,7 @@ def _shown(point: Point, other: Point) -> str:
     return point.shown if point.session == other.session else f"{point.session}:{point.shown}"
 
 
-def _whys(store: Store, session: str, known: Iterable[Commit] = ()) -> diffs.Why:
+def _whys(store: StorePort, session: str, known: Iterable[Commit] = ()) -> diffs.Why:
     """Why the commit at a seq was made; those that are `known` need not be read again."""
     by_seq = {commit.seq: commit for commit in known}
 

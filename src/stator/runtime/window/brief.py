@@ -63,7 +63,7 @@ from stator.runtime.files import git as worktree
 from stator.runtime.views import reflog
 from stator.runtime.views.refs import Point, arguments_of, intent_of
 from stator.runtime.views.session import FileChange, net_files
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 FEW = 8
 """Failed calls that are told of."""
@@ -93,7 +93,7 @@ class Here(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def brief(
-    store: Store,
+    store: StorePort,
     session: str,
     here: Here,
     at: Callable[[str], Point],
@@ -110,7 +110,7 @@ def brief(
 
 
 class _Gathering:
-    def __init__(self, store: Store, session: str, here: Here, items: int) -> None:
+    def __init__(self, store: StorePort, session: str, here: Here, items: int) -> None:
         self._store, self._id, self._here, self._items = store, session, here, items
         self._row = store.session(session)
         self._head = store.head(session)

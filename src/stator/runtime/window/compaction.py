@@ -42,7 +42,7 @@ from stator.runtime.base.context import Context
 from stator.runtime.base.paging import commit_at
 from stator.runtime.driving.lifecycle import held
 from stator.runtime.window.transcript import Rendering, latest, stands_for
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 if TYPE_CHECKING:
     from stator.runtime.facade.session import Session
@@ -125,7 +125,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     scratch: list[str] = []
     """Notes that go with it."""
 
-    def fields(self, store: Store) -> dict[str, Any]:
+    def fields(self, store: StorePort) -> dict[str, Any]:
         """The fields of its commit."""
         found = self.found
         if _seq(latest(store, found.session)) != self.base:
@@ -145,7 +145,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-def propose(store: Store, session: str, transcript: Transcript, options: Options) -> Proposal:
+def propose(store: StorePort, session: str, transcript: Transcript, options: Options) -> Proposal:
     """Work out how to make a session's rendering fit, without recording anything."""
     work = _Work(store, session, transcript, options.checked())
     for level in LEVELS:
@@ -158,7 +158,7 @@ class _Work:
     """A compaction being worked out, level by level."""
 
     def __init__(
-        self, store: Store, session: str, transcript: Transcript, options: Options
+        self, store: StorePort, session: str, transcript: Transcript, options: Options
     ) -> None:
         self._session = session
         self._transcript = transcript
@@ -272,7 +272,7 @@ def summarised(summary: Summary | None, messages: list[dict[str, Any]]) -> str:
     return text
 
 
-def _durable(store: Store, session: str) -> tuple[list[Entry], dict[str, int]]:
+def _durable(store: StorePort, session: str) -> tuple[list[Entry], dict[str, int]]:
     """The records whose eviction is named, and how many there are of all that is kept."""
     kept = {name: store.entries(session, name) for name in KEPT}
     counts = {name: len(found) for name, found in kept.items() if found}
@@ -298,7 +298,7 @@ def _seq(commit: Commit | None) -> int:
     return 0 if commit is None else commit.seq
 
 
-def _replaced(store: Store, session: str, records: Sequence[EvictedRecord]) -> list[Change]:
+def _replaced(store: StorePort, session: str, records: Sequence[EvictedRecord]) -> list[Change]:
     """The changes by which these keys, and no others, are those that left the view."""
     keys = {record.key for record in records}
     gone = [entry.key for entry in store.entries(session, "evicted") if entry.key not in keys]
@@ -339,7 +339,7 @@ def undo(session: Session[Any]) -> Compaction:
 
 
 def compact_from_outside(
-    store: Store, context: Context, session: str, options: Options, *, record: bool = True
+    store: StorePort, context: Context, session: str, options: Options, *, record: bool = True
 ) -> Compaction:
     """Compact a session that nobody drives; without `record`, only say what that would do."""
     refuse_recorded(store, session)
@@ -354,7 +354,7 @@ def compact_from_outside(
     return msgspec.structs.replace(proposal.found, seq=commits[-1].seq)
 
 
-def undo_from_outside(store: Store, context: Context, session: str) -> Compaction:
+def undo_from_outside(store: StorePort, context: Context, session: str) -> Compaction:
     """Take back the last compaction of a session that nobody drives."""
     refuse_recorded(store, session)
     with held(store, context, session) as hold:
@@ -364,7 +364,7 @@ def undo_from_outside(store: Store, context: Context, session: str) -> Compactio
     return msgspec.structs.replace(found, seq=commits[-1].seq)
 
 
-def undoing(store: Store, session: str) -> tuple[Compaction, dict[str, Any]]:
+def undoing(store: StorePort, session: str) -> tuple[Compaction, dict[str, Any]]:
     """What undoing the compaction that stands leads to, and the fields of the commit that does it."""
     last = latest(store, session)
     if last is None:
@@ -397,7 +397,7 @@ def undoing(store: Store, session: str) -> tuple[Compaction, dict[str, Any]]:
     }
 
 
-def _notes_again(store: Store, session: str, seq: int) -> list[Change]:
+def _notes_again(store: StorePort, session: str, seq: int) -> list[Change]:
     """The scratch notes a compaction dropped, unless others stand in their place by now."""
     drops = [
         op
@@ -415,7 +415,7 @@ def _notes_again(store: Store, session: str, seq: int) -> list[Change]:
     ]
 
 
-def refuse_recorded(store: Store, session: str) -> None:
+def refuse_recorded(store: StorePort, session: str) -> None:
     """What a session shows to its agent can be shortened only where Stator renders it."""
     record = store.session(session).record
     if record.mode != "driven":
@@ -430,7 +430,7 @@ def refuse_recorded(store: Store, session: str) -> None:
 
 
 def foreign(
-    store: Store,
+    store: StorePort,
     context: Context,
     session: str,
     *,
