@@ -26,10 +26,10 @@ from stator.model.window.reply import Reply
 from stator.runtime.base.context import Context
 from stator.runtime.driving.tools import Tool
 from stator.runtime.facade.store import Store
+from stator.runtime.facade.view import SessionView
 from stator.runtime.replay import engine
 from stator.runtime.replay.report import Replayed, Uncaptured
 from stator.runtime.replay.sources import Source, gather, load_fixture
-from stator.runtime.views.session import SessionView
 from stator.store.memory import MemoryStore
 
 with contextlib.suppress(ImportError):  # pytest is not needed for the rest

@@ -1,4 +1,4 @@
-"""What a call did to files: looked at before and after, where its tool says which, or a folder is tracked."""
+"""Finds out what a call did to files: looks before and after it, at what its tool names or a tracked folder."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import os
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from stat import S_ISREG
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from stator.model.log.commit import Upsert
 from stator.model.records.types import FileOp, FileRecord
 from stator.model.values import paths
+from stator.runtime.driving.driver import Driver
 from stator.runtime.driving.tools import Tool
 from stator.runtime.files.capture import (
     SKIPPED,
@@ -29,9 +30,6 @@ from stator.runtime.files.safe_io import (
     NOTHING,
     Look,
 )
-
-if TYPE_CHECKING:
-    from stator.runtime.facade.session import Session
 
 TREE_MAX = 20_000
 """Files a tracked folder may hold; of a larger one nothing is observed, and that is said."""
@@ -162,21 +160,21 @@ def _skipped(why: str) -> Touched:
     return Touched(record, NOTHING, NOTHING)
 
 
-def begin_tracking(
-    session: Session[Any], root: str, *, contents: bool, ignore: Sequence[str], max_bytes: int
-) -> tuple[str, ContentKeeper | None]:
-    """The folder that is tracked from here on, and what keeps contents, if they are to be kept."""
-    tree = os.path.normpath(os.path.join(session._root, root)) if root else session._root
+def track(
+    driver: Driver, root: str, *, contents: bool, ignore: Sequence[str], max_bytes: int
+) -> None:
+    """Look at a folder before and after each call from here on; with `contents`, keep what files hold."""
+    tree = os.path.normpath(os.path.join(driver.root, root)) if root else driver.root
     patterns, most = check_options(ignore, max_bytes)
-    if not contents:
-        return tree, None
-    rules = Rules(session._root, session._scrub, patterns, most)
-    standing = standing_in(session._store, session._id)
-    keeper = ContentKeeper(session._root, rules, standing, lambda: session.context.mint("commit"))
-    known = stamps(tree) if tree else None
-    if known is not None:
-        keeper.refresh(known)
-    return tree, keeper
+    keeper: ContentKeeper | None = None
+    if contents:
+        rules = Rules(driver.root, driver.scrub, patterns, most)
+        standing = standing_in(driver.store, driver.id)
+        keeper = ContentKeeper(driver.root, rules, standing, lambda: driver.context.mint("commit"))
+        known = stamps(tree) if tree else None
+        if known is not None:
+            keeper.refresh(known)
+    driver.tracked, driver.keeper = tree, keeper
 
 
 def before(

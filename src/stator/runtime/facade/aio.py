@@ -49,6 +49,8 @@ from stator.model.views.tree import Tree
 from stator.model.window.compaction import LEVELS, Level
 from stator.model.window.reply import Dialect
 from stator.runtime.base.context import warn_on_loop
+from stator.runtime.branches.opening import HeldMode
+from stator.runtime.branches.restore import Restoration
 from stator.runtime.branches.retry import Adopted, RetryEffects
 from stator.runtime.branches.rewind import Rewound
 from stator.runtime.driving.approvals import Grant
@@ -59,27 +61,31 @@ from stator.runtime.driving.loop import (
     DoubtMode,
     Effects,
     ModelCalling,
+    offer,
+    requested,
+    results_of,
     unwrapped,
 )
+from stator.runtime.driving.open_turn import OpenTurn
 from stator.runtime.driving.policy import ApproveMode
 from stator.runtime.driving.recovery import Recovery
 from stator.runtime.driving.settlement import OpenDoubt, Settled, Verdict
 from stator.runtime.driving.tools import Tool, current_turn
-from stator.runtime.driving.turn import Turn
 from stator.runtime.facade.aio_calls import AsyncStream, drive
 from stator.runtime.facade.aio_pool import Pool
 from stator.runtime.facade.aio_retention import AsyncKeeper
 from stator.runtime.facade.aio_runs import AsyncRunner
 from stator.runtime.facade.contributor import Contributor
-from stator.runtime.facade.session import HeldMode, Session
+from stator.runtime.facade.session import Session, Turn
 from stator.runtime.facade.store import Store
+from stator.runtime.facade.view import SessionView
 from stator.runtime.files.capture import BYTES_MAX
 from stator.runtime.files.contents import Content
-from stator.runtime.files.restore import Restoration
 from stator.runtime.views.artifacts import Artifact, Document
+from stator.runtime.views.file_changes import FileChange
 from stator.runtime.views.reflog import Reflog
 from stator.runtime.views.refs import Point
-from stator.runtime.views.session import DecisionLine, FileChange, SessionView
+from stator.runtime.views.session import DecisionLine
 from stator.runtime.views.why import Reason
 from stator.runtime.window.compaction import KEEP, Compaction, Summary
 from stator.runtime.window.recall import Evicted, Recalled
@@ -395,6 +401,7 @@ class AsyncTurn(AsyncRecorder):
 
     def __init__(self, turn: Turn, pool: Pool) -> None:
         self._sync = self._recorder = turn
+        self._open = turn._open
         self._pool = pool
         self.id, self.number = turn.id, turn.number
         self.continued, self.reused = turn.continued, turn.reused
@@ -448,22 +455,15 @@ class AsyncTurn(AsyncRecorder):
     async def try_call(
         self, function: Callable[..., Any] | Tool[..., Any], /, *args: Any, **kwargs: Any
     ) -> Outcome:
-        return await self._drive(Calling(self._sync, function, args, kwargs))
+        return await self._drive(Calling(self._open, function, args, kwargs))
 
     async def _drive(self, calling: Calling) -> Outcome:
         return await drive(calling, self._pool)
 
-    def _direct(self, tool: Tool[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A tool that was called like a function: awaited if it is a coroutine function."""
-        if tool.is_async:
-            return self.call(tool, *args, **kwargs)
-        warn_on_loop()
-        return self._sync.call(tool, *args, **kwargs)
-
     async def model(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        await self._pool.run(self._sync._offer, kwargs.get("tools"))
-        calling = ModelCalling(self._sync, function, args, kwargs)
-        return self._sync._reply((await self._drive(calling)).result(), calling.seq)
+        await self._pool.run(offer, self._open, kwargs.get("tools"))
+        calling = ModelCalling(self._open, function, args, kwargs)
+        return self._open.reply((await self._drive(calling)).result(), calling.seq)
 
     async def reply(self, response: Any, *, model: str = "") -> Any:
         return await self._pool.run(self._sync.reply, response, model=model)
@@ -491,12 +491,12 @@ class AsyncTurn(AsyncRecorder):
         parallel: bool = False,
         in_doubt: DoubtMode = "tell",
     ) -> list[dict[str, Any]]:
-        seq, calls = await self._pool.run(self._sync._requested, reply, dispatch, effects)
+        seq, calls = await self._pool.run(requested, self._open, reply, dispatch, effects)
         if parallel:
             ended = await asyncio.gather(*(self._attempt(call) for call in calls))
         else:
             ended = [await self._attempt(call) for call in calls]
-        return await self._pool.run(self._sync._told, seq, ended, in_doubt)
+        return await self._pool.run(results_of, self._open, seq, ended, in_doubt)
 
     async def _attempt(self, calling: Calling) -> Outcome | StatorError:
         try:
@@ -511,7 +511,7 @@ class AsyncTurn(AsyncRecorder):
         await self._pool.run(self._sync.abort, why)
 
     async def __aenter__(self) -> AsyncTurn:
-        self._token = current_turn.set(self)
+        self._token = current_turn.set(_DirectCalls(self, self._open))
         return self
 
     async def __aexit__(
@@ -521,6 +521,24 @@ class AsyncTurn(AsyncRecorder):
             current_turn.reset(self._token)
             self._token = None
         await self._pool.run(self._sync.__exit__, kind, error, trace)
+
+
+class _DirectCalls:
+    """Records tools that are called like plain functions inside a turn, on the loop."""
+
+    def __init__(self, turn: AsyncTurn, open_turn: OpenTurn) -> None:
+        self._turn, self._open = turn, open_turn
+
+    @property
+    def ended(self) -> bool:
+        return self._open.ended
+
+    def direct(self, tool: Tool[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the tool; a coroutine function is to be awaited by its caller."""
+        if tool.is_async:
+            return self._turn.call(tool, *args, **kwargs)
+        warn_on_loop()
+        return Calling(self._open, tool, args, kwargs).drive().result()
 
 
 class _Opening(Generic[T]):

@@ -22,7 +22,7 @@ from stator.runtime.base.context import Context
 from stator.runtime.base.first_commit import opening
 from stator.runtime.driving import children, lifecycle
 from stator.runtime.driving.lifecycle import Moved
-from stator.runtime.driving.turn import FROM_MODEL, Recorder
+from stator.runtime.driving.state_writer import FROM_MODEL, StateWriter
 from stator.store.port import StorePort
 
 SAID: dict[str, Any] = {"actor": "agent", "provenance": FROM_MODEL}
@@ -34,7 +34,7 @@ KEY_MAX = 200
 _NOT_A_WORD = re.compile(r"[^\w]+")
 
 
-class Reporter(Recorder):
+class Reporter(StateWriter):
     """Collects what an agent reports of one session, and appends it all or not at all.
 
     Reported again under the same `key`, the same things are there once, and other things are
@@ -58,7 +58,6 @@ class Reporter(Recorder):
         self._source = source
         self._key = key
         self._root = context.root
-        self._app_version = 1
         self._drafts: list[Draft] = []
 
     def _draft(self, kind: str, **fields: Any) -> Draft:

@@ -23,6 +23,7 @@ from stator.model.log.query import SessionQuery
 from stator.model.records.types import SessionRecord
 from stator.model.sessions.lifecycle import check_name
 from stator.runtime.base.context import Context
+from stator.runtime.branches.opening import drive
 from stator.runtime.branches.rerun import (
     Effects,
     Toolbox,
@@ -32,10 +33,10 @@ from stator.runtime.branches.rerun import (
     terms,
     toolbox,
 )
+from stator.runtime.driving.call import entered
 from stator.runtime.driving.loop import by_name
-from stator.runtime.driving.turn import Turn
-from stator.runtime.facade.session import drive
-from stator.runtime.views.session import SessionView
+from stator.runtime.driving.open_turn import OpenTurn
+from stator.runtime.views.session import SessionReader
 from stator.store.port import StorePort
 
 Status = Literal["done", "failed", "waits"]
@@ -72,7 +73,7 @@ class _Stopped(Exception):
     """A call failed that nothing may follow; leaves the turn interrupted, to be gone on with."""
 
 
-def extract(view: SessionView, turns: str | None = None, *, name: str = "") -> Workflow:
+def extract(view: SessionReader, turns: str | None = None, *, name: str = "") -> Workflow:
     """The calls of a session that worked, as a workflow with parameters."""
     found = chains(view, turns)
     prompts = [chain.begun.known("input") for chain in found]
@@ -112,9 +113,10 @@ def run(
     ended: dict[str, Any] = {"status": "done"}
     with_id = record
     try:
-        with drive(store, context, record, held) as s:
-            with_id = s.record
-            with s.turn({"workflow": workflow.name, "parameters": values}) as turn:
+        with drive(store, context, record, held) as driver:
+            with_id = store.session(driver.id).record
+            prompt = {"workflow": workflow.name, "parameters": values}
+            with entered(OpenTurn(driver, prompt)) as turn:
                 _chain(turn, workflow, values, hands, made)
     except ApprovalNeeded as needed:
         ended = {"status": "waits", "waiting": needed.ids.get("call", ""), "why": needed.what}
@@ -150,7 +152,7 @@ def check_tools(workflow: Workflow, tools: Tools) -> Toolbox:
 
 
 def _chain(
-    turn: Turn, workflow: Workflow, values: dict[str, Any], tools: Toolbox, made: list[Made]
+    turn: OpenTurn, workflow: Workflow, values: dict[str, Any], tools: Toolbox, made: list[Made]
 ) -> None:
     outputs: dict[str, Any] = {}
     for place, call in enumerate(workflow.calls):
@@ -161,7 +163,7 @@ def _chain(
 
 
 def _one(
-    turn: Turn,
+    turn: OpenTurn,
     call: Call,
     values: dict[str, Any],
     outputs: dict[str, Any],

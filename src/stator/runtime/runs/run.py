@@ -30,6 +30,7 @@ from stator.model.sessions.lifecycle import check_name
 from stator.model.values.ids import is_id, short, suffix_of
 from stator.runtime.base.context import Context, nap
 from stator.runtime.base.first_commit import opening
+from stator.runtime.facade.view import SessionView
 from stator.runtime.runs import processes
 from stator.runtime.runs.folder import (
     Output,
@@ -39,7 +40,6 @@ from stator.runtime.runs.folder import (
     here,
 )
 from stator.runtime.views.refs import followed
-from stator.runtime.views.session import SessionView
 from stator.store import port
 
 LOOK_S = 0.05

@@ -18,6 +18,8 @@ from stator.model.values.position import (
     AtSeq,
     AtTurn,
     Position,
+    Ref,
+    parse_ref,
 )
 from stator.runtime.base import project_flags
 from stator.runtime.base.paging import matching
@@ -147,6 +149,19 @@ def intent_of(store: StorePort, session: str, call: str) -> Commit | None:
 def arguments_of(intent: Commit | None) -> Any:
     """The arguments of a call as they were recorded; None where they are not there to see."""
     return None if intent is None else intent.known("input")
+
+
+def locate(store: StorePort, session: str, ref: str) -> Point:
+    """Where a ref points; one that names no session points into this one."""
+    parsed = parse_ref(ref)
+    return resolve(store, session_of(store, session, parsed), parsed.position)
+
+
+def session_of(store: StorePort, session: str, ref: Ref) -> str:
+    """The session a ref is about: the one it names, else this one."""
+    if not ref.session:
+        return session
+    return find_session(store, ref.session, project=store.session(session).record.project).id
 
 
 def resolve(store: StorePort, session: str, position: Position) -> Point:

@@ -61,8 +61,8 @@ from stator.runtime.driving import approvals, settlement
 from stator.runtime.files import disk_check
 from stator.runtime.files import git as worktree
 from stator.runtime.views import reflog
+from stator.runtime.views.file_changes import FileChange, net_files
 from stator.runtime.views.refs import Point, arguments_of, intent_of
-from stator.runtime.views.session import FileChange, net_files
 from stator.store.port import StorePort
 
 FEW = 8

@@ -1,15 +1,16 @@
-"""Compacting a session: shortening what its agent is shown, and saying what left.
+"""Works out a compaction: how to shorten what a session's agent is shown, and what leaves its view.
 
 Levels are tried from the mildest on, each as far as `keep` lets it, until the rendering fits. One
 commit records the boundaries, the summary and the keys that left the view; undoing it appends
-another. A crash leaves the one view or the other: there is nothing in between.
+another. A crash leaves the one view or the other: there is nothing in between. `driving.compact`
+appends what is worked out here.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
@@ -40,12 +41,8 @@ from stator.model.window.transcript import CountTokens, Transcript, tokens
 from stator.runtime.base.arguments import texts
 from stator.runtime.base.context import Context
 from stator.runtime.base.paging import commit_at
-from stator.runtime.driving.lifecycle import held
 from stator.runtime.window.transcript import Rendering, latest, stands_for
 from stator.store.port import StorePort
-
-if TYPE_CHECKING:
-    from stator.runtime.facade.session import Session
 
 KEEP = 4
 """Answers that stay whole unless told otherwise."""
@@ -308,60 +305,7 @@ def _replaced(store: StorePort, session: str, records: Sequence[EvictedRecord]) 
     ]
 
 
-# -- doing it -------------------------------------------------------------------------------------
-
-
-def compact(session: Session[Any], options: Options) -> Compaction:
-    """Compact a session that this program drives."""
-    store, identifier = session._store, session.id
-    turn = session._open_turn
-    if turn is not None and not turn.ended and turn._known is not None and turn._known.is_ahead:
-        return Compaction(session=identifier)  # what it did then is in the record
-    refuse_recorded(store, identifier)
-    proposal = propose(store, identifier, session._transcript(), options)
-    if not proposal.found.levels:
-        return proposal.found
-    with session._lock:
-        (commit,) = session._append(
-            [session._draft("compaction", actor="system", **proposal.fields(store))]
-        )
-    return msgspec.structs.replace(proposal.found, seq=commit.seq)
-
-
-def undo(session: Session[Any]) -> Compaction:
-    """Take back the last compaction of a session that this program drives."""
-    store, identifier = session._store, session.id
-    refuse_recorded(store, identifier)
-    with session._lock:
-        found, fields = undoing(store, identifier)
-        (commit,) = session._append([session._draft("compaction", actor="system", **fields)])
-    return msgspec.structs.replace(found, seq=commit.seq)
-
-
-def compact_from_outside(
-    store: StorePort, context: Context, session: str, options: Options, *, record: bool = True
-) -> Compaction:
-    """Compact a session that nobody drives; without `record`, only say what that would do."""
-    refuse_recorded(store, session)
-    if not record:
-        return propose(store, session, Rendering(store, session).current(), options).found
-    with held(store, context, session) as hold:
-        proposal = propose(store, session, Rendering(store, session).current(), options)
-        if not proposal.found.levels:
-            return proposal.found
-        draft = hold.draft("compaction", **proposal.fields(store))
-        commits = store.append(session, [*hold.left_behind(), draft], barrier=True)
-    return msgspec.structs.replace(proposal.found, seq=commits[-1].seq)
-
-
-def undo_from_outside(store: StorePort, context: Context, session: str) -> Compaction:
-    """Take back the last compaction of a session that nobody drives."""
-    refuse_recorded(store, session)
-    with held(store, context, session) as hold:
-        found, fields = undoing(store, session)
-        draft = hold.draft("compaction", **fields)
-        commits = store.append(session, [*hold.left_behind(), draft], barrier=True)
-    return msgspec.structs.replace(found, seq=commits[-1].seq)
+# -- undoing it ----------------------------------------------------------------------------------
 
 
 def undoing(store: StorePort, session: str) -> tuple[Compaction, dict[str, Any]]:

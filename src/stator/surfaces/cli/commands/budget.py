@@ -11,7 +11,7 @@ from stator.model.calls import budget as model
 from stator.model.calls.budget import is_amount, parse_amounts, shown
 from stator.model.sessions.lifecycle import BUDGET_UNITS
 from stator.runtime.driving import budgets
-from stator.runtime.views.session import SessionView
+from stator.runtime.facade.view import SessionView
 from stator.surfaces.cli.parts.scope import (
     Asking,
     asking,
