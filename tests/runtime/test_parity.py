@@ -10,10 +10,10 @@ from stator.runtime.facade import aio, aio_outside, outside
 from stator.runtime.facade.aio_runs import AsyncRun
 from stator.runtime.facade.aio_view import AsyncView
 from stator.runtime.facade.contributor import Contributor
+from stator.runtime.facade.run import Run
 from stator.runtime.facade.session import Session, Turn
 from stator.runtime.facade.store import Store
 from stator.runtime.facade.view import SessionView
-from stator.runtime.runs.run import Run
 
 TWINS = {
     Store: aio.AsyncStore,

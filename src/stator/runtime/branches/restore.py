@@ -22,7 +22,7 @@ from stator.model.values import paths
 from stator.model.views.patch import FilePatch, Side, file_patch
 from stator.runtime.base.arguments import text, texts
 from stator.runtime.driving.writer import Writer
-from stator.runtime.files import contents, safe_io
+from stator.runtime.files import safe_io
 from stator.runtime.files.capture import (
     BYTES_LIMIT,
     FROM_FILE,
@@ -35,8 +35,9 @@ from stator.runtime.files.capture import (
     scrub_of,
     standing_in,
 )
-from stator.runtime.files.contents import Held
 from stator.runtime.files.safe_io import Look
+from stator.runtime.views import contents
+from stator.runtime.views.contents import Held
 from stator.runtime.views.refs import Point
 
 SNAPSHOT, RESTORED = "snapshot", "restored"

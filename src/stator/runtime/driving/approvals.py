@@ -1,8 +1,9 @@
-"""Approvals: which calls wait for a person's word, and giving it.
+"""Lists the calls that wait for a person's approval, and records what people answer.
 
-Giving it is no method of a session or a turn: what an agent holds cannot approve what the agent asks
-for. Every grant names its principal, is a contribution to the session that waits (or, for a whole
-project, to the project's own session), and counts only in the store it was given in.
+Answering is no method of a session or a turn: an agent holds those, and what an agent holds must not
+be able to approve what the agent asks for. Every grant names its principal, is a contribution to the
+session that waits (or, for a whole project, to the project's own session), and counts only in the
+store it was given in.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from stator.model.values.ids import short
 from stator.runtime.base import project_session
 from stator.runtime.base.context import Context
 from stator.runtime.base.provenance import imported_upto
+from stator.runtime.views.open_calls import waits
 from stator.runtime.views.refs import (
     arguments_of,
     find_call,
@@ -97,11 +99,6 @@ def waiting(
         if isinstance(record := entry.record, CallRecord) and waits(record)
     ]
     return sorted(found, key=lambda item: (item.since, item.call))
-
-
-def waits(record: CallRecord) -> bool:
-    """Whether a call of this session waits for a person's word."""
-    return record.status == "awaiting approval" and not record.elsewhere
 
 
 def _waiting(store: StorePort, row: SessionRow, record: CallRecord) -> Waiting:

@@ -1,13 +1,11 @@
-"""Budgets: what a session and its tree have spent, which limits hold, and changing them.
+"""Checks the budgets that hold for a session, and changes them.
 
-A tree is a session and its children, theirs included: a child's spending counts against its own
-limits and those of every session above it. A fork is nobody's child; it begins with nothing spent,
-and what it inherited stays counted where it was spent.
+A child's spending counts against its own limits and those of every session above it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -20,15 +18,14 @@ from stator.model.calls.budget import (
     total,
 )
 from stator.model.log.commit import Draft, Provenance, Upsert
-from stator.model.log.query import SessionQuery, SessionRow
-from stator.model.records.types import SpendRecord
 from stator.model.values.ids import short
 from stator.runtime.base.context import Context
-from stator.runtime.base.paging import matching
+from stator.runtime.views.spending import spent as spent
+from stator.runtime.views.spending import spent_tree as spent_tree
 from stator.store.port import StorePort
 
 TRIES = 100
-"""How often a change is made anew because the session moved on meanwhile."""
+"""How often a change is tried again because another writer appended in between."""
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,38 +34,6 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
     session: str
     name: str
     budget: dict[str, int]
-
-
-def spent(store: StorePort, session: str) -> dict[str, int]:
-    """What a session itself has spent, by unit; what it inherited from a fork is not its own."""
-    counts = store.counts(session)
-    used = {
-        record.unit: record.amount
-        for entry in store.entries(session, "spend")
-        if isinstance(record := entry.record, SpendRecord)
-    }
-    return {**used, "calls": counts.calls, "turns": counts.turns}
-
-
-def spent_tree(store: StorePort, session: str) -> dict[str, int]:
-    """What a session and all its children have spent, each counted once."""
-    return total([spent(store, found) for found in tree(store, session)])
-
-
-def tree(store: StorePort, session: str) -> list[str]:
-    """A session and its children, and theirs."""
-    found, todo = [session], [session]
-    while todo:
-        children = [row.id for row in _children(store, todo.pop()) if row.id not in found]
-        found += children
-        todo += children
-    return found
-
-
-def _children(store: StorePort, session: str) -> Iterator[SessionRow]:
-    for row in matching(store, SessionQuery(parent=session)):
-        if row.record.parent is not None and row.record.parent.kind == "child":
-            yield row
 
 
 def limits(store: StorePort, session: str) -> list[Limit]:

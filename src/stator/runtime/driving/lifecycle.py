@@ -1,8 +1,8 @@
-"""Lifecycle from outside: pausing, closing, archiving and resuming a session one does not drive.
+"""Pauses, closes, archives and resumes a session that this program does not drive.
 
-A session without a live driver is taken for a moment, what a dead driver left is said first, and the
-transition is appended in the same transaction. A live driver is never displaced: it is asked to
-pause, and nothing else can be done to it from here.
+The lease of a session without a live driver is taken for a moment: what a dead driver left open is
+recorded first, and the transition is appended in the same transaction. A live driver is never
+displaced: it is asked to pause, and nothing else can be done to it from here.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from stator.model.records.types import CallRecord, PendingRecord, to_settle
 from stator.model.sessions.lifecycle import REASONS, TRANSITIONS
 from stator.model.values.ids import run_id
 from stator.runtime.base.context import Context
+from stator.runtime.views.open_calls import DIED, is_running, unknown
 from stator.store.port import StorePort
 
 MakeDraft = Callable[..., Draft]
-DIED = "process died"
 
 
 class Moved(msgspec.Struct, frozen=True, kw_only=True):
@@ -199,11 +199,15 @@ def holder(context: Context) -> Holder:
 
 
 def close_out(store: StorePort, lease: Lease, draft: MakeDraft) -> list[Draft]:
-    """What a driver that is gone left behind, said: unknown writes are in doubt, its turn is interrupted.
+    """The commits that record what a driver that is gone left open: writes without an outcome are
+    in doubt, its turn is interrupted.
 
-    Nothing is executed, and what waits for a person's word goes on waiting. A driver that was
-    displaced may still be at it: its calls are in doubt for that reason, and no tool is asked.
-    `draft(kind, **fields)` makes a commit under the lease.
+    Nothing is executed, and what waits for a person keeps waiting. `draft(kind, **fields)` makes a
+    commit under the lease.
+
+    A driver that was displaced may still be running: its calls get a cause of their own, and are
+    never reconciled. A tool that is asked now could answer that the call did not happen, and the
+    old driver could make it a moment later; the call would then run twice.
     """
     session = lease.session
     cause = DIED if lease.displaced is None else DISPLACED
@@ -232,19 +236,9 @@ def close_out(store: StorePort, lease: Lease, draft: MakeDraft) -> list[Draft]:
     return drafts
 
 
-def is_running(record: CallRecord) -> bool:
-    """Whether a call was begun here and has no outcome."""
-    return record.status in ("requested", "started") and not record.elsewhere
-
-
 def fate(record: CallRecord) -> str:
     """What is known of a call whose driver died while it ran."""
     return "in doubt" if unknown(record) else "cancelled"
-
-
-def unknown(record: CallRecord) -> bool:
-    """Whether a call without an outcome may have changed something."""
-    return record.effect == "write"
 
 
 def left_to_settle(call: CallRecord | Asked, why: str) -> Upsert:

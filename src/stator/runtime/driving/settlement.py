@@ -1,12 +1,11 @@
-"""Settling: saying what became of a call in doubt.
+"""Lists the calls in doubt, and settles them: records what became of each.
 
-Whoever knows may say so, also long after the session was closed. A call whose driver died is in
-doubt from that moment on, whether or not anybody has opened the session since.
+A call can be settled long after its session was closed. One whose driver died is in doubt from that
+moment on, whether or not the session was opened since.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -15,15 +14,11 @@ from msgspec import UNSET
 from stator.errors import BadDelta, Busy, InvalidInput, WrongState
 from stator.model.log.commit import Commit, Draft, Provenance
 from stator.model.log.query import CallQuery, CallRow, SessionRow
-from stator.model.records.types import CallRecord, Entry
+from stator.model.records.types import CallRecord
 from stator.model.values.ids import short
 from stator.runtime.base.context import Context
-from stator.runtime.driving.lifecycle import (
-    DIED,
-    held,
-    is_running,
-    unknown,
-)
+from stator.runtime.driving.lifecycle import held
+from stator.runtime.views.open_calls import DIED, in_doubt, unknown
 from stator.runtime.views.refs import (
     arguments_of,
     find_call,
@@ -95,19 +90,6 @@ def doubts(
         for row in rows_of(store, session=session, project=project)
         for record in in_doubt(row, store.entries(row.id, "calls"))
     ]
-
-
-def in_doubt(row: SessionRow, calls: Sequence[Entry]) -> list[CallRecord]:
-    """Those of a session's calls that are in doubt and its own to settle, oldest first."""
-    found = [entry.record for entry in calls if isinstance(entry.record, CallRecord)]
-    left = row.shown == "interrupted"
-    doubted = [
-        msgspec.structs.replace(record, status="in doubt", cause=record.cause or DIED)
-        for record in found
-        if not record.elsewhere
-        and (record.status == "in doubt" or (left and is_running(record) and unknown(record)))
-    ]
-    return sorted(doubted, key=lambda record: (record.since, record.call))
 
 
 def _doubt(store: StorePort, row: SessionRow, record: CallRecord) -> Doubt:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:  # loaded when they are asked for
     from stator.model.views.patch import FilePatch
     from stator.model.views.tree import Tree
     from stator.model.window.transcript import CountTokens
-    from stator.runtime.files.contents import Content
     from stator.runtime.views.artifacts import Artifact
+    from stator.runtime.views.contents import Content
     from stator.runtime.window.recall import Evicted, Recalled
 
 
@@ -111,20 +111,20 @@ class SessionView(SessionReader):
     def patch(self, start: str | None = None, end: str | None = None) -> list[FilePatch]:
         """The net change of each file this session wrote there, as a unified diff where its contents
         were kept; ranges as in `diff`."""
-        from stator.runtime.files import contents as patching
+        from stator.runtime.views import contents
 
         a, b = points(self._store, self._id, start, end)
         trunk = common(self._store, a, b)
         mine, theirs = (self._wrote(point, trunk) for point in (a, b))
         if trunk == a.seq:
-            return patching.range_patches(self._store, b.session, theirs)
-        return patching.fork_patches(self._store, a, b, mine, theirs)
+            return contents.range_patches(self._store, b.session, theirs)
+        return contents.fork_patches(self._store, a, b, mine, theirs)
 
     def contents(self, path: str, at: str = "head", *, root: str = ".") -> Content | None:
         """What a file held at a position, exactly, where that was kept; None if it did not exist."""
-        from stator.runtime.files import contents as patching
+        from stator.runtime.views import contents
 
-        return patching.content(self._store, self.at(at), path, root)
+        return contents.content(self._store, self.at(at), path, root)
 
     def _wrote(self, point: Point, after: int) -> list[Version]:
         return self._store.versions(

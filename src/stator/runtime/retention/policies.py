@@ -32,7 +32,7 @@ from stator.runtime.base import project_flags, project_session
 from stator.runtime.base.context import Context
 from stator.runtime.driving import lifecycle
 from stator.runtime.runs import folder
-from stator.runtime.views import search
+from stator.runtime.views import open_calls, search
 from stator.runtime.views.refs import rows_of
 from stator.store.port import StorePort
 
@@ -225,7 +225,7 @@ def _is_kept(commit: Commit) -> bool:
     """Whether a commit says what keeping did, or what a driver that died had left."""
     if commit.actor != "system":
         return False
-    return commit.kind in KEPT or commit.cause == lifecycle.DIED
+    return commit.kind in KEPT or commit.cause == open_calls.DIED
 
 
 def _busy(store: StorePort, row: SessionRow) -> str:
@@ -241,7 +241,7 @@ def _busy(store: StorePort, row: SessionRow) -> str:
     ]
     if any(call.status == "awaiting approval" for call in calls):
         return "waits for approval"
-    return "a call in doubt" if any(map(lifecycle.unknown, calls)) else ""
+    return "a call in doubt" if any(map(open_calls.unknown, calls)) else ""
 
 
 def _running(store: StorePort) -> Iterator[str]:

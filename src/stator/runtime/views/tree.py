@@ -1,4 +1,4 @@
-"""Trees: the sessions that hang together with one, or all of a project."""
+"""Builds the tree of forks, retries and children that a session is in, or that a project has."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from stator.model.log.query import SessionQuery, SessionRow
 from stator.model.log.rewinds import TAG
 from stator.model.views.tree import Branch, Tree, in_order
 from stator.runtime.base.paging import matching
-from stator.runtime.driving.budgets import spent
 from stator.runtime.views.reflog import turn_at
 from stator.runtime.views.refs import rows_of
+from stator.runtime.views.spending import spent
 from stator.store.port import StorePort
 
 LIMIT = 1000

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from stator.model.log.commit import Commit
 from stator.model.values.ids import short
-from stator.runtime.runs.run import Standing
+from stator.runtime.facade.run import Standing
 from stator.surfaces.cli.parts.scope import asking
 from stator.surfaces.cli.render import record_line, wire
 from stator.surfaces.cli.render.lines import Line, widest
