@@ -169,7 +169,7 @@ def died(place: Place) -> None:
         store.contribute("paused", principal=BOSS).pause()
         compact.compact_from_outside(
             store.port, store.context, store.read("compacted").id,
-            compaction.Options(keep=1, summary="short"),
+            compaction.CompactionOptions(keep=1, summary="short"),
         )  # fmt: skip
         with store.open("between"):
             pass
@@ -431,7 +431,7 @@ def compacted(store: Store) -> None:
         s.undo_compaction()
         s.undo_compaction()
     where = store.read("long").id
-    options = compaction.Options(keep=1, summary="outside")
+    options = compaction.CompactionOptions(keep=1, summary="outside")
     compact.compact_from_outside(store.port, store.context, where, options)
     compact.undo_from_outside(store.port, store.context, where)
 

@@ -559,7 +559,7 @@ def test_a_session_that_is_only_recorded_is_not_compacted_and_it_is_said_why(eit
     session = recorded(either)
     with pytest.raises(WrongState, match="its agent compacts its own view"):
         compact.compact_from_outside(
-            either.port, either.context, session, compaction.Options(keep=1)
+            either.port, either.context, session, compaction.CompactionOptions(keep=1)
         )
 
 

@@ -31,7 +31,7 @@ HOLD, TRASH, PURGED = "hold", "trash", "purged"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Mark(msgspec.Struct, frozen=True, kw_only=True):
+class ProjectFlag(msgspec.Struct, frozen=True, kw_only=True):
     """A flag that a project's own session has on another one."""
 
     name: str
@@ -64,7 +64,7 @@ def project_sessions(store: StorePort) -> Iterator[SessionRow]:
     return matching(store, SessionQuery(mode="project"))
 
 
-def marks(store: StorePort, *names: str) -> Iterator[tuple[SessionRow, Mark]]:
+def marks(store: StorePort, *names: str) -> Iterator[tuple[SessionRow, ProjectFlag]]:
     """The marks of those names, each with the project's session that it stands in."""
     for row in project_sessions(store):
         for entry in store.entries(row.id, "flags"):
@@ -73,7 +73,7 @@ def marks(store: StorePort, *names: str) -> Iterator[tuple[SessionRow, Mark]]:
                 commit = commit_at(store, row.id, entry.seq)
                 yield (
                     row,
-                    Mark(
+                    ProjectFlag(
                         name=record.name,
                         session=record.on,
                         by=record.by,
@@ -84,12 +84,12 @@ def marks(store: StorePort, *names: str) -> Iterator[tuple[SessionRow, Mark]]:
                 )
 
 
-def marked(store: StorePort, name: str) -> dict[str, Mark]:
+def marked(store: StorePort, name: str) -> dict[str, ProjectFlag]:
     """Sessions with that mark."""
     return {mark.session: mark for _, mark in marks(store, name)}
 
 
-def in_trash(store: StorePort) -> dict[str, Mark]:
+def in_trash(store: StorePort) -> dict[str, ProjectFlag]:
     """Sessions in the trash. One that was used since it was put there is not in it any more."""
     return {
         session: mark

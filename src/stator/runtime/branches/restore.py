@@ -21,16 +21,16 @@ from stator.model.records.types import FileOp, FileRecord, file_key
 from stator.model.values import paths
 from stator.model.views.patch import FilePatch, Side, file_patch
 from stator.runtime.base.arguments import text, texts
-from stator.runtime.driving.writer import Writer
+from stator.runtime.driving.writer import SessionWriter
 from stator.runtime.files import safe_io
 from stator.runtime.files.capture import (
     BYTES_LIMIT,
     FROM_FILE,
     WRITES,
-    Batch,
     ContentKeeper,
+    KeptContents,
     Rules,
-    Touched,
+    TouchedFile,
     full_path,
     scrub_of,
     standing_in,
@@ -97,7 +97,7 @@ class _Planned(msgspec.Struct):
 
 
 def restore(
-    writer: Writer,
+    writer: SessionWriter,
     point: Point,
     wanted: Sequence[str],
     *,
@@ -126,7 +126,9 @@ def restore(
     # What a restore that was killed had done already, and could not say any more.
     done = [each for each in plan if each.item.action == "unchanged" and each.item.changed_since]
     if not todo:
-        return msgspec.structs.replace(found, applied=True, seq=_say(writer, point, done, Batch()))
+        return msgspec.structs.replace(
+            found, applied=True, seq=_say(writer, point, done, KeptContents())
+        )
     snapshot, batch = _snapshot(writer, keeper, point, todo)
     try:
         for n, each in enumerate(todo):
@@ -153,7 +155,7 @@ def _stopped(error: Conflict, n: int, snapshot: Commit) -> Conflict:
     )
 
 
-def _keeper(writer: Writer) -> ContentKeeper:
+def _keeper(writer: SessionWriter) -> ContentKeeper:
     """What keeps the present: by git's rules, whatever the caller's own were."""
     rules = Rules(writer.root, scrub_of(writer.store, writer.id), (), BYTES_LIMIT)
     standing = standing_in(writer.store, writer.id)
@@ -164,7 +166,7 @@ def _keeper(writer: Writer) -> ContentKeeper:
 
 
 def _plan(
-    writer: Writer,
+    writer: SessionWriter,
     keeper: ContentKeeper,
     point: Point,
     wanted: Sequence[str],
@@ -181,7 +183,7 @@ def _plan(
     wrote = {key: _files(versions) for key, versions in log.items()}
     wrote = {key: files for key, files in wrote.items() if any(f.op in WRITES for f in files)}
     keys = sorted(wrote) if not wanted else [_key(path, writer.root) for path in wanted]
-    reader = contents.Reader(store, writer.id)
+    reader = contents.ContentReader(store, writer.id)
     plan: list[_Planned] = []
     for key in dict.fromkeys(keys):
         if key not in wrote:
@@ -241,7 +243,7 @@ def _compare(
     versions: Sequence[Version],
     back: Collection[int],
     point: Point,
-    reader: contents.Reader,
+    reader: contents.ContentReader,
 ) -> None:
     """What is there now against what was there then. A rewind left nothing on disk."""
     left = _files([version for version in versions if version.seq not in back])
@@ -291,7 +293,7 @@ def _decide(each: _Planned, action: Action, reason: str = "") -> None:
 
 
 def _refuse(
-    plan: Sequence[_Planned], keeper: ContentKeeper, reader: contents.Reader, force: bool
+    plan: Sequence[_Planned], keeper: ContentKeeper, reader: contents.ContentReader, force: bool
 ) -> None:
     """What would be lost, or is somebody else's, stops a restore that is not forced."""
     todo = [each for each in plan if each.item.action in ACTIONS]
@@ -310,7 +312,7 @@ def _refuse(
             each.item = msgspec.structs.replace(each.item, reason=why)
 
 
-def _lost(each: _Planned, keeper: ContentKeeper, reader: contents.Reader) -> str:
+def _lost(each: _Planned, keeper: ContentKeeper, reader: contents.ContentReader) -> str:
     """Why the commit that is to hold what is there now does not, if it does not.
 
     What was erased from the log is not put into it again because it is still on disk.
@@ -332,10 +334,10 @@ def _id(each: _Planned) -> str:
 
 
 def _snapshot(
-    writer: Writer, keeper: ContentKeeper, point: Point, todo: Sequence[_Planned]
-) -> tuple[Commit, Batch]:
+    writer: SessionWriter, keeper: ContentKeeper, point: Point, todo: Sequence[_Planned]
+) -> tuple[Commit, KeptContents]:
     """Record what is there now; on disk when this returns."""
-    batch = keeper.keep([Touched(_found(each), safe_io.NOTHING, each.now) for each in todo])
+    batch = keeper.keep([TouchedFile(_found(each), safe_io.NOTHING, each.now) for each in todo])
     news = [
         Upsert("files", record)
         for each, record in zip(todo, batch.records, strict=True)
@@ -368,7 +370,7 @@ def _carry_out(each: _Planned, tag: str) -> None:
         safe_io.write(each.base, each.path, *each.then, each.now, tag)
 
 
-def _say(writer: Writer, point: Point, done: Sequence[_Planned], batch: Batch) -> int:
+def _say(writer: SessionWriter, point: Point, done: Sequence[_Planned], batch: KeptContents) -> int:
     """Record what was restored; the seq that says so."""
     if not done:
         return 0
@@ -391,7 +393,9 @@ def _restored(each: _Planned, found: FileRecord | None) -> FileRecord:
     )
 
 
-def _commit(writer: Writer, status: str, said: dict[str, Any], news: Sequence[Upsert]) -> Draft:
+def _commit(
+    writer: SessionWriter, status: str, said: dict[str, Any], news: Sequence[Upsert]
+) -> Draft:
     return writer.draft(
         "file",
         input=said,

@@ -47,7 +47,7 @@ class Met(msgspec.Struct, frozen=True, kw_only=True):
     """Whether something follows it where it came from."""
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class ReconcilePlan(msgspec.Struct, frozen=True, kw_only=True):
     """What is to become of one session of a bundle."""
 
     one: Bundled
@@ -72,7 +72,7 @@ def plan(
     manifest: Sequence[Bundled],
     packed: Callable[[], Iterator[tuple[Bundled, Iterator[Packed]]]],
     project: str | None,
-) -> list[Plan]:
+) -> list[ReconcilePlan]:
     """A plan for each session of a bundle; `packed` reads their commits, if that must be."""
     rows = {one.id: _row(store, one.id) for one in manifest}
     unclear = {
@@ -82,7 +82,7 @@ def plan(
     for one, commits in packed() if unclear else ():
         if one.id in unclear:
             met[one.id] = _meet(store, one, commits)
-    plans: list[Plan] = []
+    plans: list[ReconcilePlan] = []
     for one in manifest:
         row = rows[one.id]
         if row is None:
@@ -112,8 +112,12 @@ def _is_here(store: StorePort, row: SessionRow, one: Bundled) -> bool:
 
 
 def _new(
-    store: StorePort, context: Context, one: Bundled, project: str | None, before: Sequence[Plan]
-) -> Plan:
+    store: StorePort,
+    context: Context,
+    one: Bundled,
+    project: str | None,
+    before: Sequence[ReconcilePlan],
+) -> ReconcilePlan:
     for part in one.lineage:
         above = next((plan for plan in before if plan.one.id == part.session), None)
         if above is not None and above.cuts and part.upto > above.cuts[0]:
@@ -133,7 +137,7 @@ def _new(
             hint="nothing was taken; bring it to another project with --project",
             session=one.id,
         )
-    return Plan(
+    return ReconcilePlan(
         one=one,
         fate="new",
         into=one.id,
@@ -143,7 +147,9 @@ def _new(
     )
 
 
-def _place(store: StorePort, context: Context, one: Bundled, before: Sequence[Plan]) -> str:
+def _place(
+    store: StorePort, context: Context, one: Bundled, before: Sequence[ReconcilePlan]
+) -> str:
     """The project a session belongs to here: where what it was forked from is, its own, or this one."""
     if one.lineage:
         above = next((plan for plan in before if plan.one.id == one.lineage[-1].session), None)
@@ -171,7 +177,7 @@ def _check_purged(store: StorePort, record: SessionRecord) -> None:
 
 def _known(
     store: StorePort, context: Context, one: Bundled, row: SessionRow, met: Met | None
-) -> Plan:
+) -> ReconcilePlan:
     if met is None or not met.there:
         return _nothing_new(store, one, row, met)
     target = row if not met.cuts else store.session(met.session)
@@ -184,7 +190,7 @@ def _known(
         low = target.record.lineage[-1].upto
         first = store.commits(target.id, after=low, upto=low + 1, limit=1)[0]
         graft = _grafting(store, target.id, first, target.record, met.cuts, with_first=False)
-    return Plan(
+    return ReconcilePlan(
         one=one,
         fate="fast-forward",
         into=target.id,
@@ -196,11 +202,11 @@ def _known(
     )
 
 
-def _nothing_new(store: StorePort, one: Bundled, row: SessionRow, met: Met | None) -> Plan:
+def _nothing_new(store: StorePort, one: Bundled, row: SessionRow, met: Met | None) -> ReconcilePlan:
     """All of it is here, in the session itself or in a fork that came earlier."""
     into = row if met is None or not met.cuts else store.session(met.session)
     longer = into.head > one.seq if met is None else met.here
-    return Plan(
+    return ReconcilePlan(
         one=one,
         fate="longer here" if longer else "same",
         into=into.id,
@@ -210,7 +216,9 @@ def _nothing_new(store: StorePort, one: Bundled, row: SessionRow, met: Met | Non
     )
 
 
-def _fork(store: StorePort, context: Context, one: Bundled, above: SessionRow, met: Met) -> Plan:
+def _fork(
+    store: StorePort, context: Context, one: Bundled, above: SessionRow, met: Met
+) -> ReconcilePlan:
     if met.common == one.after:
         raise Conflict(
             f"session {one.id} ({one.name!r:.80}) is another one here: they have no commit in common",
@@ -243,7 +251,7 @@ def _fork(store: StorePort, context: Context, one: Bundled, above: SessionRow, m
         salt=context.secret(SALT_BYTES),
     )
     cuts = [*met.cuts, met.common]
-    return Plan(
+    return ReconcilePlan(
         one=one,
         fate="fork",
         into=session,

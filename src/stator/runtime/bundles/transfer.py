@@ -42,7 +42,7 @@ from stator.runtime.base.paging import matching
 from stator.runtime.base.provenance import mark
 from stator.runtime.bundles.encryption import SALT_BYTES, new_lock
 from stator.runtime.bundles.file import BundleReader, BundleWriter
-from stator.runtime.bundles.reconcile import Fate, Plan, plan
+from stator.runtime.bundles.reconcile import Fate, ReconcilePlan, plan
 from stator.runtime.views import search
 from stator.store.port import StorePort
 
@@ -76,7 +76,7 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
     locked: bool = False
 
 
-class Brought(msgspec.Struct, frozen=True, kw_only=True):
+class ImportedSession(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one session of a bundle."""
 
     session: str
@@ -99,7 +99,7 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     bytes: int
     commits: int
-    sessions: list[Brought]
+    sessions: list[ImportedSession]
     withheld: int = 0
     locked: bool = False
     dry_run: bool = False
@@ -329,13 +329,13 @@ def import_bundle(
     moved = None if progress is None else lambda done, size: progress("importing", done, size)
     with BundleReader(path, _given(passphrase), progress=moved) as reader:
 
-        def planned() -> list[Plan]:
+        def planned() -> list[ReconcilePlan]:
             listed = reader.manifest.sessions
             return plan(store, context, listed, lambda: _packed(reader), project)
 
         if dry_run:
             plans = planned()
-            for _ in _Stream(reader, plans, checks=True):
+            for _ in _BundleStream(reader, plans, checks=True):
                 pass
         else:
             plans, stream = _ingest(store, context, reader, planned)
@@ -354,8 +354,11 @@ def import_bundle(
 
 
 def _ingest(
-    store: StorePort, context: Context, reader: BundleReader, planned: Callable[[], list[Plan]]
-) -> tuple[list[Plan], _Stream]:
+    store: StorePort,
+    context: Context,
+    reader: BundleReader,
+    planned: Callable[[], list[ReconcilePlan]],
+) -> tuple[list[ReconcilePlan], _BundleStream]:
     """All of it in one transaction, with the marks that say where it came from.
 
     Whoever went on with a session, marked one or imported the same since the plan was made makes
@@ -363,7 +366,7 @@ def _ingest(
     """
     for left in reversed(range(TRIES)):
         plans = planned()
-        stream = _Stream(reader, plans, _marks(store, context, plans))
+        stream = _BundleStream(reader, plans, _marks(store, context, plans))
         try:
             store.ingest(stream, projects={one.into: one.project for one in plans})
             return plans, stream
@@ -403,13 +406,13 @@ def _erase_shared(
     return sessions
 
 
-class _Stream:
+class _BundleStream:
     """The commits to take in, read and checked anew whenever they are asked for."""
 
     def __init__(
         self,
         reader: BundleReader,
-        plans: Sequence[Plan],
+        plans: Sequence[ReconcilePlan],
         marks: Sequence[Commit] = (),
         *,
         checks: bool = False,
@@ -435,7 +438,7 @@ class _Stream:
                 yield from (commit for commit in found if taken)
         yield from self._marks
 
-    def _watched(self, one: Plan, commits: Iterator[Commit]) -> Iterator[Commit]:
+    def _watched(self, one: ReconcilePlan, commits: Iterator[Commit]) -> Iterator[Commit]:
         for commit in commits:
             if commit.seq <= one.cuts[-1]:
                 gone = {n for n, i in commit.content.items() if isinstance(i, Gone) and i.by}
@@ -444,13 +447,13 @@ class _Stream:
             yield commit
 
 
-def _brought(store: StorePort, one: Plan, dry_run: bool) -> Brought:
+def _brought(store: StorePort, one: ReconcilePlan, dry_run: bool) -> ImportedSession:
     head = one.one.hash
     seq = one.one.seq
     if not dry_run:
         found = store.head(one.into)
         head, seq = found.hash, found.seq
-    return Brought(
+    return ImportedSession(
         session=one.one.id,
         name=one.name,
         fate=one.fate,
@@ -463,7 +466,7 @@ def _brought(store: StorePort, one: Plan, dry_run: bool) -> Brought:
     )
 
 
-def _marks(store: StorePort, context: Context, plans: Sequence[Plan]) -> list[Commit]:
+def _marks(store: StorePort, context: Context, plans: Sequence[ReconcilePlan]) -> list[Commit]:
     """The commits of the projects' own sessions that say what is imported."""
     brought = [one for one in plans if one.new]
     made: list[Commit] = []

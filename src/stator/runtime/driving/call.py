@@ -103,7 +103,7 @@ class Calling:
             effect=self.tool.effect,
             given=self.given,
         )
-        self._seen: observe.Sight | None = None
+        self._seen: observe.FilesBefore | None = None
         self._free = False
         self._late: Callable[[], None] | None = None
         # Keys are derived in the order calls are asked for, not in the order parallel calls begin:

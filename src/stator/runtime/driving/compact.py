@@ -9,7 +9,7 @@ from stator.runtime.driving.driver import Driver
 from stator.runtime.driving.lifecycle import held
 from stator.runtime.window.compaction import (
     Compaction,
-    Options,
+    CompactionOptions,
     propose,
     refuse_recorded,
     undoing,
@@ -18,7 +18,7 @@ from stator.runtime.window.transcript import Rendering
 from stator.store.port import StorePort
 
 
-def compact(driver: Driver, options: Options) -> Compaction:
+def compact(driver: Driver, options: CompactionOptions) -> Compaction:
     """Compact a session that this program drives."""
     store, session = driver.store, driver.id
     turn = driver.current
@@ -47,7 +47,12 @@ def undo(driver: Driver) -> Compaction:
 
 
 def compact_from_outside(
-    store: StorePort, context: Context, session: str, options: Options, *, record: bool = True
+    store: StorePort,
+    context: Context,
+    session: str,
+    options: CompactionOptions,
+    *,
+    record: bool = True,
 ) -> Compaction:
     """Compact a session that nobody drives; without `record`, only say what that would do."""
     refuse_recorded(store, session)

@@ -15,11 +15,11 @@ from stator.runtime.driving.driver import Driver
 from stator.runtime.driving.tools import Tool
 from stator.runtime.files.capture import (
     SKIPPED,
-    Batch,
     ContentKeeper,
+    KeptContents,
     Rules,
     Stamp,
-    Touched,
+    TouchedFile,
     check_options,
     standing_in,
 )
@@ -37,7 +37,7 @@ PATHS_MAX = 1000
 """Files one call may be said to touch."""
 
 
-class Sight:
+class FilesBefore:
     """What was there before a call."""
 
     def __init__(
@@ -50,7 +50,7 @@ class Sight:
     ) -> None:
         self._root, self._tool, self._folder = root, tool, tree
         self._keeper = keeper if tool.effect != "read" else None
-        self.kept: Batch | None = None
+        self.kept: KeptContents | None = None
         named = tool.files
         known = [given[named]] if isinstance(named, str) and named in given else []
         self._before = {
@@ -92,7 +92,7 @@ class Sight:
             return self._keeper.look(self._full(path))
         return Look(digest(self._full(path)))
 
-    def _named(self, path: str) -> Touched | None:
+    def _named(self, path: str) -> TouchedFile | None:
         looked = path in self._before
         before = self._before[path] if looked else self._held(self._full(path))
         after = self._look(path)
@@ -115,7 +115,7 @@ class Sight:
         stamp = self._tree.get(path)
         return NOTHING if stamp is None else self._keeper.held(path, stamp)
 
-    def _observed(self) -> list[Touched]:
+    def _observed(self) -> list[TouchedFile]:
         if not self._watching:
             return []
         now = stamps(self._folder)
@@ -126,7 +126,7 @@ class Sight:
         more = len(touched) - len(found)
         return [*found, _skipped(f"{more:,} more files changed")] if more else found
 
-    def _seen(self, path: str, now: Mapping[str, Stamp]) -> Touched:
+    def _seen(self, path: str, now: Mapping[str, Stamp]) -> TouchedFile:
         op: Literal["created", "modified", "deleted"] = "modified"
         if path not in now:
             op = "deleted"
@@ -142,22 +142,22 @@ class Sight:
         how: Literal["recorded", "observed"],
         before: Look | None,
         after: Look,
-    ) -> Touched:
+    ) -> TouchedFile:
         root, relative = paths.split(path, self._root)
         first = before.digest if before is not None else ""
         record = FileRecord(
             path=relative, root=root, op=op, how=how, before=first, after=after.digest
         )
-        return Touched(record, before, after)
+        return TouchedFile(record, before, after)
 
     def _full(self, path: str) -> str:
         return os.path.join(self._root, path) if self._root else path
 
 
-def _skipped(why: str) -> Touched:
+def _skipped(why: str) -> TouchedFile:
     """What nobody looked at, and why."""
     record = FileRecord(path=".", op="skipped", how="observed", reason=why)
-    return Touched(record, NOTHING, NOTHING)
+    return TouchedFile(record, NOTHING, NOTHING)
 
 
 def track(
@@ -183,9 +183,9 @@ def before(
     given: Mapping[str, Any],
     tree: str,
     keeper: ContentKeeper | None = None,
-) -> Sight | None:
+) -> FilesBefore | None:
     """Look before a call runs; None where nobody asked to."""
-    return Sight(root, tool, given, tree, keeper) if tool.files or tree else None
+    return FilesBefore(root, tool, given, tree, keeper) if tool.files or tree else None
 
 
 def digest(path: str) -> str:

@@ -10,7 +10,7 @@ from stator.runtime.base.context import Context
 from stator.store.port import StorePort
 
 
-class Writer(Protocol):
+class SessionWriter(Protocol):
     """What appends to one session: its driver, or a contributor from outside."""
 
     store: StorePort

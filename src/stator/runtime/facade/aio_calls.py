@@ -31,10 +31,10 @@ from stator.runtime.facade.aio_pool import Pool, settled
 
 async def drive(calling: Calling, pool: Pool) -> Outcome:
     """Run a call to its outcome, on the loop."""
-    return await adrive(calling.life(), Hands(calling, pool))
+    return await adrive(calling.life(), LoopHands(calling, pool))
 
 
-class Hands:
+class LoopHands:
     """Carries out a call's effects on the loop: store operations in one pool of threads, plain tools
     in another, so that slow tools keep nobody from recording."""
 

@@ -14,14 +14,14 @@ from stator.runtime.base.arguments import text, thousandths
 from stator.runtime.branches import restore as restoring
 from stator.runtime.branches.restore import Restoration
 from stator.runtime.driving.state_writer import StateWriter
-from stator.runtime.driving.writer import Writer
+from stator.runtime.driving.writer import SessionWriter
 from stator.runtime.views.refs import Point, locate
 
 
 class Marker(StateWriter):
     """Tags, scores, flags and erasures, each with the principal who made it."""
 
-    _writer: Writer
+    _writer: SessionWriter
 
     def _at(self, ref: str) -> Point:
         return locate(self._writer.store, self._writer.id, ref)

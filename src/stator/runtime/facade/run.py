@@ -24,7 +24,7 @@ LOOK_S = 0.05
 TITLE_MAX = 200
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     """How a run stands, and what its session's log says of it."""
 
     info: RunInfo
@@ -71,7 +71,7 @@ class Run:
         info = self.files.read()
         return info, decide.shown(info, live=live)
 
-    def standing(self) -> Standing:
+    def standing(self) -> RunReport:
         """Everything there is to know of it, in one look: also its last commit and what it left unfinished."""
         info, status = self._now()
         lost = status == "lost"
@@ -82,7 +82,7 @@ class Run:
             calls = [entry.record for entry in view.entries("calls")]
         except NotFound:  # its session is gone; the run is still something to know of
             last, calls = None, []
-        return Standing(
+        return RunReport(
             info=info,
             status=status,
             cause=decide.lost_cause(info, boot) if lost else info.cause,

@@ -46,7 +46,7 @@ from stator.runtime.driving.tools import Tool, current_turn
 from stator.runtime.facade.annotations import Marker
 from stator.runtime.facade.view import SessionView
 from stator.runtime.files.capture import BYTES_MAX
-from stator.runtime.window.compaction import KEEP, Compaction, Options, Summary
+from stator.runtime.window.compaction import KEEP, Compaction, CompactionOptions, Summary
 
 if TYPE_CHECKING:
     from stator.runtime.branches.rerun import Effects as RerunEffects
@@ -348,7 +348,7 @@ class Session(SessionView, Marker, Generic[A]):
         of the messages. Without `max_tokens` every level of `strategy` is applied. Nothing leaves
         the log or the durable state; `scratch=True` drops old notes.
         """
-        options = Options(
+        options = CompactionOptions(
             max_tokens=max_tokens,
             keep=keep,
             strategy=strategy,

@@ -42,7 +42,7 @@ from stator.store.port import StorePort
 Status = Literal["done", "failed", "waits"]
 
 
-class Made(msgspec.Struct, frozen=True, kw_only=True):
+class WorkflowCall(msgspec.Struct, frozen=True, kw_only=True):
     """A call of a workflow, and what became of it."""
 
     id: str
@@ -63,7 +63,7 @@ class Ran(msgspec.Struct, frozen=True, kw_only=True):
     session: str
     name: str
     status: Status
-    calls: list[Made] = []
+    calls: list[WorkflowCall] = []
     waiting: str = ""
     """The call that waits for a person's word."""
     why: str = ""
@@ -109,7 +109,7 @@ def run(
         created=context.clock(),
     )
     _check_own(store, record)
-    made: list[Made] = []
+    made: list[WorkflowCall] = []
     ended: dict[str, Any] = {"status": "done"}
     with_id = record
     try:
@@ -123,7 +123,7 @@ def run(
     except _Stopped as stopped:
         ended = {"status": "failed", "why": str(stopped)}
     rest = workflow.calls[len(made) :]
-    made += [Made(id=call.id, tool=call.tool, status="not run") for call in rest]
+    made += [WorkflowCall(id=call.id, tool=call.tool, status="not run") for call in rest]
     return Ran(workflow=workflow.name, session=with_id.id, name=with_id.name, calls=made, **ended)
 
 
@@ -152,7 +152,11 @@ def check_tools(workflow: Workflow, tools: Tools) -> Toolbox:
 
 
 def _chain(
-    turn: OpenTurn, workflow: Workflow, values: dict[str, Any], tools: Toolbox, made: list[Made]
+    turn: OpenTurn,
+    workflow: Workflow,
+    values: dict[str, Any],
+    tools: Toolbox,
+    made: list[WorkflowCall],
 ) -> None:
     outputs: dict[str, Any] = {}
     for place, call in enumerate(workflow.calls):
@@ -168,17 +172,17 @@ def _one(
     values: dict[str, Any],
     outputs: dict[str, Any],
     tools: Toolbox,
-    made: list[Made],
+    made: list[WorkflowCall],
     path: str,
-) -> Made:
+) -> WorkflowCall:
     try:
         given = fill(call.input, values, outputs, path)
     except BadWorkflow as error:  # what it builds on is not there
-        return Made(id=call.id, tool=call.tool, status="not run", error=error.what)
+        return WorkflowCall(id=call.id, tool=call.tool, status="not run", error=error.what)
     try:
         outcome = by_name(turn, call.tool, given, tools, None).drive()
     except ApprovalNeeded as needed:  # whoever is asked is shown what would run
-        waits = Made(
+        waits = WorkflowCall(
             id=call.id,
             tool=call.tool,
             status="awaiting approval",
@@ -189,7 +193,7 @@ def _one(
         raise
     if outcome.ok:
         outputs[call.id] = outcome.value
-    return Made(
+    return WorkflowCall(
         id=call.id,
         tool=call.tool,
         status=outcome.status,

@@ -51,7 +51,7 @@ ASKED = ("input", "input_hash", "output", "output_summary", "why", "key")
 """What a call holds of what it was about."""
 
 
-class Item(msgspec.Struct, frozen=True, kw_only=True):
+class ErasureItem(msgspec.Struct, frozen=True, kw_only=True):
     """Content of one commit that would go."""
 
     session: str
@@ -65,7 +65,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
 class Erasing(msgspec.Struct, frozen=True, kw_only=True):
     """What would go, and what would not."""
 
-    items: list[Item] = []
+    items: list[ErasureItem] = []
     left: list[str] = []
     """What this does not reach, in words."""
     session: str = ""
@@ -142,7 +142,7 @@ def of_record(store: StorePort, session: str, collection: str, key: str) -> Eras
         for version in _versions(store, row, collection)
         if version.key == key
     }
-    items: list[Item] = []
+    items: list[ErasureItem] = []
     left: list[str] = []
     names: set[str] = set()
     for row in family:
@@ -201,11 +201,11 @@ def of_session(store: StorePort, session: str) -> Erasing:
     return Erasing(items=[item for item in items if item.fields], left=left, session=session)
 
 
-def _made(store: StorePort, items: Iterable[Item], left: Sequence[str] = ()) -> Erasing:
+def _made(store: StorePort, items: Iterable[ErasureItem], left: Sequence[str] = ()) -> Erasing:
     """A plan without what is gone already, each commit once."""
     items = list(items)
     _check_holds(store, items)
-    found: dict[tuple[str, int], Item] = {}
+    found: dict[tuple[str, int], ErasureItem] = {}
     for item in items:
         if not item.fields:
             continue
@@ -220,7 +220,7 @@ def _made(store: StorePort, items: Iterable[Item], left: Sequence[str] = ()) -> 
     return Erasing(items=list(found.values()), left=[*left, *(more if printed else ())])
 
 
-def _check_holds(store: StorePort, items: Sequence[Item]) -> None:
+def _check_holds(store: StorePort, items: Sequence[ErasureItem]) -> None:
     """A hold is released and never erased: what it keeps would go with the next collection."""
     for session in {item.session for item in items}:
         if store.session(session).record.mode != "project":
@@ -236,18 +236,18 @@ def _check_holds(store: StorePort, items: Sequence[Item]) -> None:
                 )
 
 
-def _has_record(item: Item) -> bool:
+def _has_record(item: ErasureItem) -> bool:
     return any(name.startswith("put") for name in item.fields)
 
 
-def _item(commit: Commit, names: Iterable[str]) -> Item:
+def _item(commit: Commit, names: Iterable[str]) -> ErasureItem:
     wanted = set(names)
     there = {
         name: item
         for name, item in commit.content.items()
         if name in wanted and not isinstance(item, Gone)
     }
-    return Item(
+    return ErasureItem(
         session=commit.session,
         seq=commit.seq,
         turn=commit.turn,
@@ -300,7 +300,7 @@ def _held(record: FileRecord) -> set[str]:
 
 def _contents(
     store: StorePort, row: SessionRow, commits: Sequence[Commit], ids: set[str], left: list[str]
-) -> Iterator[Item]:
+) -> Iterator[ErasureItem]:
     """What was kept of some files' contents, as the commits that put those files say."""
     held = {
         identifier
@@ -376,8 +376,8 @@ def erase(
     )
 
 
-def _by_session(items: Sequence[Item]) -> dict[str, list[Item]]:
-    found: dict[str, list[Item]] = {}
+def _by_session(items: Sequence[ErasureItem]) -> dict[str, list[ErasureItem]]:
+    found: dict[str, list[ErasureItem]] = {}
     for item in items:
         found.setdefault(item.session, []).append(item)
     return found

@@ -155,7 +155,7 @@ def subjects(store: StorePort) -> list[Subject]:
             heirs.setdefault(part.session, []).append(row.id)
         if row.record.adopted:
             heirs.setdefault(row.record.adopted, []).append(row.id)
-    marks: dict[tuple[str, str], project_flags.Mark] = {
+    marks: dict[tuple[str, str], project_flags.ProjectFlag] = {
         (mark.name, mark.session): mark
         for _, mark in project_flags.marks(store, project_flags.HOLD, project_flags.TRASH)
     }
@@ -169,7 +169,7 @@ def subjects(store: StorePort) -> list[Subject]:
 def _subject(
     store: StorePort,
     row: SessionRow,
-    marks: Mapping[tuple[str, str], project_flags.Mark],
+    marks: Mapping[tuple[str, str], project_flags.ProjectFlag],
     heirs: tuple[str, ...],
     size: int,
     running: set[str],

@@ -72,7 +72,7 @@ def before(record: FileRecord) -> Held | None:
     return Held(record.before, record.before_in, why)
 
 
-class Reader:
+class ContentReader:
     """Finds contents in a session's log."""
 
     def __init__(self, store: StorePort, session: str) -> None:
@@ -132,7 +132,7 @@ def content(store: StorePort, point: Point, path: str, root: str) -> Content | N
     held = held_at(store, point, file_key(root, path))
     if held is None:
         return None
-    found = Reader(store, point.session).load(held)
+    found = ContentReader(store, point.session).load(held)
     if isinstance(found, str):
         kind = Erased if found.startswith("erased") else NotFound
         raise kind(f"{path!r:.80} at {point.shown}: {found}", session=point.session)
@@ -251,7 +251,7 @@ def rewinds(store: StorePort, session: str) -> set[int]:
 
 def range_patches(store: StorePort, session: str, versions: Sequence[Version]) -> list[FilePatch]:
     """The net patch of a range of one log."""
-    reader = Reader(store, session)
+    reader = ContentReader(store, session)
     ends = over(written(store, session, versions), renames=True)
     unseen = [
         FilePatch(path=record.path, root=record.root, change="changed", reason=record.reason)
@@ -270,8 +270,8 @@ def fork_patches(
         over(list(with_sources(written(store, point.session, versions))), renames=False)
         for point, versions in ((a, mine), (b, theirs))
     )
-    readers = Reader(store, a.session), Reader(store, b.session)
-    found: list[tuple[Ends, Reader, Reader]] = []
+    readers = ContentReader(store, a.session), ContentReader(store, b.session)
+    found: list[tuple[Ends, ContentReader, ContentReader]] = []
     for key in sorted({*left, *right}):
         either = left.get(key) or right[key]
         # A side that did not write it has it as the other side found it.
@@ -283,12 +283,12 @@ def fork_patches(
     return _patches(found)
 
 
-def _patches(found: Iterable[tuple[Ends, Reader, Reader]]) -> list[FilePatch]:
+def _patches(found: Iterable[tuple[Ends, ContentReader, ContentReader]]) -> list[FilePatch]:
     made = [_patch(ends, first, last) for ends, first, last in found]
     return [patch for patch in made if patch is not None]
 
 
-def _patch(ends: Ends, first: Reader, last: Reader) -> FilePatch | None:
+def _patch(ends: Ends, first: ContentReader, last: ContentReader) -> FilePatch | None:
     start, end = ends.start, ends.end
     if start is None and end is None:
         return None

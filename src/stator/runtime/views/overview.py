@@ -16,7 +16,7 @@ SESSIONS_MAX = 1000
 WAITING = ("awaiting approval", "in doubt")
 
 
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+class PersonNeeded(msgspec.Struct, frozen=True, kw_only=True):
     """Something only a person can do."""
 
     what: str
@@ -41,7 +41,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     total: int = 0
     """Of the plan's steps; dropped ones do not count."""
     spend: dict[str, int] = {}
-    waiting: list[Waiting] = []
+    waiting: list[PersonNeeded] = []
 
 
 def overview(
@@ -119,10 +119,10 @@ def _when(store: StorePort, session: str, seq: int) -> int:
     return store.commits(session, after=seq - 1, upto=seq, load=False)[0].when
 
 
-def _waiting(row: SessionRow, calls: list[CallRecord]) -> Iterator[Waiting]:
+def _waiting(row: SessionRow, calls: list[CallRecord]) -> Iterator[PersonNeeded]:
     whats = {"awaiting approval": "approve", "in doubt": "settle"}
     for record in calls:
         if record.status in whats:
-            yield Waiting(what=whats[record.status], call=record.call, tool=record.tool)
+            yield PersonNeeded(what=whats[record.status], call=record.call, tool=record.tool)
     if _out_of_budget(row):
-        yield Waiting(what="budget")
+        yield PersonNeeded(what="budget")

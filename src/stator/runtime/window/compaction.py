@@ -75,7 +75,7 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True):
     """Of an undo: the compaction that was taken back."""
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class CompactionOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How to compact."""
 
     max_tokens: int | None = None
@@ -86,7 +86,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     count_tokens: CountTokens | None = None
     scratch: bool = False
 
-    def checked(self) -> Options:
+    def checked(self) -> CompactionOptions:
         if not all(level in LEVELS for level in texts(self.strategy, "strategy")):
             raise InvalidInput(
                 f"unknown strategy {self.strategy!r:.80}",
@@ -142,7 +142,9 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-def propose(store: StorePort, session: str, transcript: Transcript, options: Options) -> Proposal:
+def propose(
+    store: StorePort, session: str, transcript: Transcript, options: CompactionOptions
+) -> Proposal:
     """Work out how to make a session's rendering fit, without recording anything."""
     work = _Work(store, session, transcript, options.checked())
     for level in LEVELS:
@@ -155,7 +157,7 @@ class _Work:
     """A compaction being worked out, level by level."""
 
     def __init__(
-        self, store: StorePort, session: str, transcript: Transcript, options: Options
+        self, store: StorePort, session: str, transcript: Transcript, options: CompactionOptions
     ) -> None:
         self._session = session
         self._transcript = transcript

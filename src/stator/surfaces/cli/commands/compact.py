@@ -70,7 +70,7 @@ def compact(
     shortens = summary is not None or strategy or max_tokens is not None or keep != compaction.KEEP
     if undo and (shortens or dry_run or scratch):
         raise BadQuery("--undo takes a compaction back and takes no other option")
-    options = compaction.Options(
+    options = compaction.CompactionOptions(
         max_tokens=max_tokens,
         keep=keep,
         strategy=tuple(strategy or LEVELS),
