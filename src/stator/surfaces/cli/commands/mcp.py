@@ -48,10 +48,11 @@ def mcp(
     if no_token and not http:
         raise InvalidInput("over stdio there is no token", hint="--no-token goes with --http")
     try:
+        import jsonschema_rs  # noqa: F401
         import mcp as sdk  # noqa: F401
-    except ImportError:
+    except ImportError as error:
         raise InvalidInput(
-            "the MCP server needs the package mcp", hint="pip install 'stator[mcp]'"
+            f"the MCP server needs the package {error.name}", hint="pip install 'stator[mcp]'"
         ) from None
     from stator.surfaces.mcp.scope import Scope
     from stator.surfaces.mcp.server import build
