@@ -50,9 +50,9 @@ def mcp(
     try:
         import jsonschema_rs  # noqa: F401
         import mcp as sdk  # noqa: F401
-    except ImportError as error:
+    except ImportError:
         raise InvalidInput(
-            f"the MCP server needs the package {error.name}", hint="pip install 'stator[mcp]'"
+            "the MCP server needs mcp and jsonschema_rs", hint="pip install 'stator[mcp]'"
         ) from None
     from stator.surfaces.mcp.scope import Scope
     from stator.surfaces.mcp.server import build
