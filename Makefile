@@ -1,7 +1,7 @@
 # make setup        make .venv with every package pinned (the other targets do this first)
 # make demo         see Stator work; leaves the folder stator-demo to play with
 # make test         check, then the tests, on one Python
-# make test-all     check, then the tests on every Python >= 3.11 of this machine (.venv-3.11, .venv-3.12, ...)
+# make test-all     the tests on every Python >= 3.11 of this machine (.venv-3.11, .venv-3.12, ...)
 # make check        lint, format and types
 # make coverage     the tests with coverage; fails below FLOOR per cent
 # make slowest      the tests, then the 40 slowest of them
@@ -30,7 +30,7 @@ demo: setup
 test: check
 	@$(PY) -m pytest -q -n 2 $(ARGS)
 
-test-all: check
+test-all: setup
 	@failed=; \
 	for version in $$(sh scripts/pythons | cut -d' ' -f1); do \
 		echo "Python $$version"; \
