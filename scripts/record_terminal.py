@@ -67,7 +67,11 @@ def chosen(lines: list[str]) -> list[str]:
 def draw(lines: list[str]) -> str:
     """The lines as an SVG that needs no other file and no network."""
     console = Console(
-        record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, color_system="truecolor"
+        record=True,
+        width=COLUMNS,
+        file=io.StringIO(),
+        force_terminal=True,
+        color_system="truecolor",
     )
     console.print(Text.from_ansi("$ make demo", style="bold green"))
     for line in lines:

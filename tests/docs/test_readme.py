@@ -39,7 +39,9 @@ def test_the_first_example_is_under_15_lines_and_runs_in_an_empty_folder(tmp_pat
     assert "hello.txt: created" in done.stdout
 
 
-@pytest.mark.parametrize("image", sorted((ROOT / "docs").rglob("*.svg")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "image", sorted((ROOT / "docs").rglob("*.svg")), ids=lambda path: path.name
+)
 def test_a_picture_loads_nothing_from_elsewhere(image):
     svg = image.read_text(encoding="utf-8")
     assert set(re.findall(r"\w+://[^\"'\s)]+", svg)) == {"http://www.w3.org/2000/svg"}
