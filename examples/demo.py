@@ -62,9 +62,9 @@ def pay_twice_and_once() -> None:
     kill_and_run_again("anthropic_after.py")
     print()
     write(
-        "Stator wrote down the intention to pay before the bank was asked. The second run found it "
-        "without an outcome, so it did not pay again: it told the model that the outcome is unknown, "
-        "and the model looked into the ledger."
+        "Stator recorded the intention to pay before the bank was asked. The second run found it "
+        "without an outcome and did not pay again: it reported to the model that the outcome is "
+        "unknown, and the model looked into the ledger."
     )
 
 

@@ -85,13 +85,13 @@ def test_killed_after_paying_and_run_again_it_has_paid_once(name, shop):
 
 
 @pytest.mark.parametrize("name", DURABLE)
-def test_killed_before_paying_nothing_is_assumed_and_the_model_is_told(name, shop):
+def test_killed_before_paying_it_does_not_pay_and_the_model_looks_into_the_ledger(name, shop):
     assert run(name, shop, crash="before").returncode == -signal.SIGKILL
     run(name, shop)
     assert "ledger.txt" not in left(shop)
     with stator.connect(shop / "agent.db") as store:
         looked = store.read("pay-invoice").calls(tool="read_file")
-    assert len(looked) == 2, "told that the outcome is unknown, the model looks into the ledger"
+    assert len(looked) == 2, "when the outcome is unknown, the model looks into the ledger"
 
 
 @pytest.mark.parametrize("name", DURABLE)
