@@ -41,6 +41,10 @@ def main() -> int:
     for name in ("STATOR_STORE", "STATOR_SESSION"):
         os.environ.pop(name, None)  # the demo uses the store in its own folder
     os.environ["COLUMNS"] = str(WIDTH)
+    if shutil.which(
+        "git"
+    ):  # a repository of its own: Stator keeps no contents of files git ignores
+        run("git init -q -b main", show=False)
     run("stator init", show=False)
     pay_twice_and_once()
     ask_questions()

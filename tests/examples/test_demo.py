@@ -83,7 +83,11 @@ def on_terminal(cwd, columns):
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
-    return piped(tmp_path_factory.mktemp("demo"))
+    """One run, in a clone that ignores the demo's folder, as ours does."""
+    clone = tmp_path_factory.mktemp("demo")
+    subprocess.run(["git", "init", "-q", "-b", "main"], cwd=clone, check=True)
+    (clone / ".gitignore").write_text("/stator-demo*/\n")
+    return piped(clone)
 
 
 def answers(lines):
@@ -137,6 +141,7 @@ def test_the_folder_it_leaves_answers_the_commands_it_suggests(demo):
         line.partition("#")[0].split() for line in demo.lines if line.startswith("  stator ")
     ]
     assert ["stator", "log", "pay-invoice"] in suggested
+    printed = {}
     for _, *words in suggested:
         done = subprocess.run(
             [str(STATOR), *words],
@@ -148,6 +153,9 @@ def test_the_folder_it_leaves_answers_the_commands_it_suggests(demo):
         )
         assert done.returncode == 0, done.stderr
         assert done.stdout
+        printed[words[0]] = done.stdout
+    assert "+def cents(price):" in printed["diff"]
+    assert "pay in doubt: process died" in printed["log"]
 
 
 def test_the_demo_says_how_to_remove_its_folder(demo):
