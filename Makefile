@@ -17,7 +17,7 @@
 MAKEFLAGS += --no-print-directory
 PY := .venv/bin/python
 ARGS ?=
-FLOOR ?= 80
+FLOOR ?= 77
 
 .PHONY: setup demo test test-all check coverage slowest slow real recording bench bench-calls clean
 

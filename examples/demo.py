@@ -105,7 +105,7 @@ def say_what_to_type(folder: Path, at_start: Path) -> None:
         print(f"  source {min(activate, os.path.relpath(activate, at_start), key=len)}")
     for command, comment in [
         (f"cd {folder}", ""),
-        ("stator log pay-invoice", "both runs of the agent"),
+        ("stator log pay-invoice", "both of its runs"),
         (f"stator settle c_{call.call[-8:]} --done", "it is in ledger.txt"),
         ("stator diff fix-basket:t2 --patch", "its edits, by line"),
         ("stator --help", ""),
