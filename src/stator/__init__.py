@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from stator.runtime.runs.run import Run
     from stator.runtime.views.session import SessionView
 
-__version__ = "0.4.0"
+__version__ = "0.5.0"
 
 __all__ = [
     "ApprovalNeeded",
