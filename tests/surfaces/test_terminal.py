@@ -106,6 +106,8 @@ def test_an_interrupt_ends_it_quietly(store):
     process = subprocess.Popen(
         [sys.executable, "-m", "stator.surfaces.cli.main", "sql", endless, "--seconds", "600"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        # a shell that started the tests in the background had them ignore interrupts
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     # not before: while Python itself starts, an interrupt is Python's to report
     eventually(lambda: has_open(process.pid, store))
