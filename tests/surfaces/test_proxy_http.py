@@ -292,7 +292,7 @@ class LateBody(httpx2.AsyncByteStream):
         pass
 
 
-def test_an_answer_is_recorded_when_its_client_leaves_before_the_end_of_it(tmp_path):
+def test_an_answer_is_recorded_when_its_client_leaves_before_the_end_of_it(tmp_path, monkeypatch):
     arriving = [{"type": "http.request", "body": json.dumps(call(1, "echo")).encode()}]
 
     async def exchange(recording):
@@ -301,7 +301,8 @@ def test_an_answer_is_recorded_when_its_client_leaves_before_the_end_of_it(tmp_p
             timeout_answer=False, say=pytest.fail,
         )  # fmt: skip
         await app.transport.aclose()
-        app.transport = server = LateBody(b'{"jsonrpc":"2.0","id":1,"result":{"content":[]}}')
+        server = LateBody(b'{"jsonrpc":"2.0","id":1,"result":{"content":[]}}')
+        monkeypatch.setattr(app, "transport", server)
 
         async def receive():
             if arriving:
