@@ -22,11 +22,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from stator import extensions
 from stator.errors import InvalidInput, NotAStore, StatorError, StoreReadOnly
 from stator.locations import (
     ELSEWHERE,
     nearest,
     path_of,
+    scheme_of,
     spool_of,
     users,
     waits,
@@ -72,10 +74,11 @@ def connect(
 ) -> Store:
     """Open a store, creating it if it is not there.
 
-    `url` is a path, `sqlite:///path` or `memory:`; without one: `$STATOR_STORE`, the nearest
-    `.stator/store.db` upward, the user's data folder. `durability`: "full" loses nothing
-    acknowledged, ever; "barrier" may lose to a power cut (not to a kill) what followed the last
-    write or turn end; "relaxed" may lose the newest commits to a power cut.
+    `url` is a path, `sqlite:///path`, `memory:`, or the URL of a store that another package adds; without
+    one: `$STATOR_STORE`, the nearest `.stator/store.db` upward, the user's data folder.
+
+    `durability`: "full" loses nothing acknowledged, ever; "barrier" may lose to a power cut (not to a kill) what
+    followed the last write or turn end; "relaxed" may lose the newest commits to a power cut.
     """
     if durability not in DURABILITIES:
         raise InvalidInput(
@@ -173,12 +176,25 @@ def _open(
         from stator.store.memory import MemoryStore
 
         return MemoryStore(redact=redact)
-    scheme = url.partition(":")[0]
+    if scheme := scheme_of(url):
+        opener = _added_store(scheme)
+        return opener(url, durability=durability, create=create, read_only=read_only, redact=redact)
+    return _open_sqlite(path_of(url), durability, create=create, read_only=read_only, redact=redact)
+
+
+def _added_store(scheme: str) -> Callable[..., port.Store]:
+    """What opens URLs of a scheme that is not ours: another package's entry point `stator.stores`."""
+    if scheme in extensions.names(extensions.STORES):
+        opener: Callable[..., port.Store] = extensions.load(extensions.STORES, scheme)
+        return opener
     if scheme in ELSEWHERE:
         raise NotAStore(
             f"{scheme} stores are not part of this release", hint="use a path or sqlite:///path"
         )
-    return _open_sqlite(path_of(url), durability, create=create, read_only=read_only, redact=redact)
+    raise NotAStore(
+        f"no installed package opens {scheme}:// stores",
+        hint=f"use a path or sqlite:///path, or install a package with the entry point {extensions.STORES}",
+    )
 
 
 def _open_sqlite(

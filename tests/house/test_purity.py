@@ -46,7 +46,6 @@ INJECTED_EXCEPTIONS = {
     "stator.runtime.bundles.file": {"os", "sys"},
     # the type of a path that callers hand in
     "stator.runtime.facade.store": {"os"},
-    "stator.runtime.facade.aio": {"os"},
     # looks whether asyncio is loaded at all, so as not to load it
     "stator.runtime.base.context": {"sys"},
 }
