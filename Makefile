@@ -27,6 +27,7 @@ check: setup
 	@$(PY) -m ruff check --quiet .
 	@$(PY) -m ruff format --check --quiet . || { echo "not formatted: run .venv/bin/ruff format ." >&2; exit 1; }
 	@$(PY) -m mypy --no-error-summary
+	@$(PY) scripts/shape.py --quiet
 
 slow: setup
 	@$(PY) -m pytest -q -m slow --timeout 3600 $(ARGS)

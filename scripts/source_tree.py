@@ -10,7 +10,9 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import inf
 from pathlib import Path
+from typing import TypeVar, cast
 
 ANYTHING = "*"
 """The target of an import whose name is only known while the program runs."""
@@ -28,6 +30,9 @@ IMPORTERS = frozenset(
 """Functions that import a module by its name."""
 
 
+Node = TypeVar("Node", bound=ast.AST)
+
+
 @dataclass(frozen=True)
 class Import:
     """One import: `target` is the module, as precisely as the tree knows it."""
@@ -40,9 +45,17 @@ class Import:
 
 @dataclass(frozen=True)
 class Name:
-    """A dotted name that a module uses, with imports and simple assignments followed to where it is from."""
+    """A name that a module uses; a dotted one begins with the module that it is from."""
 
     dotted: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Comment:
+    """The text after a `#`."""
+
+    text: str
     line: int
 
 
@@ -70,32 +83,47 @@ class Module:
         return ast.parse(self.text, filename=str(self.path))
 
     @cached_property
-    def nodes(self) -> tuple[ast.AST, ...]:
-        return tuple(ast.walk(self.tree))
+    def _by_kind(self) -> dict[type[ast.AST], list[ast.AST]]:
+        found: dict[type[ast.AST], list[ast.AST]] = {}
+        ahead: list[ast.AST] = [self.tree]
+        while ahead:
+            node = ahead.pop()
+            found.setdefault(type(node), []).append(node)
+            children: list[ast.AST] = []
+            for name in node._fields:
+                value = getattr(node, name, None)
+                if isinstance(value, list):
+                    children += [item for item in value if isinstance(item, ast.AST)]
+                elif isinstance(value, ast.AST) and value._fields:
+                    children.append(value)
+            ahead += reversed(children)
+        return found
+
+    def nodes(self, kind: type[Node]) -> list[Node]:
+        """Every node of one kind, in the order of the file."""
+        return cast("list[Node]", self._by_kind.get(kind, []))
 
     @cached_property
     def imports(self) -> tuple[Import, ...]:
-        """Every import of the file, in no order."""
-        found: list[Import] = []
-        for node in self.nodes:
-            if isinstance(node, ast.Import):
-                found += [Import(alias.name, node.lineno) for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                base = self._base(node)
-                for alias in node.names:
-                    found.append(Import(self._imported(base, alias.name), node.lineno))
-            elif isinstance(node, ast.Call):
-                target = self._dynamic(node)
-                if target:
-                    found.append(Import(target, node.lineno, is_dynamic=True))
-        return tuple(found)
+        """Every import of the file."""
+        found = [
+            Import(alias.name, node.lineno)
+            for node in self.nodes(ast.Import)
+            for alias in node.names
+        ]
+        for node in self.nodes(ast.ImportFrom):
+            base = self._base(node)
+            found += [Import(self._imported(base, a.name), node.lineno) for a in node.names]
+        for call in self.nodes(ast.Call):
+            target = self._dynamic(call)
+            if target:
+                found.append(Import(target, call.lineno, is_dynamic=True))
+        return tuple(sorted(found, key=lambda imported: imported.line))
 
     @cached_property
     def relative_imports(self) -> tuple[int, ...]:
         """The lines of imports that begin with a dot."""
-        return tuple(
-            node.lineno for node in self.nodes if isinstance(node, ast.ImportFrom) and node.level
-        )
+        return tuple(node.lineno for node in self.nodes(ast.ImportFrom) if node.level)
 
     @cached_property
     def names(self) -> tuple[Name, ...]:
@@ -104,42 +132,59 @@ class Module:
         `from os import environ as e` and later `e` gives `os.environ` twice: at the import and at the use.
         """
         found: list[Name] = []
-        inner = {id(node.value) for node in self.nodes if isinstance(node, ast.Attribute)}
-        for node in self.nodes:
-            if isinstance(node, ast.ImportFrom):
-                base = self._base(node)
-                found += [Name(f"{base}.{alias.name}", node.lineno) for alias in node.names]
-            elif isinstance(node, ast.Name | ast.Attribute):
-                dotted = self._imported_name(node)
-                if dotted and id(node) not in inner:  # not the `os` of `os.environ`
-                    found.append(Name(dotted, node.lineno))
-            elif isinstance(node, ast.Call) and self._called(node) == "getattr":
-                base, name = self._imported_name(node.args[0]), node.args[1]
+        for node in self.nodes(ast.ImportFrom):
+            base = self._base(node)
+            found += [Name(f"{base}.{alias.name}", node.lineno) for alias in node.names]
+        inner = {id(node.value) for node in self.nodes(ast.Attribute)}
+        for use in (*self.nodes(ast.Name), *self.nodes(ast.Attribute)):
+            dotted = self._imported_name(use)
+            if dotted and id(use) not in inner:  # not the `os` of `os.environ`
+                found.append(Name(dotted, use.lineno))
+        for call in self.nodes(ast.Call):
+            if self._called(call) == "getattr":
+                base, name = self._imported_name(call.args[0]), call.args[1]
                 if base and isinstance(name, ast.Constant) and isinstance(name.value, str):
-                    found.append(Name(f"{base}.{name.value}", node.lineno))
+                    found.append(Name(f"{base}.{name.value}", call.lineno))
         return tuple(found)
 
     @cached_property
     def calls(self) -> tuple[Name, ...]:
         """What is called by its name, and what is raised: `print`, `sys.exit`, `SystemExit`."""
-        found = [
-            Name(self._called(node), node.lineno)
-            for node in self.nodes
-            if isinstance(node, ast.Call)
+        called = [Name(self._called(node), node.lineno) for node in self.nodes(ast.Call)]
+        raised = [
+            Name(node.exc.id, node.lineno)
+            for node in self.nodes(ast.Raise)
+            if isinstance(node.exc, ast.Name)
         ]
-        for node in self.nodes:
-            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Name):
-                found.append(Name(node.exc.id, node.lineno))
-        return tuple(name for name in found if name.dotted)
+        return tuple(name for name in (*called, *raised) if name.dotted)
 
     @cached_property
     def methods_called(self) -> tuple[Name, ...]:
         """The last name of every call on something: `read_text` for `path.read_text()`."""
         return tuple(
             Name(node.func.attr, node.lineno)
-            for node in self.nodes
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+            for node in self.nodes(ast.Call)
+            if isinstance(node.func, ast.Attribute)
         )
+
+    @cached_property
+    def comments(self) -> tuple[Comment, ...]:
+        """What follows each `#` that is not in a string."""
+        lines = self.text.splitlines()
+        strings: dict[int, list[tuple[float, float]]] = {
+            number: [] for number, line in enumerate(lines, 1) if "#" in line
+        }
+        for constant in self.nodes(ast.Constant):
+            if isinstance(constant.value, str):
+                _mark(constant, strings)
+        for formatted in self.nodes(ast.JoinedStr):
+            _mark(formatted, strings)
+        found: list[Comment] = []
+        for number, spans in strings.items():
+            text = _comment(lines[number - 1].encode(), spans)
+            if text:
+                found.append(Comment(text, number))
+        return tuple(found)
 
     def _base(self, node: ast.ImportFrom) -> str:
         if not node.level:
@@ -168,20 +213,18 @@ class Module:
     def _aliases(self) -> Mapping[str, str]:
         """What a name of the file stands for: from its imports, and from assignments such as `env = os.environ`."""
         aliases: dict[str, str] = {}
-        for node in self.nodes:
-            if isinstance(node, ast.Import):
-                for alias in node.names:
-                    first = alias.name.split(".")[0]
-                    aliases[alias.asname or first] = alias.name if alias.asname else first
-            elif isinstance(node, ast.ImportFrom):
-                for alias in node.names:
-                    aliases[alias.asname or alias.name] = f"{self._base(node)}.{alias.name}"
-        for node in self.nodes:
-            if isinstance(node, ast.Assign):
-                value = _resolved(node.value, aliases)
-                for target in node.targets:
-                    if value and isinstance(target, ast.Name):
-                        aliases.setdefault(target.id, value)
+        for node in self.nodes(ast.Import):
+            for alias in node.names:
+                first = alias.name.split(".")[0]
+                aliases[alias.asname or first] = alias.name if alias.asname else first
+        for statement in self.nodes(ast.ImportFrom):
+            for alias in statement.names:
+                aliases[alias.asname or alias.name] = f"{self._base(statement)}.{alias.name}"
+        for assignment in self.nodes(ast.Assign):
+            value = _resolved(assignment.value, aliases)
+            for target in assignment.targets:
+                if value and isinstance(target, ast.Name):
+                    aliases.setdefault(target.id, value)
         return aliases
 
     def _dynamic(self, node: ast.Call) -> str:
@@ -301,3 +344,24 @@ def _resolved(node: ast.expr, aliases: Mapping[str, str]) -> str:
     if not isinstance(node, ast.Name) or node.id not in aliases:
         return ""
     return ".".join([aliases[node.id], *reversed(names)])
+
+
+def _mark(
+    node: ast.Constant | ast.JoinedStr, strings: dict[int, list[tuple[float, float]]]
+) -> None:
+    """Note which bytes of these lines a string takes."""
+    first, last = node.lineno, node.end_lineno or node.lineno
+    for number in range(first, last + 1):
+        if number in strings:
+            begin = node.col_offset if number == first else 0
+            end = (node.end_col_offset or 0) if number == last else inf
+            strings[number].append((begin, end))
+
+
+def _comment(line: bytes, strings: list[tuple[float, float]]) -> str:
+    at = line.find(b"#")
+    while at >= 0:
+        if not any(begin <= at < end for begin, end in strings):
+            return line[at + 1 :].decode("utf-8", "replace").strip()
+        at = line.find(b"#", at + 1)
+    return ""

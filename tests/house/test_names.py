@@ -79,9 +79,8 @@ def defined_twice(tree: SourceTree) -> dict[str, list[str]]:
     """Class name → the modules that define a class of this name, where they are several."""
     places: dict[str, list[str]] = {}
     for module in tree:
-        for node in module.nodes:
-            if isinstance(node, ast.ClassDef):
-                places.setdefault(node.name, []).append(f"{module.name}:{node.lineno}")
+        for node in module.nodes(ast.ClassDef):
+            places.setdefault(node.name, []).append(f"{module.name}:{node.lineno}")
     return {name: found for name, found in sorted(places.items()) if len(found) > 1}
 
 
