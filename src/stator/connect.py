@@ -56,7 +56,7 @@ DURABILITIES = ("full", "barrier", "relaxed")
 
 
 @dataclass(frozen=True)
-class Place:
+class StorePlace:
     """Where a store is, and why it was looked for there."""
 
     url: str
@@ -284,19 +284,19 @@ def prepare_folder(folder: str) -> None:
 
 def locate(
     url: str | os.PathLike[str] | None = None, environ: dict[str, str] | None = None
-) -> Place:
+) -> StorePlace:
     """Which store is meant: argument, `$STATOR_STORE`, nearest `.stator`, user data folder."""
     given = os.environ if environ is None else environ
     if url is not None:
         if not os.fspath(url):
             raise NotAStore("a store needs a path, got an empty one", hint="for example: stator.db")
-        return Place(os.fspath(url), "as given")
+        return StorePlace(os.fspath(url), "as given")
     if named := given.get("STATOR_STORE"):
-        return Place(named, "$STATOR_STORE")
+        return StorePlace(named, "$STATOR_STORE")
     nearest = nearest_folder()
     if nearest is not None:
-        return Place(str(nearest / FILE), f"nearest {FOLDER} folder")
-    return Place(str(user_folder(given) / FILE), USERS)
+        return StorePlace(str(nearest / FILE), f"nearest {FOLDER} folder")
+    return StorePlace(str(user_folder(given) / FILE), USERS)
 
 
 def nearest_folder(start: Path | None = None) -> Path | None:
@@ -317,18 +317,18 @@ def user_folder(environ: Any = None) -> Path:
     )
 
 
-def known_stores() -> list[Place]:
+def known_stores() -> list[StorePlace]:
     """Stores that can be seen from here, for answers that came up empty."""
-    places: list[Place] = []
+    places: list[StorePlace] = []
     nearest = nearest_folder()
     if nearest is not None:
-        places.append(Place(str(nearest / FILE), f"nearest {FOLDER} folder"))
+        places.append(StorePlace(str(nearest / FILE), f"nearest {FOLDER} folder"))
     try:
         own = user_folder() / FILE
     except NotAStore:
         return places
     if own.exists():
-        places.append(Place(str(own), USERS))
+        places.append(StorePlace(str(own), USERS))
     return places
 
 
