@@ -60,7 +60,7 @@ DETERMINED = frozenset(
 
 CLOCK_EXCEPTIONS = {
     # the defaults of a store that is made without a clock and without a source of salts; its own name
-    "stator.store.memory": {"time.time_ns", "secrets.token_bytes", "secrets.token_hex"},
+    "stator.store.memory.reads": {"time.time_ns", "secrets.token_bytes", "secrets.token_hex"},
     "stator.store.sqlite.store": {"time.time_ns", "secrets.token_bytes"},
     # waiting for a busy database, with jitter; the name and the salt of a new one, and when it was made
     "stator.store.sqlite.connection": {
