@@ -260,6 +260,17 @@ def dynamic_imports(tree: SourceTree) -> list[str]:
     ]
 
 
+def acquainted(tree: SourceTree, one: str, other: str) -> list[str]:
+    """Imports from one package of another, in either direction."""
+    return [
+        f"{module.name} imports {imported.target}"
+        for module in tree
+        for imported in module.imports
+        if (is_below(module.name, [one]) and is_below(imported.target, [other]))
+        or (is_below(module.name, [other]) and is_below(imported.target, [one]))
+    ]
+
+
 # ── the package ──────────────────────────────────────────────────────────────────────────────────
 
 
@@ -307,6 +318,11 @@ def test_concrete_stores_are_named_only_where_things_are_put_together():
         and not is_below(module.name, KNOW_STORES)
         and not is_below(module.name, CONCRETE_STORES)  # a store's own modules know each other
     )
+
+
+def test_one_store_does_not_know_the_other():
+    memory, sqlite = CONCRETE_STORES
+    expect_none(acquainted(ours(), memory, sqlite))
 
 
 # ── the checks find what they are for ────────────────────────────────────────────────────────────
@@ -367,6 +383,16 @@ def test_rooms_of_one_step_do_not_import_each_other(tmp_path):
     )
     assert against_the_rooms(tree, STEPS) == [
         "stator.runtime.views.a imports stator.runtime.files.b"
+    ]
+
+
+def test_stores_that_know_each_other_are_found(tmp_path):
+    tree = made(
+        tmp_path,
+        {"store/memory.py": "from stator.store.sqlite import x", "store/sqlite/x.py": ""},
+    )
+    assert acquainted(tree, *CONCRETE_STORES) == [
+        "stator.store.memory imports stator.store.sqlite.x"
     ]
 
 
