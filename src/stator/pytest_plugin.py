@@ -13,7 +13,7 @@ def stator_replay() -> Any:
 
     `stator_replay("tests/login.stator", agent)`; options as of `stator.testing.replay`.
     """
-    from stator._replay import replay
+    from stator.testing import replay
 
     def check(source: Any, agent: Any, **options: Any) -> Any:
         __tracebackhide__ = True

@@ -13,18 +13,23 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
-from stator._replay import replay
+from stator.connect import context as real_context
 from stator.connect import mint, search_index
+from stator.errors import BadType
 from stator.model.calls.expectations import Divergence
+from stator.model.log.commit import Commit
 from stator.model.records.types import Effect
 from stator.model.window.reply import Reply
 from stator.runtime.base.context import Context
 from stator.runtime.driving.tools import Tool
 from stator.runtime.facade.store import Store
+from stator.runtime.replay import engine
 from stator.runtime.replay.report import Replayed, Uncaptured
-from stator.runtime.replay.sources import load_fixture
+from stator.runtime.replay.sources import Source, gather, load_fixture
+from stator.runtime.views.session import SessionView
 from stator.store.memory import MemoryStore
 
 with contextlib.suppress(ImportError):  # pytest is not needed for the rest
@@ -205,3 +210,37 @@ class ScriptedTool(Tool[..., Any]):
         if isinstance(answer, BaseException):
             raise answer
         return answer
+
+
+def replay(
+    source: Any,
+    agent: engine.Agent,
+    *,
+    session: str | None = None,
+    turns: str | None = None,
+    strict: bool = False,
+    passphrase: str | None = None,
+) -> Replayed:
+    """Drive an agent against recorded outcomes: no tool runs, no model is asked, the source stays as it is.
+
+    `source` is a session (`store.read("login")`), the path of a fixture that `stator export --fixture` made,
+    or sealed commits. `agent` is a function of a session, or a coroutine function of one. `session` says which
+    one of a fixture with several, `turns` which of its turns (`"t3..t5"`). `strict`: decisions, facts and the
+    like that are made otherwise are a divergence too. `passphrase` opens a fixture that is locked.
+    """
+    found = _source(source, session or "", passphrase)
+    return engine.replay(found, agent, MemoryStore(), real_context(), turns=turns, strict=strict)
+
+
+def _source(source: Any, session: str, passphrase: str | None) -> Source:
+    if isinstance(source, Source):
+        return source
+    if isinstance(source, SessionView):
+        return gather(source._store, source.id)
+    if isinstance(source, (str, os.PathLike)):
+        return Source(load_fixture(Path(source), passphrase), session)
+    commits = list(getattr(source, "commits", source))
+    logs = [[item] if isinstance(item, Commit) else item for item in commits]
+    if not all(isinstance(commit, Commit) for log in logs for commit in log):
+        raise BadType("not a record", hint="a session, the path of a fixture, or commits")
+    return Source(logs, session)
