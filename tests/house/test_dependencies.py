@@ -30,7 +30,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
 }
 """Extra → the modules that may import what it brings."""
 
-TEST_ONLY = {"pytest": ("stator.pytest_plugin", "stator.store.contract")}
+TEST_ONLY = {"pytest": ("stator.pytest_plugin", "stator.testing", "stator.store.contract")}
 """Package → the modules that only a test run loads; a test run has it."""
 
 FORBIDDEN = {
