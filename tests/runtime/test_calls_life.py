@@ -435,7 +435,7 @@ def test_a_cancelled_coroutine_is_recorded_and_the_cancellation_goes_on(memory, 
         task = await cancelled_in(t, stator.tool(act, effect=effect), begun)
         with pytest.raises(asyncio.CancelledError):
             await task
-        return statuses(s._session)
+        return statuses(s._sync)
 
     assert run_async(memory, script) == [status]
 
@@ -458,7 +458,7 @@ def test_a_plain_function_that_was_cancelled_is_waited_for(memory, gate):
         gate.set()
         with pytest.raises(asyncio.CancelledError):
             await task
-        return statuses(s._session)
+        return statuses(s._sync)
 
     assert run_async(memory, script) == ["ok"]
 
@@ -472,7 +472,7 @@ def test_the_cancellation_of_a_plain_function_that_fails_is_not_lost(memory, gat
         gate.set()
         with pytest.raises(asyncio.CancelledError):
             await task
-        return statuses(s._session)
+        return statuses(s._sync)
 
     assert run_async(memory, script) == ["error"]
 
@@ -498,7 +498,7 @@ def test_a_call_cancelled_while_its_intent_is_written_is_known_not_to_have_run(
         gate.set()
         with pytest.raises(asyncio.CancelledError):
             await task
-        return statuses(s._session)
+        return statuses(s._sync)
 
     assert run_async(memory, script) == ["cancelled"]
     assert act.runs == []
@@ -524,13 +524,13 @@ def test_a_coroutine_that_takes_too_long_is_stopped(memory):
 def test_a_plain_function_that_takes_too_long_settles_late(memory, gate):
     async def script(s, t):
         landed, loop = asyncio.Event(), asyncio.get_running_loop()
-        settle = s._session._driver.settle_late
+        settle = s._sync._driver.settle_late
 
         def watched(asked, done):
             settle(asked, done)
             loop.call_soon_threadsafe(landed.set)
 
-        s._session._driver.settle_late = watched
+        s._sync._driver.settle_late = watched
         outcome = await t.try_call(stator.tool(lambda: gate.wait() and 7, name="x", timeout_s=0.01))
         gate.set()
         await landed.wait()
@@ -547,7 +547,7 @@ def test_a_call_of_a_coroutine_names_its_parent(memory):
             return await t.call(inner.tool())
 
         await t.call(stator.tool(outer))
-        return [(c.tool, bool(c.parent)) for c in s._session.log(load=False) if c.kind == "call"]
+        return [(c.tool, bool(c.parent)) for c in s._sync.log(load=False) if c.kind == "call"]
 
     assert run_async(memory, script) == [("outer", False), ("inner", True)]
 
