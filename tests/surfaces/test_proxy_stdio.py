@@ -16,6 +16,7 @@ from stator.model.log.commit import Draft, Upsert
 from stator.model.records.types import ApprovalRecord
 from stator.runtime.facade.view import SessionView
 from stator.runtime.ingest.recorder import Recorder
+from stator.surfaces.proxy import recorder as proxy_recorder
 from surfaces.proxying import COMMAND, Client, Reader, call, notice, request, text
 from waiting import PATIENCE_S, eventually
 
