@@ -1,8 +1,8 @@
-"""What Claude Code tells its hooks, as items. Pure.
+"""Turns the input of Claude Code's hooks into items. Pure.
 
-Each has the id it has in the transcript (the provider's id of a call, the prompt's id of a turn, the
-number of a compaction), so that whoever comes first, the same thing lands once. What only the
-transcript can say (the model's answers) is left to it, unless there is none.
+Each item has the id that it has in the transcript (the provider's id of a call, the prompt id of a
+turn, the number of a compaction). So it is recorded once, whether the hook or the transcript comes
+first. The model's answers are only in the transcript, and are left to it unless there is none.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from stator.model.exchange.items import (
 
 SOURCE = "claude-code"
 NO_TRANSCRIPT = "no transcript"
-"""In `state`: nobody could read the session's transcript, so hooks are all there is."""
+"""A key in `state`: the session's transcript could not be read, so hooks are the only source."""
 
 Told = Mapping[str, Any]
 State = dict[str, Any]
 
 
 def conversation(said: Told) -> Conversation | None:
-    """The conversation a hook line is about."""
+    """The conversation that a hook's input belongs to."""
     session = _text(said, "session_id")
     if not session:
         return None
@@ -45,8 +45,8 @@ def conversation(said: Told) -> Conversation | None:
 
 
 def items(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
-    """What a hook line says. `unique` names the line, for what has no id of its own; `state` is kept
-    from one line of a session to the next."""
+    """The items in a hook's input. `unique` identifies the input, for items without an id of their
+    own; `state` is kept from one input of a session to the next."""
     make = _MAKERS.get(_text(said, "hook_event_name"))
     if make is not None:
         yield from make(said, at, unique, state)
@@ -54,7 +54,7 @@ def items(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
 
 def _started(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
     how = _text(said, "source")
-    if how == "compact":  # the program goes on; what ended is the compaction
+    if how == "compact":  # the program continues; this start marks the end of a compaction
         yield from _compacted(said, at, state, "")
         return
     state.pop("compacting", None)
@@ -67,7 +67,7 @@ def _ended(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
 
 def _prompted(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
     text, prompt = _text(said, "prompt"), _text(said, "prompt_id")
-    if not prompt:  # older versions give none: the transcript alone can say which turn it is
+    if not prompt:  # older versions give no prompt id, and only the transcript identifies the turn
         if not state.get(NO_TRANSCRIPT):
             return
         prompt = f"hook-{unique}"
@@ -92,7 +92,7 @@ def _returned(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
     if not call.id:
         return
     within = _within(said)
-    # a program that was interrupted may say so in a result that is no failure
+    # an interrupted program may report that in a result that is not an error
     told = tools.returned(
         call, at=at, within=within, output=_shown(result), result=result, is_error=False
     )
@@ -136,7 +136,7 @@ def _denied(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
 
 
 def _compacting(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
-    """One is about to begin; nothing is known of it before it has ended."""
+    """Note that a compaction begins; nothing else is known about it before its end."""
     state["compacting"] = True
     yield from ()
 
@@ -196,7 +196,7 @@ _MAKERS: dict[str, Callable[[Told, int, str, State], Iterator[Item]]] = {
     "SubagentStart": _agent,
     "SubagentStop": _agent,
 }
-"""What is not here says nothing that the others do not."""
+"""Other hooks contain nothing that these do not."""
 
 
 def _call(said: Told) -> tools.Call:
@@ -210,7 +210,8 @@ def _call(said: Told) -> tools.Call:
 
 
 def _shown(result: Any) -> Any:
-    """The part of a result that the model may have seen: what a file was before is not kept twice."""
+    """The part of a result that the model may have received; the file's earlier content is left
+    out."""
     if not isinstance(result, dict):
         return tools.without_images(result)
     left_out = ("originalFile", "structuredPatch", "gitDiff")
@@ -218,7 +219,7 @@ def _shown(result: Any) -> Any:
 
 
 def _within(said: Told) -> str:
-    """The sub-agent's conversation, where the hook ran in one."""
+    """The sub-agent's conversation, if the hook ran in one."""
     agent = _text(said, "agent_id")
     return tools.child_id(_text(said, "session_id"), agent) if agent else ""
 

@@ -1,8 +1,8 @@
-"""What Codex's hooks are told, as items. Ids are those that a rollout has for the same things.
+"""Turns the input of Codex's hooks into items, with the ids that a rollout has for the same things.
 
-A hook says that a call began before anything happened, which no rollout does; the rest it says too,
-and whoever comes second adds nothing. Codex has no notice of a failed call: how a command ended is
-known from the rollout, or from what the tool's answer shows.
+A hook reports a call before it runs; a rollout does not. Everything else is in both, and the source
+that comes second adds nothing. Codex has no hook for a failed call: how a command ended is known
+from the rollout, or from the tool's output.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SOURCE = "codex"
 
 
 def conversation(said: dict[str, Any]) -> Conversation | None:
-    """The conversation a notice is of."""
+    """The conversation that a hook's input belongs to."""
     session = text(said.get("session_id"))
     if not session:
         return None
@@ -39,7 +39,8 @@ def conversation(said: dict[str, Any]) -> Conversation | None:
 
 
 def items(said: dict[str, Any], at: int, unique: str, state: dict[str, Any]) -> Iterator[Item]:
-    """What a notice tells; `unique` names it, `state` is what is remembered of its conversation."""
+    """The items in a hook's input. `unique` identifies the input; `state` is kept from one input of
+    a conversation to the next."""
     kind = text(said.get("hook_event_name"))
     prompt = f"turn/{text(said.get('turn_id'))}"
     call = text(said.get("tool_use_id"))
@@ -53,7 +54,7 @@ def items(said: dict[str, Any], at: int, unique: str, state: dict[str, Any]) -> 
         given = without_bytes(said.get("tool_input"))
         yield Called(id=call, at=at, tool=tool, input=given, effect=tools.effect_of(tool))
     elif kind == "PostToolUse" and call:
-        # how a command ended is not in what a hook is told, but in the rollout
+        # the hook's input does not show how a command ended; the rollout does
         if state.get("no transcript") or text(said.get("tool_name")) not in tools.SHELLS:
             yield _returned(said, call, at)
     elif kind == "PreCompact":
@@ -89,10 +90,10 @@ def _returned(said: dict[str, Any], call: str, at: int) -> Item:
 
 
 def _compacted(done: bool, at: int, state: dict[str, Any]) -> Iterator[Item]:
-    """One compaction, however many notices tell of it."""
+    """The item for a compaction, once, however many hooks report it."""
     if done and state.pop("compacting", False):
         state["compactions"] = int(state.get("compactions", 0)) + 1
-        if state.get("no transcript"):  # which has the summary, too
+        if state.get("no transcript"):  # otherwise the rollout contains it, with its summary
             yield Compacted(id=f"compact/{state['compactions']}", at=at)
 
 

@@ -1,7 +1,7 @@
-"""What Cursor's hooks say, as items.
+"""Turns the input of Cursor's hooks into items.
 
-Unverified: made from what other programs read of these hooks, not from a recording of Cursor itself.
-So everything may be missing, and what is not known is passed over.
+Unverified: based on what other programs read from these hooks, not on a recording of Cursor itself.
+Any field may be missing, and unknown input is ignored.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ READS = frozenset("Read Grep Glob LS List Search codebase_search read_file list_
 
 
 def conversation(said: dict[str, Any]) -> Conversation | None:
-    """The conversation a line is about."""
+    """The conversation that a hook's input belongs to."""
     found = said.get("conversation_id") or said.get("session_id")
     if not isinstance(found, str):
         return None
@@ -43,7 +43,7 @@ def conversation(said: dict[str, Any]) -> Conversation | None:
 
 
 def items(said: dict[str, Any], at: int, unique: str, state: dict[str, Any]) -> Iterator[Item]:
-    """What a line says."""
+    """The items in a hook's input."""
     name = _text(said, "hook_event_name")
     if name == "beforeSubmitPrompt":
         turn = _text(said, "generation_id") or unique
@@ -84,7 +84,7 @@ def _course(name: str, said: dict[str, Any], at: int, unique: str) -> Iterator[I
 def _call(name: str, said: dict[str, Any], at: int, unique: str) -> Item:
     tool = _text(said, "tool_name") or "?"
     call = _text(said, "tool_use_id")
-    if not call:  # both sides of a call say the same of it
+    if not call:  # without an id, both hooks of a call derive the same one from its content
         call = text_id(_text(said, "generation_id"), tool, said.get("tool_input"))
     if name == "preToolUse":
         effect: Any = "read" if tool in READS else "write"
@@ -97,7 +97,7 @@ def _call(name: str, said: dict[str, Any], at: int, unique: str) -> Item:
 
 
 def _shell(said: dict[str, Any], at: int, unique: str, state: dict[str, Any]) -> Iterator[Item]:
-    """A command, where the hooks of tools do not tell of it."""
+    """Items for a shell command, if the hooks for tools do not report it."""
     if state.get("tools"):
         yield Noise(kind="afterShellExecution")
         return

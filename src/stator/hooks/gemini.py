@@ -1,12 +1,12 @@
-"""What Gemini CLI's hooks are told, as items. Ids are those that a chat file has for the same things.
+"""Turns the input of Gemini CLI's hooks into items, with the ids that a chat file has for the same
+things.
 
-Hooks carry no id of a call, and they may be installed, or get lost, in the middle of a conversation,
-so counting what they tell is not enough to name it as the chat file does. Where that file can be read,
-it is asked what had been said and done before the moment of a notice; only where it cannot, notices
-are counted.
+Hooks contain no id of a call. They may be installed, or get lost, in the middle of a conversation.
+So counting hooks is not enough to derive the ids that the chat file has. If the file can be read,
+it shows what had happened before the time of a hook; only if it cannot, hooks are counted.
 
-Text that was redacted on its way here cannot be named from what it says. It is found in the file by
-its moment, or left for the file to tell.
+No id can be derived from text in which secrets were redacted. Such an item is found in the file by
+its time, or left for the file to report.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from stator.model.values.json_text import shown
 
 SOURCE = "gemini"
 SOON = 10_000_000
-"""µs after a notice of a prompt in which the chat file has it."""
+"""The time in µs within which a prompt appears in the chat file after its hook."""
 ASKED_MAX = 5_000
-"""Prompts that are counted."""
+"""The most prompts that are counted."""
 
 
 def conversation(said: dict[str, Any]) -> Conversation | None:
-    """The conversation a notice is of."""
+    """The conversation that a hook's input belongs to."""
     session = text(said.get("session_id"))
     if not session:
         return None
@@ -56,7 +56,8 @@ def conversation(said: dict[str, Any]) -> Conversation | None:
 
 
 def items(said: dict[str, Any], at: int, unique: str, state: dict[str, Any]) -> Iterator[Item]:
-    """What a notice tells; `unique` names it, `state` is what is remembered of its conversation."""
+    """The items in a hook's input. `unique` identifies the input; `state` is kept from one input of
+    a conversation to the next."""
     kind = text(said.get("hook_event_name"))
     at = moment(said.get("timestamp")) or at
     if kind == "SessionStart":
@@ -81,16 +82,17 @@ def items(said: dict[str, Any], at: int, unique: str, state: dict[str, Any]) -> 
 
 
 class Known(msgspec.Struct):
-    """What a chat file has: prompts and when they were told, calls and when they were over."""
+    """What a chat file contains: prompts with their times, and calls with the times at which they
+    ended."""
 
     prompts: dict[str, int] = {}
     over: dict[str, int] = {}
     tools: dict[str, tuple[str, str]] = {}
-    """A call's prompt and tool."""
+    """Call → its prompt and tool."""
 
 
 def _known(said: dict[str, Any], state: dict[str, Any]) -> Known | None:
-    """What the chat file knows by now; None: there is none that could be read."""
+    """The current content of the chat file; None if there is none, or it cannot be read."""
     path = text(said.get("transcript_path"))
     if not path or state.get("no transcript"):
         return None
@@ -118,7 +120,7 @@ def _read(path: str, changed: int, size: int) -> Known:
 
 
 def _first(name: Callable[[int], str], happened: dict[str, int], at: int, least: int = 0) -> int:
-    """How often something had happened before a moment."""
+    """How often something had happened before a time."""
     number = least
     while happened.get(name(number), at) < at:
         number += 1
@@ -157,7 +159,8 @@ def _turn(state: dict[str, Any], prompt: str, at: int) -> None:
 
 
 def _now(state: dict[str, Any], known: Known | None, at: int) -> str:
-    """The prompt a notice belongs to: the last before it, whoever tells of it."""
+    """The prompt that a hook belongs to: the last one before it, from the chat file or an earlier
+    hook."""
     if known is not None:
         told = [(moment, name) for name, moment in known.prompts.items() if moment <= at]
         moment, name = max(told, default=(0, ""))
@@ -191,7 +194,7 @@ def _number(known: Known | None, prompt: str, tool: str, given: Any, at: int, le
 
 
 def _by_moment(known: Known, prompt: str, tool: str, at: int, state: dict[str, Any]) -> str:
-    """The call of a tool that was under way at a moment and is not taken for another one."""
+    """The call of a tool that was running at a time and is not matched to another hook."""
     taken = {name for names in state["open"].values() for name in names}
     under_way = (
         name
@@ -211,7 +214,7 @@ def _returned(said: dict[str, Any], at: int, state: dict[str, Any]) -> Iterator[
     if waiting:
         name = waiting.pop(0)
     elif known is not None and (not prompt or has_placeholder(shown(given))):
-        return  # the file tells
+        return  # left to the chat file
     else:
         number = _number(known, prompt, tool, given, at, 0)
         name = gemini_tools.call_id(prompt, tool, given, number)

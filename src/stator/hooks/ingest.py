@@ -1,9 +1,10 @@
-"""From the spool to the store: each line once, in order, conversation by conversation.
+"""Records the lines of a spool in a store: each line once, in order, one conversation after
+another.
 
-Hooks are the signal, the transcript is the truth: before the lines of a conversation are recorded, what
-its transcript has is; then come the things that only hooks know. How far each file of the spool was
-read for a conversation is noted in the transaction that records what it held, so that whatever ends
-this program, the next one neither loses nor doubles anything.
+Hooks say that something happened; the transcript is the authority on what happened. Before the
+lines of a conversation are recorded, its transcript is imported. Then the lines add what only hooks
+know. How far each file of the spool was read is recorded in the same transaction as the lines
+themselves. If this program dies at any point, the next one loses nothing and records nothing twice.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ MAPPERS = {
     "gemini": "gemini",
     "cursor": "cursor",
 }
-"""Agent → the module here that knows what its hooks say."""
+"""Agent → the module in this package that reads its hooks."""
 HOOKS = "hooks"
-"""The name of the note that says how far the spool was read."""
+"""The name of the recorded note that says how far the spool was read."""
 BATCH_LINES = 2_000
 BATCH_BYTES = 16 * 2**20
 STARTS = ("SessionStart", "sessionStart")
@@ -54,66 +55,66 @@ ENDS = ("SessionEnd", "sessionEnd")
 BEGIN = 65_536
 
 World = Callable[[str], Context]
-"""The world as it is for whoever works in a folder: its project and its root."""
+"""Returns the context (project and root) for the folder in which an agent worked."""
 
 
 class Mapper(Protocol):
-    """What an agent's hooks say, as items."""
+    """Turns the input of an agent's hooks into items."""
 
     def conversation(self, said: dict[str, Any]) -> Conversation | None:
-        """The conversation a line is about; None: it is about none."""
+        """The conversation that a line belongs to; None if it belongs to none."""
         ...
 
     def items(
         self, said: dict[str, Any], at: int, unique: str, state: dict[str, Any]
     ) -> Iterator[Item]:
-        """What a line says. `unique` names what has no id of its own; `state` is kept between lines."""
+        """The items in a line. `unique` identifies the line; `state` is kept between lines."""
         ...
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is taken in at once; the rest is left for the next."""
+    """How much to ingest at once; the rest is left for the next time."""
 
     lines: int = 0
-    """0: all of them."""
+    """The most lines; 0 for all of them."""
     transcript: int = 0
-    """Bytes of a transcript behind the place where reading goes on; 0: any number."""
+    """The most new bytes of a transcript; 0 for any number."""
     wait_s: float = 1.0
-    """For somebody else who takes the spool in."""
+    """How long to wait for another process that is ingesting the same spool."""
 
 
 EVERYTHING = Limits()
 GLANCE = Limits(lines=20_000, transcript=8 * 2**20)
-"""For whoever only looks: it is done again the next time."""
+"""The limits for a store that may not be written; it reads the spool again each time."""
 
 
 class Ingested(msgspec.Struct, kw_only=True):
-    """What came of a spool."""
+    """What was recorded from a spool."""
 
     lines: int = 0
     commits: int = 0
     names: list[str] = []
-    """Ids of the sessions that something came into."""
+    """Ids of the sessions in which something was recorded."""
     bad: int = 0
-    """Pieces that were set aside."""
+    """Damaged pieces that were moved to the folder `bad`."""
     refused: dict[str, str] = {}
-    """Conversations that could not be recorded, and why; their lines are set aside."""
+    """Conversations that could not be recorded, and why; their lines are in the folder `bad`."""
     transcripts: taking.Report = msgspec.field(default_factory=taking.Report)
     is_all: bool = True
-    """Whether nothing was left for the next."""
+    """Whether nothing was left for the next time."""
     starts: int = 0
-    """Conversations that were begun or taken up again."""
+    """Conversations that were started or resumed."""
 
 
 def load(agent: str) -> Mapper:
-    """Who knows what an agent's hooks say."""
+    """Load the mapper for an agent's hooks."""
     if agent not in MAPPERS:
         raise InvalidInput(f"no agent {agent!r:.40}", hint=", ".join(MAPPERS), path="$.agent")
     return cast("Mapper", import_module(f"stator.hooks.{MAPPERS[agent]}"))
 
 
 def ingest(store: Store, world: World, folder: str, *, limits: Limits = EVERYTHING) -> Ingested:
-    """Take in what hooks left in a folder. If somebody else is at it, nothing is done."""
+    """Record what hooks wrote to a folder. Do nothing if another process is doing so."""
     done = Ingested()
     if not spool.names(folder):
         return done
@@ -130,12 +131,14 @@ def ingest(store: Store, world: World, folder: str, *, limits: Limits = EVERYTHI
 
 
 def bury(store: Store, world: World) -> list[str]:
-    """Say of conversations whose program is gone without a word that they ended; the sessions.
+    """Record the end of conversations whose program died without reporting it; return their
+    sessions.
 
-    What such a program was doing is in doubt, and nobody else will ever say so: it may be taken up by
-    another program, or never.
+    What such a program was doing is in doubt, and nothing else will record that: the session may be
+    resumed by another program, or never.
     """
-    from stator.runtime.runs.processes import start_ticks  # what starts programs is needed by few
+    # imported here because few callers need it
+    from stator.runtime.runs.processes import start_ticks
 
     ended = []
     for row in matching(store, SessionQuery(mode="recorded", status="active")):
@@ -155,7 +158,7 @@ def bury(store: Store, world: World) -> list[str]:
 
 
 def look(store: Store, world: World, folder: str) -> Ingested:
-    """Record what hooks left in a folder and leave it there: for a store that nobody keeps."""
+    """Record what hooks wrote to a folder in a temporary store, and leave the spool unchanged."""
     done = Ingested()
     recording = Recording(store, world, GLANCE, done, files=spool.names(folder))
     for line in islice(spool.looked_at(folder), GLANCE.lines):
@@ -165,7 +168,7 @@ def look(store: Store, world: World, folder: str) -> Ingested:
 
 
 def _round(store: Store, world: World, folder: str, limits: Limits, done: Ingested) -> bool:
-    """Take one round of files in; whether there may be more."""
+    """Record the files that are there now; return whether there may be more."""
     here = world("")
     aside = spool.Aside(folder)
     unique = lambda: here.secret(6).hex()  # noqa: E731
@@ -196,7 +199,7 @@ def _recorded(
     limits: Limits,
     done: Ingested,
 ) -> bool:
-    """Record what the files hold; False where a limit was reached before their end."""
+    """Record the lines of the files; return False if a limit was reached first."""
     recording = Recording(store, world, limits, done, files=taken.files, aside=aside)
     for item in taken.lines():
         if isinstance(item, spool.Bad):
@@ -211,7 +214,7 @@ def _recorded(
 
 
 class Recording:
-    """Lines on their way into a store, a batch at a time."""
+    """Groups lines by conversation and records them in batches."""
 
     def __init__(
         self,
@@ -223,7 +226,7 @@ class Recording:
         files: list[str],
         aside: spool.Aside | None = None,
     ) -> None:
-        """`aside` is where lines go that no session takes."""
+        """`rejected` receives the lines that no session accepts."""
         self._store = store
         self._world = world
         self._limits = limits
@@ -235,22 +238,22 @@ class Recording:
         self._bytes = 0
         self._waiting = 0
         self.seen = 0
-        """Lines that were taken, those among them that were recorded before."""
+        """Lines that were added, including those that were recorded before."""
         self.is_waiting = False
-        """Whether a conversation was left for the next."""
+        """Whether a conversation was left for the next time."""
 
     def add(self, line: spool.Line) -> None:
-        """Take a line; it is recorded with the batch it is in."""
+        """Add a line; it is recorded with its batch."""
         self.seen += 1
         self._waiting += 1
         self._bytes += len(line.raw)
         try:
             about = load(line.agent).conversation(line.said)
-        except Exception as error:  # whatever a mapper makes of hostile input
+        except Exception as error:  # a mapper may raise anything on hostile input
             self._refuse(line, f"{line.agent or 'no agent'}: {_said(error)}")
             return
         if about is None:
-            self._refuse(line, f"{line.agent}: says of no conversation")
+            self._refuse(line, f"{line.agent}: the line names no conversation")
             return
         place = line.agent, about.id
         if not about.cwd:
@@ -268,12 +271,13 @@ class Recording:
                 self._talk(place[0], about, lines)
             except StoreError:
                 raise
-            except Exception as error:  # one conversation must not hold the others up
+            except Exception as error:  # a failure in one conversation must not affect the others
                 for line in lines:
                     self._refuse(line, f"{about.source} {about.id}: {_said(error)}")
         self._talks, self._about, self._waiting, self._bytes = {}, {}, 0, 0
 
     def _refuse(self, line: spool.Line, why: str) -> None:
+        """Keep a line that cannot be recorded in the folder `bad`, and report why."""
         if self._aside is not None:
             self._aside.put(line.file, line.raw)
         self._done.refused.setdefault(why.split(":")[0], why)
@@ -284,7 +288,7 @@ class Recording:
         transcript = _Transcript(self._store, context, agent, about, path)
         if find(self._store, about) is None:
             if self._limits.transcript and not transcript.founds and _is_fork(lines):
-                # what it is a fork of stands in a file that is not there yet
+                # the transcript says what this is a fork of, and it does not exist yet
                 self.is_waiting = True
                 return
             about = transcript.about(about)
@@ -294,7 +298,9 @@ class Recording:
         self._done.starts += any(_name(line) in STARTS for line in lines)
         if not lines:
             return
-        # What comes after a compaction is not to be told before what came before it.
+        # Starts come first because they create the session. The transcript comes before everything
+        # else: it contains what happened before a compaction, which must be recorded before the
+        # compaction itself.
         first = next((n for n, line in enumerate(lines) if not _is_start(line)), len(lines))
         talk.transcript = path or talk.transcript
         talk.record(lines[:first])
@@ -308,7 +314,7 @@ class Recording:
 
 
 class _Talk:
-    """One conversation, as its hooks tell it."""
+    """One conversation, as its hooks report it."""
 
     def __init__(
         self,
@@ -344,24 +350,27 @@ class _Talk:
         return found if isinstance(found, dict) else {}
 
     def unread(self, lines: list[spool.Line]) -> list[spool.Line]:
-        """Those of the lines that were not recorded by somebody who died before the file was gone."""
+        """The lines that an earlier process, which died before it removed the file, did not record.
+        """
         return [line for line in lines if line.end > self._read.get(line.file, 0)]
 
     def record(self, lines: list[spool.Line]) -> None:
-        """Record what they say, with the place that was come to."""
+        """Record the lines, together with how far each file was read."""
         if not lines:
             return
         self._state["no transcript"] = not self.has_transcript
         for line in lines:
-            state = deepcopy(self._state)  # the old one is noted until the line is recorded
+            # the old state stays in the recorded note until this line is recorded
+            state = deepcopy(self._state)
             try:
                 items = list(self._mapper.items(line.said, line.at, line.id, state))
-            except Exception as error:  # whatever a mapper makes of hostile input
-                # set aside before it is noted as read: whoever dies in between must not lose it
+            except Exception as error:  # a mapper may raise anything on hostile input
+                # keep the line before it counts as read, or a crash in between would lose it
                 self._refuse(line, f"{line.agent} {self._about.id}: {_said(error)}")
                 items, state = [], self._state
             if any(isinstance(item, Compacted) for item in items):
-                self._flush()  # a compaction is recorded at once: what stands before it, whole
+                # a compaction is recorded immediately; everything before it must be recorded first
+                self._flush()
             for item in items:
                 if not self._is_told_better(item):
                     self.commits += len(self._recorder(item.within).take(item))
@@ -371,7 +380,8 @@ class _Talk:
         self._flush()
 
     def _is_told_better(self, item: Item) -> bool:
-        """Whether the transcript has it under another id: one made from text that was redacted here."""
+        """Whether the transcript contains an item under another id: ids of prompts are made from
+        their text, and secrets in this one were redacted."""
         return (
             self.has_transcript
             and isinstance(item, Prompted)
@@ -380,7 +390,7 @@ class _Talk:
         )
 
     def _flush(self) -> None:
-        """The sub-agents' first: what says that all was read comes last."""
+        """Record everything. Sub-agents come first; the note that all was read comes last."""
         note = {
             "state": self._state,
             "read": self._read,
@@ -398,7 +408,8 @@ class _Talk:
         known = self._recorders.get(within)
         if known is None:
             if within:
-                self._flush()  # a sub-agent's parent comes first
+                # a sub-agent's session refers to its parent's, so the parent must exist first
+                self._flush()
             about = taking.below(self._about, within) if within else self._about
             known = Recorder(self._store, self._context, about, via="hook")
             self._recorders[within] = known
@@ -406,7 +417,7 @@ class _Talk:
 
 
 class _Transcript:
-    """A conversation's transcript, and what it tells of sub-agents."""
+    """A conversation's transcript, with the sub-agents in it."""
 
     def __init__(
         self, store: Store, context: Context, agent: str, about: Conversation, path: str
@@ -418,10 +429,10 @@ class _Transcript:
         self._form = _form(agent) if path else None
         self._why = ""
         self.founds: list[Found] = []
-        """None, where the file is not what it is said to be."""
+        """The conversations in the file; empty if it is not a transcript of this conversation."""
         try:
             self.founds = self._found()
-        except Exception as error:  # whatever a reader makes of a hostile file
+        except Exception as error:  # a format may raise anything on a hostile file
             self._why = _said(error)
 
     def _found(self) -> list[Found]:
@@ -437,14 +448,15 @@ class _Transcript:
         ]
 
     def about(self, known: Conversation) -> Conversation:
-        """What it says of the conversation as a whole, which hooks do not: its name, what it is a fork of."""
+        """The conversation with what only the transcript knows: its name and what it was forked
+        from."""
         for found in self.founds:
             if found.conversation.id == known.id:
                 return msgspec.structs.replace(found.conversation, cwd=known.cwd)
         return known
 
     def read(self, limits: Limits, report: taking.Report, *, conclude: bool = False) -> bool:
-        """Take in what is new of it; whether it could be read."""
+        """Import what is new in the transcript; return whether it could be read."""
         try:
             for found in self.founds:
                 if self._form is not None and not self._is_too_much(found, limits):
@@ -454,7 +466,8 @@ class _Transcript:
                     )  # fmt: skip
         except StoreError:
             raise
-        except Exception as error:  # a transcript nobody can read must not hold the hooks' lines up
+        # an unreadable transcript must not keep the hooks' lines from being recorded
+        except Exception as error:
             self._why = _said(error)
         if self._why:
             report.refused.setdefault(self._path, self._why)
@@ -469,7 +482,7 @@ class _Transcript:
 
 
 def reconcile(store: Store, world: World, session: str, report: taking.Report) -> bool:
-    """Bring a session's transcript in once more, as far as it goes by now; False: none is known."""
+    """Import a session's transcript again, up to its current end; return False if none is known."""
     row = store.session(session)
     note = noted_cursor(store, session, HOOKS)
     path = note.get("transcript") if isinstance(note, dict) else ""
@@ -482,7 +495,7 @@ def reconcile(store: Store, world: World, session: str, report: taking.Report) -
 
 
 def _namespace() -> int:
-    """Where numbers of processes mean what they mean here; -1: there is no way to tell."""
+    """The pid namespace in which process ids are valid here; -1 if it is unknown."""
     try:
         return os.stat("/proc/self/ns/pid").st_ino
     except OSError:
@@ -507,12 +520,12 @@ def _name(line: spool.Line) -> str:
 
 
 def _is_start(line: spool.Line) -> bool:
-    """Whether it says that a conversation begins or is taken up, and nothing of what was said in it."""
+    """Whether a line only reports that a conversation starts or is resumed."""
     return _name(line) in STARTS and line.said.get("source") != "compact"
 
 
 def _is_fork(lines: list[spool.Line]) -> bool:
-    """Whether all that is known of a conversation is that it began as a fork."""
+    """Whether nothing is known of a conversation except that it started as a fork."""
     starts = all(_name(line) in STARTS for line in lines)
     return starts and any(line.said.get("source") == "fork" for line in lines)
 

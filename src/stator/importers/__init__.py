@@ -1,1 +1,1 @@
-"""Importers: other agents' transcripts, read and recorded as sessions. One file per format."""
+"""Importers: read other agents' transcripts and record them as sessions."""

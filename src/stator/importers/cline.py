@@ -1,8 +1,9 @@
-"""Cline: a task's folder holds the messages as the provider was sent them, and files beside it.
+"""Recognizes, lists and reads Cline's tasks: a folder with the messages as they were sent to the
+provider.
 
-Only `api_conversation_history.json` is a conversation; the metadata and what Cline shows on screen
-are known and hold none. Calls are blocks of the answer, or, in older versions, tags in its text;
-results are text that begins with the name of the tool.
+Only `api_conversation_history.json` is a conversation. The other files of a task (metadata, the
+screen) are recognized but contain none. Calls are blocks of the answer, or tags in its text (older
+versions). Results are texts that begin with the name of the tool.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ TOOLS = READS | frozenset(
     "apply_patch generate_explanation use_subagents".split()
 )
 ANSWERED = ("attempt_completion", "plan_mode_respond")
-"""Tools by which an answer is shown to the user, who may have something to say to it."""
+"""Tools that show an answer to the user, who may reply to it in the result."""
 _TALK = re.compile(rb'\s*\[\s*\{\s*"role"\s*:\s*"user"\s*,\s*"content"\s*:\s*[\["]')
 _SCREEN = re.compile(rb'\s*\[\s*\{\s*"ts"\s*:\s*\d+\s*,\s*"type"\s*:\s*"(?:say|ask)"')
 _MARK = re.compile(r"\[(\w+)(?: for '.*?')?\] Result:[ \t]*\n?", re.DOTALL)
@@ -64,12 +65,12 @@ _CLOCK = re.compile(
     r"# Current Time\n(\d+)/(\d+)/(\d{4}), (\d+):(\d\d):(\d\d) (AM|PM) \([^)]*?UTC([+-]?\d+):(\d\d)\)"
 )
 SPOKEN = ("task", "feedback", "user_message")
-"""What Cline wraps the user's words in."""
+"""The tags in which Cline wraps the user's text."""
 _EXIT = re.compile(r"exit code:? (-?\d+)", re.I)
 
 
 class Cline:
-    """Cline's tasks."""
+    """The format of Cline's tasks."""
 
     name = NAME
 
@@ -129,7 +130,7 @@ def _is_talk(begin: bytes) -> bool:
 
 
 def _is_beside(begin: bytes) -> bool:
-    """A file of a task that holds no conversation."""
+    """Whether a file belongs to a task but contains no conversation."""
     return bool(_SCREEN.match(begin)) or (
         begin.lstrip().startswith(b"{") and b'"files_in_context"' in begin
     )
@@ -143,13 +144,14 @@ def _texts(message: dict[str, Any]) -> list[str]:
 
 
 def _prompted(texts: list[str]) -> str:
-    """What the user said, out of what Cline wrapped around it."""
+    """The text that the user typed, without what Cline wrapped around it."""
     return "\n".join(found[1] for words in texts if (found := _said(words)) is not None)
 
 
 def _said(words: str) -> tuple[str, str] | None:
-    """The user's words in a text: it begins with their tag, or tells what came of an answer to them.
-    What a tool returned may hold the same tags and means nothing by it."""
+    """The tag and the user's text in it, if the text begins with such a tag or is the result of a
+    tool that shows an answer. The results of other tools may contain the same tags as mere content.
+    """
     mark = _MARK.match(words)
     if mark is not None and mark[1] not in ANSWERED:
         return None
@@ -160,7 +162,7 @@ def _said(words: str) -> tuple[str, str] | None:
 
 
 def _clock(texts: list[str]) -> int:
-    """The time that Cline tells the model, in µs; 0 where it does not."""
+    """The time in Cline's environment details, in µs; 0 if there is none."""
     found = next((match for match in map(_CLOCK.search, reversed(texts)) if match), None)
     if found is None:
         return 0
@@ -175,7 +177,7 @@ def _clock(texts: list[str]) -> int:
 
 
 class _Reading:
-    """One task being read."""
+    """Reads one task."""
 
     def __init__(self) -> None:
         self._talk = Dialogue()
@@ -286,7 +288,7 @@ class _Reading:
             return (Touch(path=path, op="read"),)
         if call.tool == "replace_in_file" or known:
             return (Touch(path=path, op="modified"),)
-        # Cline does not say whether a file was there that is written as a whole
+        # Cline does not record whether the file existed before it was written
         after = digest_of(text(given.get("content")))
         return (Touch(path=path, op="created", after=after, how="inferred"),)
 
@@ -300,7 +302,7 @@ def _asked(block: dict[str, Any]) -> Asked:
 
 
 def _untagged(words: str) -> tuple[str, list[Asked]]:
-    """A text without the calls that are written in it as tags, and those."""
+    """A text without the calls that are written in it as tags, and those calls."""
     found = list(tagged(words, TOOLS))
     calls = [
         Asked(

@@ -1,8 +1,8 @@
-"""Taking a conversation in: from a format's items to commits, with a report of what came of it.
+"""Imports one conversation: turns a format's items into commits and counts them in a report.
 
-What is taken is appended in parts that end where a turn does, each all or nothing, so that whatever
-interrupts an import leaves whole turns, and most conversations are one part. The place reading has
-come to is recorded with the last of them: the next import goes on there.
+Items are appended in batches that end where a turn ends, and each batch is appended completely or
+not at all. An interrupted import therefore leaves whole turns. Most conversations fit into one
+batch. The cursor is recorded with the last batch, and the next import starts reading there.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ from stator.store.port import Store
 
 PART_ITEMS = 3_000
 PART_BYTES = 4 * 2**20
-"""A part ends with the turn in which it has come to so much, and at four times that anywhere."""
+"""A batch ends after the turn in which it reaches this size, and at four times this size in any
+case."""
 SKIPPED_SHOWN = 100
-"""Lines that could not be read and are named; of the others only the number is known."""
+"""The most unreadable lines that are listed one by one; the others are only counted."""
 
 
 class Skip(msgspec.Struct, frozen=True):
@@ -47,34 +48,34 @@ class Skip(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """What an import did, or would do."""
+    """What an import recorded, or would record."""
 
     sessions: int = 0
-    """Conversations that something new came from."""
+    """Conversations from which something new was recorded."""
     unchanged: int = 0
     turns: int = 0
     calls: int = 0
     files: int = 0
-    """Files that were touched, each counted once in a conversation."""
+    """Files that were touched, each counted once per conversation."""
     commits: int = 0
     in_doubt: int = 0
     orphans: int = 0
     """Results without a call."""
     unknown: int = 0
-    """Records nobody can read yet; they are kept."""
+    """Records of an unknown kind; they are stored unchanged."""
     noise: dict[str, int] = {}
-    """Records that say nothing, by kind; they are not kept."""
+    """Records without content, by kind; they are not stored."""
     skipped: int = 0
     skips: list[Skip] = []
     mended: int = 0
-    """Values that no commit can hold."""
+    """Values that were too large or too deep to store and were shortened."""
     refused: dict[str, str] = {}
-    """Conversations that could not be taken, and why."""
+    """Conversations that could not be imported, and why."""
     names: list[str] = []
-    """Ids of the sessions that something came into."""
+    """Ids of the sessions in which something was recorded."""
 
     def count(self, path: str, item: Item) -> None:
-        """Count what is never recorded."""
+        """Count an item that is never recorded."""
         if isinstance(item, Skipped):
             self.skipped += 1
             if len(self.skips) < SKIPPED_SHOWN:
@@ -83,7 +84,7 @@ class Report(msgspec.Struct, kw_only=True):
             self.noise[item.kind] = self.noise.get(item.kind, 0) + 1
 
     def recorded(self, commits: Sequence[Commit | Draft]) -> None:
-        """Count what is new in the log."""
+        """Count newly recorded commits."""
         self.commits += len(commits)
         for commit in commits:
             self.turns += commit.kind == "turn"
@@ -93,7 +94,7 @@ class Report(msgspec.Struct, kw_only=True):
             self.in_doubt += commit.kind == "outcome" and commit.status == "in doubt"
 
     def add(self, other: Report) -> None:
-        """Count what another report counted."""
+        """Add the counts of another report."""
         for name in COUNTED:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for kind, number in other.noise.items():
@@ -104,7 +105,7 @@ class Report(msgspec.Struct, kw_only=True):
 
 
 COUNTED = tuple(name for name in Report.__struct_fields__ if Report.__annotations__[name] == "int")
-"""The numbers of a report."""
+"""The fields of a report that are counts."""
 
 
 def take(
@@ -119,10 +120,12 @@ def take(
     conclude: bool = True,
     foretold: set[int] | None = None,
 ) -> None:
-    """Take in what is new of a conversation, and of the sub-agents it tells of itself.
+    """Import what is new in a conversation, and in the sub-agents whose records are in the same
+    file.
 
-    With `foretold` (empty at first, then handed on from one conversation to the next) nothing is
-    recorded: it is counted, and what other files tell of it too counts once.
+    With `predicted`, nothing is recorded, only counted (a dry run). The set starts empty and is
+    passed from one conversation to the next: it holds what the import would have recorded so far,
+    so that items which occur in several files count once.
     """
     taking = _Taking(store, context, found, report, via, foretold)
     cursor = taking.cursor()
@@ -139,7 +142,7 @@ def take(
 
 
 class _Taking:
-    """One conversation being taken in."""
+    """The import of one conversation."""
 
     def __init__(
         self,
@@ -170,6 +173,7 @@ class _Taking:
         )
 
     def take(self, item: Item) -> None:
+        """Record or count one item."""
         self._report.count(self._found.path, item)
         if isinstance(item, (Skipped, Noise)):
             return
@@ -185,6 +189,8 @@ class _Taking:
         self._bytes += _size(item)
 
     def finish(self, *, conclude: bool) -> None:
+        """Record the last batch together with the cursor; `conclude` settles calls without a
+        result."""
         cause = UNSEEN if conclude else ""
         self._flush(conclude=cause, cursor=True)
         if self._new or any(recorder.is_new for recorder in self._recorders.values()):
@@ -200,10 +206,12 @@ class _Taking:
         return sum(recorder.waiting for recorder in self._recorders.values())
 
     def _recorder(self, within: str) -> Recorder:
+        """The recorder of this conversation, or of the sub-agent `within`."""
         known = self._recorders.get(within)
         if known is None:
             if within:
-                self._recorder("")  # a sub-agent's parent comes first
+                # a sub-agent's session refers to its parent's, so the parent must exist first
+                self._recorder("")
                 self._flush()
             talk = (
                 self._found.conversation if not within else below(self._found.conversation, within)
@@ -226,7 +234,9 @@ class _Taking:
         self._bytes = 0
 
     def _note(self) -> dict[str, Any]:
-        assert self._cursor is not None  # asked before
+        """The cursor as it is recorded, with a fingerprint that shows later whether the file was
+        rewritten."""
+        assert self._cursor is not None  # the caller checked
         return {
             "offset": self._cursor.offset,
             "line": self._cursor.line,
@@ -243,7 +253,7 @@ class _Taking:
 
 
 def _files(one: Commit | Draft) -> set[str]:
-    """The files something touches, by names that hold within a conversation."""
+    """The files that a commit touches, under names that are unique within a conversation."""
     if isinstance(one, Commit):
         return {op.id for op in one.delta if op.collection == "files"}
     records = [change.record for change in one.changes if isinstance(change, Upsert)]
@@ -251,7 +261,7 @@ def _files(one: Commit | Draft) -> set[str]:
 
 
 def below(above: Conversation, within: str) -> Conversation:
-    """A sub-agent's conversation that its parent's own record tells of."""
+    """The conversation of a sub-agent whose records are in its parent's file."""
     return Conversation(
         source=above.source,
         id=within,
@@ -268,7 +278,7 @@ def _noted(store: Store, session: str, found: Found) -> Any:
 
 
 def _known(note: Any, found: Found) -> Cursor | None:
-    """The cursor a note holds, unless the file is another one by now."""
+    """The cursor in a recorded note; None if the file has been replaced since."""
     if not isinstance(note, dict) or not isinstance(note.get("offset"), int):
         return None
     offset = note["offset"]
@@ -278,7 +288,7 @@ def _known(note: Any, found: Found) -> Cursor | None:
 
 
 def _size(item: Item) -> int:
-    """About how many bytes an item brings."""
+    """Roughly how many bytes an item holds."""
     for name in ("content", "reply", "input", "output", "raw"):
         value = getattr(item, name, None)
         if isinstance(value, str):
@@ -286,6 +296,7 @@ def _size(item: Item) -> int:
         if value is not None:
             try:
                 return len(repr(value))
-            except RecursionError:  # too deep to keep: what is kept says so, and is small
+            # nested too deeply to measure; such a value is shortened when it is recorded
+            except RecursionError:
                 break
     return 8

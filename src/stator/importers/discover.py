@@ -1,7 +1,8 @@
-"""Finding transcripts: where agents keep them, or below whatever a person names.
+"""Finds transcripts and bundles, in the folders where agents store them or below any path.
 
-A walk is bounded, follows no link and reads only the beginning of what it meets. What is no
-transcript is counted by how its name ends; what cannot be read is named with the reason.
+The walk has a limit, follows no symbolic links and reads only the beginning of each file. Files
+that are not transcripts are counted by their extension. Files that cannot be read are listed with
+the reason.
 """
 
 from __future__ import annotations
@@ -20,39 +21,41 @@ from stator.importers.reading.jsonl import beginning
 from stator.model.exchange.bundle import MAGIC
 
 FILES_MAX = 200_000
-"""Files that are looked at in one walk."""
+"""The most files that one walk looks at."""
 DEPTH_MAX = 40
 PASSED_BY = frozenset({".git", "node_modules", ".venv", "__pycache__"})
-"""Folders in which no agent keeps transcripts, and which are large."""
+"""Large folders in which no agent stores transcripts."""
 STUMBLES = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)  # fmt: skip
-"""What a format may run into where a file is not what it seemed: it costs that file, and no other."""
+"""What a format may raise on a file that is not what it seemed to be. The file is reported as
+unreadable; the other files are imported."""
 
 
 class Told(msgspec.Struct, frozen=True):
-    """A conversation, and what it is told in."""
+    """A conversation that was found, and the format that reads it."""
 
     form: Format
     found: Found
 
 
 class Sight(msgspec.Struct, kw_only=True):
-    """What was found."""
+    """The transcripts and bundles that were found, and the files that are neither."""
 
     told: list[Told] = []
-    """The newest first; sub-agents after their parents, forks after what they fork."""
+    """The newest first; sub-agents follow their parents, and forks follow what they were forked
+    from."""
     bundles: list[str] = []
     others: dict[str, int] = {}
-    """Files that are no transcripts, by how their names end."""
+    """The number of files that are not transcripts, by extension."""
     unread: dict[str, str] = {}
-    """What could not be read, and why."""
+    """Files and folders that could not be read, and why."""
     elsewhere: int = 0
-    """Conversations that took place in other projects."""
+    """The number of conversations that took place in other projects."""
     older: int = 0
-    """Conversations that were last changed too long ago."""
+    """The number of conversations that last changed before the given time."""
 
     @property
     def size(self) -> int:
-        """Bytes there are to read, at most."""
+        """The most bytes that an import would have to read."""
         return sum(one.found.size for one in self.told)
 
 
@@ -64,10 +67,11 @@ def look(
     since: int = 0,
     seen: Callable[[int], None] | None = None,
 ) -> Sight:
-    """The transcripts and bundles in files and folders, told by their content.
+    """Find the transcripts and bundles in files and folders, judging by their content.
 
-    `about` keeps to conversations that took place in a folder or below it; `since` to those that
-    changed at that time (µs) or later. `seen` is told how many files were looked at.
+    `about` selects conversations that took place in a folder or below it. `since` selects those
+    that changed at that time (µs) or later. `seen` is called with the number of files looked at so
+    far.
     """
     sight = Sight()
     known = registry.every() if formats is None else formats
@@ -92,7 +96,7 @@ def look(
 
 
 def together(sights: Sequence[Sight]) -> Sight:
-    """Several sights as one."""
+    """Combine several discoveries into one."""
     others = Counter[str]()
     for sight in sights:
         others.update(sight.others)
@@ -107,7 +111,7 @@ def together(sights: Sequence[Sight]) -> Sight:
 
 
 def kept_by(form: Format, home: Path, environ: Mapping[str, str]) -> list[Path]:
-    """The places in which an agent keeps transcripts, as far as they are there."""
+    """The paths at which an agent stores transcripts, as far as they exist."""
     return [place for place in form.places(home, environ) if os.path.lexists(place)]
 
 
@@ -117,12 +121,13 @@ def kept_by(form: Format, home: Path, environ: Mapping[str, str]) -> list[Path]:
 def _files(
     paths: Iterable[str | os.PathLike[str]], unread: dict[str, str]
 ) -> Iterator[tuple[str, bool]]:
-    """The files that are named, and those below folders that are; whether each is named."""
+    """Yield the given files and the files below the given folders; the flag says whether a file was
+    given by name."""
     left = FILES_MAX
     for given in paths:
         path = os.path.expanduser(os.fspath(given))
         if not os.path.isdir(path):
-            yield path, True  # also what is not there: reading says so
+            yield path, True  # also when the file does not exist: reading it reports that
             continue
         for file in _below(path, unread, 0):
             if not left:
@@ -133,7 +138,8 @@ def _files(
 
 
 def _below(folder: str, unread: dict[str, str], depth: int) -> Iterator[str]:
-    """The files of a folder before those of the folders in it; links are not followed."""
+    """Yield the files of a folder before those of its subfolders; symbolic links are not followed.
+    """
     try:
         with os.scandir(folder) as entries:
             there = sorted(entries, key=lambda entry: entry.name)
@@ -154,7 +160,7 @@ def _below(folder: str, unread: dict[str, str], depth: int) -> Iterator[str]:
 
 
 def _read(path: str, formats: Sequence[Format], sight: Sight, is_named: bool) -> list[Told]:
-    """The conversations in a file; what else it is, `sight` is told."""
+    """List the conversations in a file; note bundles, other files and errors in `discovery`."""
     try:
         begin = beginning(path)
         if begin.startswith(MAGIC):
@@ -169,7 +175,7 @@ def _read(path: str, formats: Sequence[Format], sight: Sight, is_named: bool) ->
         sight.unread[path] = f"cannot be read: {error!r:.200}"
     else:
         if is_named:
-            sight.unread[path] = "not a transcript of any format that is known"
+            sight.unread[path] = "not a transcript of a known format"
             return []
         kind = os.path.splitext(path)[1].lower()[:12] or "(no ending)"
         sight.others[kind] = sight.others.get(kind, 0) + 1
@@ -177,16 +183,19 @@ def _read(path: str, formats: Sequence[Format], sight: Sight, is_named: bool) ->
 
 
 def form_of(path: Path, begin: bytes, formats: Sequence[Format]) -> Format | None:
-    """The first format that takes a file for its own."""
+    """The first format that recognizes a file."""
     if not begin.strip():
         return None
     return next((form for form in formats if form.is_one(path, begin)), None)
 
 
 def _in_order(told: list[Told]) -> list[Told]:
-    """The newest first, but nobody before the parent that it is found below, or was forked from. Of
-    several that tell of one conversation, the fullest comes first: it knows what was asked, and a
-    session is called after that."""
+    """Sort the newest first, but keep every conversation behind its parent and behind what it was
+    forked from.
+
+    Several files may hold the same conversation. The most complete one comes first, because it
+    contains the first prompt, which names the session.
+    """
     told = sorted(told, key=lambda one: -one.found.changed)
     by_id: dict[tuple[str, str], list[Told]] = {}
     for one in sorted(told, key=_is_partial):
@@ -200,16 +209,19 @@ def _in_order(told: list[Told]) -> list[Told]:
 
 
 def _key(one: Told) -> tuple[str, str]:
+    """The identity of a conversation: the agent's name and the agent's id for it."""
     return one.found.conversation.source, one.found.conversation.id
 
 
 def _is_partial(one: Told) -> tuple[bool, bool]:
-    """What has no title is what a program printed, not what it kept."""
+    """Sort output that a program printed behind transcripts it stored; printed output has no title.
+    """
     return one.found.is_second_hand, not one.found.conversation.name.strip()
 
 
 def _line_of(one: Told, by_id: Mapping[tuple[str, str], list[Told]]) -> list[Told]:
-    """A conversation and those it comes after, upward; a circle ends where it closes."""
+    """A conversation and all its ancestors (parents and fork origins); a cycle of ancestors is
+    followed once."""
     line, met, left = [one], {id(one)}, [one]
     while left:
         talk = left.pop().found.conversation

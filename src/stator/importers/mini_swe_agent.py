@@ -1,7 +1,8 @@
-"""mini-swe-agent: a `.traj.json` file, a list of messages or, newer, an object with them in it.
+"""Recognizes, lists and reads mini-swe-agent's `.traj.json` files: a list of messages, or an object
+that contains them (newer versions).
 
-Each answer has one command in a fenced block, or tool calls in newer versions; what follows is what
-it printed, with its return code.
+Each answer has one command in a fenced block, or tool calls (newer versions). The next message
+contains the output of the command and its return code.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _ISSUE = re.compile(r"^(?:Please solve this issue|<pr_description>)[: \t]*\n?(.*
 
 
 class MiniSweAgent:
-    """mini-swe-agent's trajectories."""
+    """The format of mini-swe-agent's trajectories."""
 
     name = NAME
 
@@ -109,7 +110,8 @@ def _messages(value: Any) -> list[Any]:
 
 
 def _is_over(value: Any) -> bool:
-    """Whether the last command said so; a file is also written while the run goes on."""
+    """Whether the last command submitted the task; the file is also written while the run
+    continues."""
     said = [
         text(m.get("content")) for m in records(_messages(value)) if m.get("role") == "assistant"
     ]
@@ -142,7 +144,8 @@ def _answered(
     words = text(one.get("content"))
     calls = [asked_of(call, ()) for call in records(one.get("tool_calls"))]
     commands = _FENCED.findall(words)
-    if not calls and len(commands) == 1:  # with more or none, nothing is run
+    # with several commands, or none, mini-swe-agent runs nothing
+    if not calls and len(commands) == 1:
         calls = [Asked(tool="bash", input={"command": commands[0]})]
     response = record(extra.get("response"))
     blocks = [{"type": "text", "text": words}] if words else []
@@ -170,5 +173,5 @@ def _returned(talk: Dialogue, one: dict[str, Any], extra: dict[str, Any], at: in
 
 
 def _time(value: Any) -> int:
-    """Seconds since 1970, in µs."""
+    """Convert seconds since 1970 to µs."""
     return amount(value * MICROS) if isinstance(value, (int, float)) and value < 1e11 else 0

@@ -1,9 +1,9 @@
-"""OpenHands: trajectories (a JSON list of what was done and seen), and outputs of evaluations (a line
-for each instance, with such a list in it).
+"""Recognizes, lists and reads OpenHands' trajectories (a JSON list of records) and evaluation
+outputs (one line per instance, with such a list in it).
 
-A record is an action or an observation. Newer ones name the model's response and the call they come
-from, and an observation the action that caused it; in older ones what follows an action is what
-became of it.
+A record is an action or an observation. Newer records name the model's response and the call they
+come from, and an observation names the action that caused it. In older ones, an observation belongs
+to the action before it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ SILENT = frozenset(
     "change_agent_state agent_state_changed null recall system initialize pause resume stop "
     "agent_summarize condensation_request loop_detection_recovery".split()
 )
-"""Records that are about the program, not about the work."""
+"""Records about the program and not about the work."""
 TASKS: dict[str, StepStatus] = {"todo": "pending", "in_progress": "in_progress", "done": "done"}
 _LIST = re.compile(rb'\s*\[\s*\{[^{}]{0,400}?"(?:action|observation|source)"\s*:')
 _EDITED = re.compile(
@@ -72,7 +72,7 @@ _EXIT_UNKNOWN = -1
 
 
 class OpenHands:
-    """OpenHands' trajectories and evaluation outputs."""
+    """The format of OpenHands' trajectories and evaluation outputs."""
 
     name = NAME
 
@@ -167,25 +167,25 @@ def _of_line(line: Line) -> Iterator[Item]:
 
 
 def _key(one: dict[str, Any], field: str = "id") -> int | str | None:
-    """The number of a record, or of the one it names."""
+    """The number of a record, or of the record that a field names."""
     named = one.get(field)
     return named if isinstance(named, (int, str)) else None
 
 
 def _fields(one: dict[str, Any]) -> dict[str, Any]:
-    """A record's fields, which newer versions put one level down."""
+    """A record's fields; newer versions nest some of them."""
     return {**one, **record(one.get("extras")), **record(one.get("args"))}
 
 
 class _Reading:
-    """One conversation being read."""
+    """Reads one conversation."""
 
     def __init__(self) -> None:
         self._talk = Dialogue()
         self._responses: set[str] = set()
         self._by_record: dict[Any, Called] = {}
         self._names: dict[Any, str] = {}
-        """Record → the id of what it was recorded as, for a compaction that names one."""
+        """Record number → the id of its item, for compactions that refer to one."""
         self._known: set[str] = set()
 
     def read(self, told: list[Any]) -> Iterator[Item]:
@@ -247,7 +247,7 @@ class _Reading:
         response = record(known.get("model_response"))
         name = text(known.get("tool_call_id"))
         if name and name in self._responses:
-            call = self._talk.waiting(name)  # one of several that an answer asked for
+            call = self._talk.waiting(name)  # one of several calls that the same answer requested
             if call is not None:
                 self._by_record[_key(one)] = call
                 self._names[_key(one)] = call.id

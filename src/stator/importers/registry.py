@@ -1,4 +1,7 @@
-"""The formats there are, each loaded when it is needed. Detection asks them in this order."""
+"""Lists the transcript formats and loads each one when it is needed.
+
+Detection tries the formats in the order of `MODULES`.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +23,16 @@ MODULES = {
     "swe-agent": "swe_agent",
     "mini-swe-agent": "mini_swe_agent",
 }
-"""What a format is called → its module here, which has it as `FORMAT`."""
+"""The name of a format → its module below `stator.importers`, which holds it as `FORMAT`."""
 
 
 def load(name: str) -> Format:
-    """A format by its name."""
+    """Load a format by its name."""
     if name not in MODULES:
         raise InvalidInput(f"unknown format {name!r:.40}", hint=", ".join(MODULES), path="$.format")
     return cast("Format", import_module(f"stator.importers.{MODULES[name]}").FORMAT)
 
 
 def every() -> list[Format]:
-    """Every format, in the order in which they are asked."""
+    """Load every format, in the order in which detection tries them."""
     return [load(name) for name in MODULES]

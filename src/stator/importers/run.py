@@ -1,8 +1,8 @@
-"""Bringing what was found into a store: one conversation after the other, each by itself.
+"""Imports discovered transcripts and bundles into a store, one conversation after another.
 
-What goes wrong with one conversation is said of it and stops no other. What a person put away (closed,
-archived, trashed, purged) is not added to. An import that is stopped leaves whole turns; run again, it
-goes on.
+A failure in one conversation is reported for it and does not stop the others. Sessions that a
+person closed, archived, trashed or purged are left alone. An import that is stopped leaves whole
+turns; the next import continues from there.
 """
 
 from __future__ import annotations
@@ -35,17 +35,18 @@ from stator.runtime.ingest.recorder import find, name_of
 from stator.store import port
 
 Fate = Literal["new", "grown", "same", "left", "refused"]
-"""What became of a conversation: `left` is one that a person put away."""
+"""The outcome for one conversation; `left` means that a person closed, archived, trashed or purged
+the session."""
 Moved = Callable[[str, int, int], None]
-"""(what is being read, bytes read, of how many)."""
+"""Called with (what is being read, bytes read, bytes in total)."""
 SHOWN = 32
-"""Characters of a name that are told while it is read."""
+"""The most characters of a conversation's name in a progress message."""
 Home = tuple[str, str]
-"""A project, and the folder it is."""
+"""A project's id and its folder."""
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one conversation."""
+    """What an import did with one conversation."""
 
     path: str
     source: str
@@ -55,7 +56,7 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
     session: str = ""
     agent: str = ""
     why: str = ""
-    """Why it was left, or refused."""
+    """Why the conversation was left alone or refused."""
     report: Report
 
 
@@ -64,12 +65,13 @@ class Brought(msgspec.Struct, kw_only=True):
 
     taken: list[Taken] = []
     total: Report
-    """All of them together; `sessions` counts each once, however many files tell of it."""
+    """The sum over all conversations; `sessions` counts each session once, even if several files
+    hold it."""
     bundles: list[Imported] = []
     others: dict[str, int] = {}
-    """Files that are no transcripts, by how their names end."""
+    """The number of files that are not transcripts, by extension."""
     unread: dict[str, str] = {}
-    """Files and folders that could not be read."""
+    """Files and folders that could not be read, and why."""
     elsewhere: int = 0
     older: int = 0
     stopped: bool = False
@@ -85,20 +87,21 @@ class Brought(msgspec.Struct, kw_only=True):
 
 
 class Stopped(Exception):
-    """Somebody asked for an end."""
+    """The caller asked the import to stop."""
 
 
 def bring(store: Store, sight: Sight, **options: Any) -> Brought:
-    """Take in what is new of everything that was found; the options are those of `Bringing`."""
+    """Import everything that was discovered; the options are those of `ImportRun`."""
     return Bringing(store, sight, **options).run()
 
 
 class Bringing:
-    """An import as it goes on: `brought` says what is in, also when the store could take no more.
+    """One import. `result` holds what was imported so far, also after the store failed.
 
-    New sessions are found in `project` (default: the one at hand), or with `spread` each in the
-    project its agent worked in, which `home_of` tells for a folder. `stop` is asked again and again;
-    once it says yes, what was read and not recorded is left, and the answer says so.
+    New sessions go into `project` (default: the current one). With `spread`, each goes into the
+    project its agent worked in; `home_of` returns that project for a folder. `stop` is called
+    repeatedly. Once it returns True, the import ends without recording what it has read but not
+    recorded yet, and `result.stopped` is set.
     """
 
     def __init__(
@@ -167,7 +170,7 @@ class Bringing:
             self.brought.bundles.append(brought)
 
     def _one(self, told: Told) -> None:
-        """Take one conversation in, and note what became of it."""
+        """Import one conversation and note the outcome."""
         report = Report()
         talk, context = self._placed(told.found.conversation)
         told = Told(told.form, msgspec.structs.replace(told.found, conversation=talk))
@@ -183,7 +186,7 @@ class Bringing:
                 self._take(told, context, report)
                 fate = _fate(is_known, report)
         except (Stopped, StoreError):
-            if report.commits:  # whole turns of it are in
+            if report.commits:  # some turns were recorded before the failure
                 report.sessions = 1
                 self._note(told, report, _fate(is_known, report), "")
             raise
@@ -235,14 +238,15 @@ class Bringing:
         )
 
     def _put_away(self, talk: Conversation, row: SessionRow | None) -> str:
-        """Why nothing is added to a session, if somebody put it away."""
+        """Why a session must be left alone, if a person trashed or purged it; "" otherwise."""
         if row is None:
             gone = purged(self._port, talk.session)
             return gone.what if gone is not None else ""
         return "it is in the trash" if row in self._trash else ""
 
     def _placed(self, talk: Conversation) -> tuple[Conversation, Context]:
-        """A conversation in its project, and the world as that sees it: paths are told from its folder."""
+        """Assign a conversation to a project, and return the context of that project. Paths are
+        recorded relative to the project's folder."""
         context = self._store.context
         own = self._home_of(talk.cwd) if self._home_of is not None and talk.cwd else ("", "")
         project = self._project or (own[0] if self._spread else "") or context.project
@@ -253,6 +257,7 @@ class Bringing:
         return msgspec.structs.replace(talk, project=project), context
 
     def _moved(self, read: int) -> None:
+        """Report progress, and stop the import if the caller asked for that."""
         if self._stop():
             raise Stopped
         self._read += read

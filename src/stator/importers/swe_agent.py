@@ -1,7 +1,8 @@
-"""SWE-agent: a `.traj` file, rewritten with each of its actions until the run is over.
+"""Recognizes, lists and reads SWE-agent's `.traj` files, which it rewrites after each action.
 
-`history` is what the model was shown; `trajectory` has, action by action, what it ran and saw. Calls
-have ids only where the model was given tools; before, an action is a command in its answer.
+`history` contains what the model received; `trajectory` contains each action and its observation.
+Calls have ids only if the model used tools; otherwise an action is a command in the text of the
+answer.
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ READS = frozenset(
     "open goto scroll_up scroll_down search_dir search_file find_file submit view".split()
 )
 OWN = READS | frozenset("create edit insert str_replace_editor".split())
-"""Commands of SWE-agent's own; all else is the shell's."""
+"""SWE-agent's own commands; all others are shell commands."""
 _KEYS = (b'"trajectory"', b'"history"')
 _SHOWN = re.compile(r"\[File: ([^\n]{1,500}?)(?: \(\d+ lines total[^)]*\))?\]")
 
 
 class SweAgent:
-    """SWE-agent's trajectories."""
+    """The format of SWE-agent's trajectories."""
 
     name = NAME
 
@@ -95,14 +96,14 @@ FORMAT = SweAgent()
 
 
 def _title(begun: list[str]) -> str:
-    """The first line of the issue, where the prompt has one."""
+    """The first line of the issue, if the prompt contains one."""
     asked = begun[1] if len(begun) > 1 else ""
     _, issue, rest = asked.partition("ISSUE:\n")
     return headline(rest if issue else asked)
 
 
 def _state(step: dict[str, Any]) -> dict[str, Any]:
-    """What was open where, before an action; older files hold it as text."""
+    """The state before an action (open file, working folder); older files store it as text."""
     given = step.get("state")
     if isinstance(given, str):
         try:
@@ -113,7 +114,7 @@ def _state(step: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Reading:
-    """One run being read."""
+    """Reads one run."""
 
     def __init__(self, whole: dict[str, Any]) -> None:
         told = whole.get("history")
@@ -133,7 +134,8 @@ class _Reading:
                 yield from self._message(number, one, answers)
             else:
                 yield Unknown(id=f"message/{number}", raw=one)
-        if self._talk.open and len(self._acted) == answers:  # of the last, only this tells
+        # only the trajectory contains the last result
+        if self._talk.open and len(self._acted) == answers:
             yield self._returned(text(self._acted[-1].get("observation")))
         status = text(self._info.get("exit_status"))
         if status:
@@ -170,7 +172,7 @@ class _Reading:
         yield from self._talk.answer(blocks, calls, usage=self._usage() if is_last else {})
 
     def _acting(self, step: dict[str, Any]) -> Iterator[Item]:
-        """An action, where nobody kept what the model was shown."""
+        """Items for an action, for files without the history."""
         words, action = text(step.get("response")), text(step.get("action")).strip()
         blocks = [{"type": "text", "text": words}] if words else []
         yield from self._talk.answer(blocks, [_command(action)] if action else [])
@@ -185,7 +187,7 @@ class _Reading:
         return self._talk.result(waiting, output, files=files, call=call)
 
     def _usage(self) -> dict[str, int]:
-        """What the whole run cost: of single answers nobody tells."""
+        """The cost of the whole run; the cost of a single answer is unknown."""
         stats = record(self._info.get("model_stats"))
         return spend(
             fresh=stats.get("tokens_sent"), said=stats.get("tokens_received"),
@@ -201,9 +203,9 @@ def _command(action: str) -> Asked:
 
 
 def _files(call: Called, output: str) -> tuple[Touch, ...]:
-    """The files an action touched, where what it answers shows the file or the command is certain."""
+    """The files that an action touched, if its output shows the file or the command is certain."""
     given = record(call.input)
-    if call.tool == "bash":  # what failed says so, and there is no exit code to go by
+    if call.tool == "bash":  # there is no exit code; a command without output has succeeded
         silent = not output.strip() or output.startswith("Your command ran successfully")
         return shell_files(given.get("command")) if silent else ()
     shown = _SHOWN.search(output)

@@ -1,7 +1,8 @@
-"""What the hook answers when a session starts: what it must know, and the handle it goes by.
+"""Answers an agent's session-start hook with a brief and with the handle of the session.
 
-An agent that starts anew is told of the newest session of its project; one that goes on, was compacted
-or forked, of its own. Of what is spooled only so much is taken in as an agent can wait for.
+An agent that starts a new session gets the brief of the project's newest session; one that resumes,
+was compacted or forked gets the brief of its own. The spool is ingested only as far as an agent can
+wait.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ if TYPE_CHECKING:
     from stator.runtime.facade.store import Store
 
 MAX_TOKENS = 1500
-"""Of the brief. Codex shows an agent about 2,500."""
+"""The most tokens of the brief. Codex shows an agent about 2,500."""
 LIMITS = Limits(lines=300, transcript=256 * 1024, wait_s=0.05)
 SECONDS = 3
-"""After which an agent has waited long enough: for somebody who holds the store's lock, say."""
+"""How long an agent has to wait at most, for example for the store's lock."""
 TARGETS: dict[str, Target] = {"claude-code": "claude-code", "codex": "codex"}
 OWN = ("resume", "compact", "fork")
-"""How an agent starts that goes on with what it has."""
+"""The sources of a session start that continue an existing session."""
 LOOKED_AT = 20
-"""Sessions of a project among which one with a turn is looked for."""
+"""The number of recent sessions among which one with a turn is searched for."""
 
 
 def answer(agent: str, said: dict[str, Any], cwd: str, path: str) -> bytes:
-    """What is written to standard output; nothing where there is nothing to say."""
+    """The bytes for standard output; empty if there is nothing to answer."""
     signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
     signal.setitimer(signal.ITIMER_REAL, SECONDS)
     about = load(agent).conversation(said)
@@ -57,7 +58,7 @@ def _found(store: Store, session: str) -> str:
 
 
 def _newest(store: Store, *, but: str) -> str:
-    """The session of the project that was used last and has something to tell."""
+    """The most recently used session of the project that has a turn."""
     query = SessionQuery(project=store.context.project)
     rows = store.port.sessions(query, limit=LOOKED_AT).rows
     return next((row.id for row in rows if row.turns and row.id != but), "")

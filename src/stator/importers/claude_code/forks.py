@@ -1,10 +1,10 @@
-"""Which Claude Code session another was forked from, and what they share.
+"""Finds out which Claude Code session another was forked from, and which items they share.
 
-A fork is a file of its own that begins with copies of its parent's lines. Some programs write
-`forkedFrom` on them. The command line tool (`--fork-session`) writes nothing of the kind: the copies
-have their `uuid`, the fork's `sessionId`, and all of them one `promptId`, that of the first new
-prompt. So two prompts with different texts and one `promptId` give a fork away; its parent is the file
-beside it that has its first line.
+A fork is a file that begins with copies of its parent's lines. Some programs mark the copies with
+`forkedFrom`. The command line tool (`--fork-session`) does not: the copies keep their `uuid`, get
+the fork's `sessionId`, and all get the same `promptId`, that of the first new prompt. So two
+prompts with different texts and the same `promptId` reveal a fork; its parent is the file beside it
+that contains its first line.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ from stator.importers.claude_code.lines import prompt_text
 from stator.importers.reading.jsonl import lines, open_plain, parsed
 
 LOOKED_AT = 16 * 2**20
-"""Bytes at the start of a file in which a second prompt is looked for."""
+"""The bytes at the start of a file in which a second prompt is searched for."""
 BESIDE_MAX = 2_000
-"""Files beside a fork that are looked into."""
+"""The most files beside a fork that are searched."""
 SHARED_MAX = 400
-"""Ids of shared items that are named: the last of them say where a fork begins."""
+"""The most ids of shared items that are returned; the last of them show where the fork begins."""
 
 
 def parent_of(path: Path, session: str) -> tuple[str, str]:
-    """(the session a file was forked from, the first line they share); ("", ""): it is no fork, or
-    nobody can say of what."""
+    """The session a file was forked from, and the first line they share; ("", "") if it is not a
+    fork or its parent is unknown."""
     above, line, is_fork = _marks(path, session)
     return (_beside(path, line), line) if is_fork and not above else (above, line)
 
 
 def _marks(path: Path, session: str) -> tuple[str, str, bool]:
-    """(the session a file says it was forked from, the first line they share, whether it is a fork)."""
+    """The session that a file names as its origin, the first line they share, and whether the file
+    is a fork."""
     first = ""
     texts: dict[str, str] = {}
     for said in _objects(path, most=LOOKED_AT):
@@ -52,7 +53,7 @@ def _marks(path: Path, session: str) -> tuple[str, str, bool]:
         text = prompt_text(said)
         if text is None:
             continue
-        if not isinstance(prompt, str):  # a version from before there were prompt ids
+        if not isinstance(prompt, str):  # written by a version without prompt ids
             break
         if texts.setdefault(prompt, text) != text:
             return "", first, True
@@ -62,7 +63,11 @@ def _marks(path: Path, session: str) -> tuple[str, str, bool]:
 
 
 def copied(path: Path, parent: str) -> dict[str, str]:
-    """The prompt ids that copied lines have in the parent, by the lines' names."""
+    """The prompt ids that copied lines have in the parent, by the uuid of the line.
+
+    A turn's id is made from its prompt id. The copies have another prompt id than the originals, so
+    without this the fork's turns would not be recognized as the parent's.
+    """
     above = path.with_name(f"{parent}.jsonl")
     if not parent or not above.is_file():
         return {}
@@ -76,7 +81,8 @@ def copied(path: Path, parent: str) -> dict[str, str]:
 
 
 def shared(path: Path, parent: str) -> frozenset[str]:
-    """Ids of the last items that a fork and its parent share: answers and calls keep theirs."""
+    """Ids of the last items that a fork and its parent share; answers and calls keep their ids in a
+    copy."""
     above = path.with_name(f"{parent}.jsonl")
     if not above.is_file():
         marked = (said for said in _objects(path) if isinstance(said.get("forkedFrom"), dict))
@@ -86,12 +92,14 @@ def shared(path: Path, parent: str) -> frozenset[str]:
 
 
 def _origin(said: dict[str, Any]) -> Any:
+    """The uuid of the line that a line is a copy of, or its own."""
     forked = said.get("forkedFrom")
     name = forked.get("messageUuid") if isinstance(forked, dict) else said.get("uuid")
     return name if isinstance(name, str) else None
 
 
 def _last(copies: Iterator[dict[str, Any]]) -> deque[str]:
+    """The ids of the answers and calls in the last copied lines."""
     found: deque[str] = deque(maxlen=SHARED_MAX)
     for said in copies:
         message = said.get("message")
@@ -108,8 +116,11 @@ def _last(copies: Iterator[dict[str, Any]]) -> deque[str]:
 
 
 def _beside(path: Path, first: str) -> str:
-    """The session beside a fork that has its first line. Where there are several, all but one are forks
-    too, and one that was worked in since is not the oldest: it is one that is no fork itself."""
+    """The session beside a fork that contains its first line.
+
+    If several do, all but one are forks of it too. The original is the one that is not a fork
+    itself; its age does not matter, because it may have been continued after the fork.
+    """
     needle = first.encode("utf-8", "surrogatepass")
     holders = []
     for place, other in enumerate(sorted(path.parent.glob("*.jsonl"))):
@@ -122,6 +133,7 @@ def _beside(path: Path, first: str) -> str:
 
 
 def _holds(path: Path, needle: bytes) -> bool:
+    """Whether a file contains some bytes."""
     try:
         with (
             open_plain(str(path)) as file,
@@ -133,6 +145,7 @@ def _holds(path: Path, needle: bytes) -> bool:
 
 
 def _objects(path: Path, most: int = 0) -> Iterator[dict[str, Any]]:
+    """The objects in a file, up to about `most` bytes (0: all of it)."""
     for line in lines(str(path)):
         said, _ = parsed(line)
         if said is not None:

@@ -1,12 +1,14 @@
-"""From the lines of a Claude Code transcript to items, one line at a time.
+"""Turns the lines of a Claude Code transcript into items, one line at a time.
 
-A message of the model comes block by block, each block on a line of its own, and with tools that run
-side by side the results of the first stand between the blocks of the last. Following `parentUuid` from
-the end would lose all but one of such calls; here a message is what has one `message.id`. It is held
-back until another begins, and so is what comes between its lines. A message that the file ends in is
-told as far as it goes; what comes of it later is an answer of its own, `<message id>+<blocks before>`.
+Claude Code writes a message of the model block by block, each block on its own line. If tools run
+in parallel, the results of the first tool stand between the blocks of the last one. Following
+`parentUuid` from the end would lose all but one of these calls. Here, a message is all blocks with
+the same `message.id`. The reader holds it back until another message begins, together with
+everything between its lines. If the file ends within a message, the reader yields what is there;
+the next import yields the rest as another answer with the id `<message id>+<number of earlier
+blocks>`.
 
-No more is held than the open messages, and the names of the last lines.
+Only the open messages and the ids of the latest lines are held in memory.
 """
 
 from __future__ import annotations
@@ -43,15 +45,16 @@ from stator.model.log.redact import Redactor, placeholder_pattern
 from stator.model.window.reply import usage_of
 
 KNOWN_MAX = 20_000
-"""Lines whose names are remembered: for those that come twice, and for what a compaction kept."""
+"""The most uuids that are remembered, to detect repeated lines and to resolve what a compaction
+kept."""
 CALLS_MAX = 2_000
-"""Calls without a result that are remembered."""
+"""The most calls without a result that are remembered."""
 HELD_MAX = 500
-"""Items held back for one message; then it is told as far as it goes."""
+"""The most items held back for one message; then the message is yielded as far as it is known."""
 MESSAGES_MAX = 500
-"""Messages whose number of blocks is remembered, for blocks that come late."""
+"""The most messages whose number of blocks is remembered, for blocks that arrive late."""
 NOTED_MAX = 60_000
-"""Characters kept of something that was shown to the model besides prompts and results."""
+"""The most characters kept of a text that is neither a prompt, an answer nor a result."""
 
 QUIET = frozenset(
     "queue-operation file-history-snapshot file-history-delta progress api-request api-request-shape"
@@ -60,7 +63,7 @@ QUIET = frozenset(
     " attribution-snapshot speculation-accept task-summary agent_metadata stream_event"
     " tool_progress tool_use_summary auth_status keep_alive rate_limit_event".split()
 )
-"""Types of lines that say nothing about what was done."""
+"""Types of lines that contain nothing about the work."""
 QUIET_SYSTEM = frozenset(
     "stop_hook_summary init hook_started hook_progress hook_response status api_error"
     " microcompact_boundary informational bridge_status away_summary api_metrics"
@@ -71,7 +74,7 @@ QUIET_ATTACHMENTS = frozenset(
     " session_context deferred_tools_delta mcp_instructions_delta output_style todo_reminder"
     " task_reminder plan_mode auto_mode hook_success command_permissions".split()
 )
-"""What the program tells every model in every session."""
+"""Attachments that are the same in every session."""
 TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
 ENDED = frozenset({"end_turn", "max_tokens", "stop_sequence", "refusal"})
 SYNTHETIC = "<synthetic>"
@@ -84,9 +87,12 @@ _NOTICES = ("<task-notification>", "<system-reminder>")
 
 
 def turn_id(prompt: str, text: str) -> str:
-    """The id of a turn: in a forked file every copied line has the fork's prompt id, so that it takes
-    the text as well. A secret counts as such, not as what it is: who recorded the prompt first may
-    have taken it out."""
+    """The id of a turn, made from the prompt's id and its text.
+
+    The prompt id alone is not enough: in a forked file, every copied line has the same one. Every
+    secret in the text counts as the same word, because a hook may have recorded the prompt with its
+    secrets redacted.
+    """
     plain = placeholder_pattern.sub("‹secret›", Redactor(b"turn").scrub(text.strip()))
     return f"prompt/{prompt}/{text_id(plain)}"
 
@@ -97,7 +103,7 @@ def compaction_id(count: int) -> str:
 
 
 def moment(said: Mapping[str, Any]) -> int:
-    """When a line says it happened, in µs; 0 where it does not."""
+    """The time of a line in µs; 0 if it has none."""
     given = said.get("timestamp")
     if not isinstance(given, str):
         return 0
@@ -118,7 +124,7 @@ def command_text(text: str) -> str:
 
 
 def prompt_text(said: Mapping[str, Any]) -> str | None:
-    """What a line asks of the agent, or None if it is no prompt."""
+    """The text of a prompt, or None if the line is not a prompt."""
     if said.get("type") != "user" or said.get("isMeta") or said.get("isCompactSummary"):
         return None
     content = _content(said)
@@ -136,7 +142,8 @@ def prompt_text(said: Mapping[str, Any]) -> str | None:
 
 
 def from_stream(said: dict[str, Any]) -> dict[str, Any]:
-    """A line that the program printed (`--output-format stream-json`), as it stands in a transcript."""
+    """Convert a line that Claude Code printed (`--output-format stream-json`) to the form of a
+    transcript."""
     named = {"session_id": "sessionId", "tool_use_result": "toolUseResult"}
     line = {named.get(name, name): value for name, value in said.items()}
     above = said.get("parent_tool_use_id")
@@ -146,12 +153,12 @@ def from_stream(said: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_streamed(said: Mapping[str, Any]) -> bool:
-    """Whether a line was printed, not kept."""
+    """Whether a line was printed and does not come from a transcript."""
     return "session_id" in said and "sessionId" not in said
 
 
 class _Message(msgspec.Struct):
-    """A message of the model that may not be whole yet."""
+    """A message of the model that may still be incomplete."""
 
     id: str
     at: int = 0
@@ -161,15 +168,18 @@ class _Message(msgspec.Struct):
     cwd: str = ""
     blocks: list[Any] = []
     times: list[int] = []
-    """When each block came."""
+    """When each block was written."""
     usage: dict[str, Any] = {}
     held: list[Item] = []
-    """What came between its lines."""
+    """Items that stand between its lines."""
 
 
 class Reader:
-    """Reads the lines of one file. `copied` has the prompt ids of lines that a fork has from its
-    parent, as they are there; `state` is what a cursor kept."""
+    """Reads the lines of one file.
+
+    `copied` maps the uuids of lines that a fork copied to their prompt ids in the parent. `state`
+    is the state of the cursor at which reading starts.
+    """
 
     def __init__(
         self, talk: Conversation, state: Mapping[str, Any], copied: Mapping[str, str]
@@ -189,7 +199,7 @@ class Reader:
         self._cursor: Cursor | None = None
 
     def read(self, line: Line) -> Iterator[Item]:
-        """What a line adds."""
+        """The items that a line adds."""
         said, why = parsed(line)
         if said is None:
             if why:
@@ -235,13 +245,15 @@ class Reader:
             yield from self._put(within, self._unknown(said, line, within))
 
     def finish(self) -> Iterator[Item]:
-        """What is still held back at the end of the file, and where to go on."""
+        """Yield the items that are still held back at the end of the file, and a cursor for the
+        next import."""
         splits = dict(self._splits)
         for message in self._open.values():
             ends = {*splits.get(message.id, []), len(message.blocks)}
             splits[message.id] = sorted(ends)
         yield from self._close_all()
-        if self._boundary is not None:  # told with its summary, when that has come
+        # its summary comes on the next line, which is not written yet
+        if self._boundary is not None:
             yield Noise(kind="system/compact_boundary at the end")
         cursor = self._cursor or Cursor(offset=0)
         if splits or self._cursor is None:
@@ -268,7 +280,7 @@ class Reader:
                 yield from self._put(within, self._noted(said, line, within, rest, by="user"))
             return
         text = prompt_text(said)
-        if text is None or streamed:  # a printed line has no prompt id: it begins no turn
+        if text is None or streamed:  # a printed line has no prompt id, so it cannot begin a turn
             yield from self._aside(said, line, within, content)
             return
         yield from self._prompt(said, line, within, content, text)
@@ -283,7 +295,8 @@ class Reader:
             yield from self._close(within)
         else:
             yield from self._close_all()
-            if self._cursor is not None:  # else it is the turn that reading began with again
+            # otherwise this is the turn at which reading started, whose splits still apply
+            if self._cursor is not None:
                 self._splits = {}
             state = {"compactions": dict(self._compactions), "tasks": dict(self._tasks)}
             self._cursor = Cursor(offset=line.offset, line=line.number - 1, state=state)
@@ -293,7 +306,7 @@ class Reader:
         yield Prompted(id=identifier, at=moment(said), within=within, content=shown)
 
     def _aside(self, said: dict[str, Any], line: Line, within: str, content: Any) -> Iterator[Item]:
-        """A line in the user's name that is no prompt."""
+        """Items for a line of type `user` that is not a prompt."""
         text = tools.text_of(content)
         start = text.lstrip()
         if start.startswith(_CAVEATS) or not (text.strip() or isinstance(content, list)):
@@ -307,7 +320,7 @@ class Reader:
             yield from self._put(within, self._noted(said, line, within, shown))
             return
         if start.startswith(("<command-name>", "<bash-input>")):
-            # a command of the program's own is no word to the model
+            # a command to Claude Code itself is not a message to the model
             by = "user" if start.startswith("<bash-input>") else "system"
             shown = command_text(text)
             yield from self._put(within, self._noted(said, line, within, shown, by=by))
@@ -411,7 +424,7 @@ class Reader:
 
     def _title(self, said: dict[str, Any], kind: str) -> Item:
         name = _text(said, TITLES[kind])
-        # a summary may be of another conversation, whose last line it names
+        # a summary may belong to another conversation; then the line it names is unknown here
         if kind == "summary" and _text(said, "leafUuid") not in self._known:
             return Noise(kind="summary")
         return About(name=name)
@@ -441,11 +454,11 @@ class Reader:
         yield from (item for item in more if item is not None)
 
     def _asked(self, within: str, identifier: str) -> tools.Call | None:
-        """A call of the message that is still held back."""
+        """A call in the message that is held back."""
         message = self._open.get(within)
         for block in message.blocks if message is not None else []:
             if _type(block) == "tool_use" and block.get("id") == identifier:
-                assert message is not None  # it has blocks
+                assert message is not None  # the loop ran, so there is a message
                 return _call(block, identifier, message.cwd)
         return None
 
@@ -470,7 +483,7 @@ class Reader:
         )
 
     def _put(self, within: str, item: Item) -> Iterator[Item]:
-        """Tell of something, behind the message that is held back."""
+        """Yield an item, or hold it back behind the open message."""
         message = self._open.get(within)
         if message is None:
             yield item
@@ -484,7 +497,7 @@ class Reader:
             yield from self._close(within)
 
     def _close(self, within: str) -> Iterator[Item]:
-        """The message that is held back, and what waited for it."""
+        """Yield the open message and everything that was held back behind it."""
         message = self._open.pop(within, None)
         if message is None:
             return
@@ -564,11 +577,12 @@ class Reader:
         )
 
     def _within(self, said: dict[str, Any], uuid: str) -> str:
-        """The sub-agent's conversation a line belongs to; "": this one."""
+        """The sub-agent's conversation that a line belongs to; "" for the main one."""
         if said.get("isSidechain") is not True:
             return ""
         agent = _text(said, "agentId")
-        if not agent:  # older versions: what hangs together is one sub-agent
+        # older versions give no id: lines that are linked to each other belong to one sub-agent
+        if not agent:
             agent = self._chains.get(_text(said, "parentUuid"), "") or uuid
             _remember(self._chains, uuid, agent, KNOWN_MAX)
         return "" if agent == self._agent else tools.child_id(self._session, agent)
@@ -590,7 +604,7 @@ def _call(block: dict[str, Any], identifier: str, cwd: str) -> tools.Call:
 
 
 def _original(said: Mapping[str, Any]) -> str:
-    """The name of the line that a line is a copy of, or its own."""
+    """The uuid of the line that a line is a copy of, or its own."""
     forked = said.get("forkedFrom")
     return (_text(forked, "messageUuid") if isinstance(forked, dict) else "") or _text(said, "uuid")
 
@@ -608,6 +622,7 @@ def _kind(said: Mapping[str, Any], kind: str) -> str:
 
 
 def _raw_id(line: Line) -> str:
+    """An id for a line without a uuid, made from its content."""
     return f"line/{text_id(line.data.decode('utf-8', 'surrogateescape'))}"
 
 
@@ -626,6 +641,7 @@ def _number(value: Mapping[str, Any], *names: str) -> int:
 
 
 def _remember(known: OrderedDict[str, Any], name: str, value: Any, most: int) -> None:
+    """Store a value and drop the oldest ones beyond `most`."""
     known[name] = value
     while len(known) > most:
         known.popitem(last=False)

@@ -1,5 +1,7 @@
-"""What Claude Code's tools mean: their effects, what became of a call, the files and the plan it
-changed. Pure; used for transcripts and hooks alike, so that both say the same of one call.
+"""Interprets Claude Code's tool calls: their effect, their outcome, the files and the plan they
+changed.
+
+Pure. Transcripts and hooks both use it, so that both record the same for one call.
 """
 
 from __future__ import annotations
@@ -29,13 +31,13 @@ READS = frozenset(
     " LSP Skill SlashCommand".split()
 )
 AGAIN = frozenset("TodoWrite TaskUpdate".split())
-"""Tools that say how things shall be: doing so twice does no harm."""
+"""Tools that set a state; calling them twice with the same input changes nothing more."""
 WEB = frozenset({"WebFetch", "WebSearch"})
 AGENTS = frozenset({"Task", "Agent"})
 """Tools that start a sub-agent."""
 CAUSE_MAX = 300
 TASKS_MAX = 200
-"""Tasks whose names are remembered, for a later update that has only their number."""
+"""The most tasks whose names are remembered; a later update names a task by its number only."""
 
 Status = Literal["ok", "error", "cancelled", "denied", "in doubt"]
 
@@ -71,7 +73,7 @@ _TASK_NUMBER = re.compile(r"Task #(\d{1,9})\b")
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A call as its result finds it."""
+    """A call, with what is needed to interpret its result."""
 
     id: str
     tool: str = "?"
@@ -80,14 +82,14 @@ class Call(msgspec.Struct, frozen=True):
 
 
 def effect_of(tool: str) -> Effect:
-    """What calling it may do."""
+    """The effect that calling a tool may have."""
     if tool in READS:
         return "read"
     return "idempotent" if tool in AGAIN else "write"
 
 
 def source_of(tool: str) -> Source:
-    """Where what it returns comes from."""
+    """Where a tool's result comes from."""
     return "web" if tool in WEB else "tool"
 
 
@@ -106,7 +108,7 @@ def text_of(content: Any) -> str:
 
 
 def without_images(value: Any, depth: int = 0) -> Any:
-    """A content without the bytes of its images and documents: what they were is said in their place."""
+    """A content in which images and documents are replaced by notes."""
     if depth > DEEP:
         return value
     if isinstance(value, list):
@@ -127,10 +129,11 @@ def without_images(value: Any, depth: int = 0) -> Any:
 def verdict(
     call: Call, said: str, is_error: bool, result: Any, denial: str = ""
 ) -> tuple[Status, str]:
-    """What became of a call, and why, told by what the model and the program were told of it."""
+    """The outcome of a call and its cause, from the text that the model received and the result
+    that Claude Code stored."""
     stopped: Status = "cancelled" if effect_of(call.tool) == "read" else "in doubt"
     known = _OURS.match(said)
-    if known is not None:  # we wrote it ourselves: `stator export --as claude-code`
+    if known is not None:  # `stator export --as claude-code` wrote this result
         return _WRITTEN[known[1]], known[2]
     structured = result if isinstance(result, dict) else {}
     if denial == "interrupted" or said.startswith(_UNKNOWN):
@@ -145,7 +148,7 @@ def verdict(
 
 
 def first_line(text: str) -> str:
-    """Why, in a line."""
+    """The first line of a text, as the cause of an outcome."""
     plain = text.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>").strip()
     return plain.split("\n", 1)[0][:CAUSE_MAX]
 
@@ -153,7 +156,8 @@ def first_line(text: str) -> str:
 def returned(
     call: Call, *, at: int, within: str, output: Any, result: Any, is_error: bool, denial: str = ""
 ) -> Returned:
-    """The result of a call: `output` as the model saw it, `result` as the program keeps it."""
+    """The result of a call; `output` is what the model received, `result` what Claude Code stored.
+    """
     status, cause = verdict(call, text_of(output), is_error, result, denial)
     return Returned(
         id=call.id,
@@ -172,7 +176,7 @@ def returned(
 
 
 def files_of(call: Call, result: Any) -> tuple[Touch, ...]:
-    """The files that a call which went well has touched."""
+    """The files that a successful call touched."""
     given = call.input
     kept = result if isinstance(result, dict) else {}
     if call.tool == "Bash":
@@ -203,7 +207,8 @@ def _written(tool: str, path: str, given: dict[str, Any], kept: dict[str, Any]) 
         is_new = before in (None, "") and _text(given.get("old_string", "-")) == ""
         if is_new and after is None:
             after = _text(given.get("new_string")) or None
-    if kept.get("userModified") is True:  # what was written is not what was asked for
+    # the user changed the edit before it was applied, so the resulting content is unknown
+    if kept.get("userModified") is True:
         after = None
     return Touch(
         path=path,
@@ -214,7 +219,7 @@ def _written(tool: str, path: str, given: dict[str, Any], kept: dict[str, Any]) 
 
 
 def _edited(before: Any, given: dict[str, Any], kept: dict[str, Any]) -> str | None:
-    """What an edit made of a file, where what it was is known."""
+    """The content of a file after an edit, if the content before it is known."""
     if not isinstance(before, str):
         return None
     edits = given.get("edits") or kept.get("edits")
@@ -238,7 +243,7 @@ def _edited(before: Any, given: dict[str, Any], kept: dict[str, Any]) -> str | N
 def planned(
     call: Call, said: str, result: Any, tasks: dict[str, str], **item: Any
 ) -> Planned | None:
-    """The plan as a call changed it. `tasks`: names of tasks by their number, kept up to date."""
+    """The plan after a call changed it. `tasks` maps task numbers to names and is updated."""
     given = call.input
     if call.tool == "TodoWrite":
         todos = given.get("todos")
@@ -285,7 +290,7 @@ def _number(result: Any, said: str) -> str:
 
 
 def spawned(call: Call, result: Any, session: str, **item: Any) -> Spawned | None:
-    """The sub-agent that a call ran, once its result names it."""
+    """The sub-agent that a call ran, once the result names it."""
     agent = result.get("agentId") if isinstance(result, dict) else None
     if call.tool not in AGENTS or not isinstance(agent, str) or not agent:
         return None
@@ -300,7 +305,7 @@ def spawned(call: Call, result: Any, session: str, **item: Any) -> Spawned | Non
 
 
 def child_id(session: str, agent: str) -> str:
-    """The conversation of a sub-agent: its own id is short, and only unique in its session."""
+    """The conversation id of a sub-agent; its own id is only unique within the session."""
     return f"{session}/{agent}"
 
 

@@ -1,8 +1,8 @@
-"""Claude Code: its transcripts (`<config>/projects/<folder>/<session>.jsonl`, sub-agents' in
-`<session>/subagents/`), and what it prints with `--output-format stream-json`.
+"""Recognizes and lists Claude Code's transcripts (`<config>/projects/<folder>/<session>.jsonl`,
+sub-agents in `<session>/subagents/`) and the output of `--output-format stream-json`.
 
-Which folder a session worked in is said by its lines; the folder's name, in which a dash may have
-been any character, is never read. How lines become items is in `claude_lines`.
+The folder a session worked in comes from its lines. The folder's name in the path is not used,
+because a dash in it may replace any character. `lines` turns lines into items.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from stator.importers.reading.jsonl import (
 from stator.model.exchange.items import Conversation, Cursor, Item
 
 LOOKED_AT = 4 * 2**20
-"""Bytes at the start of a file in which its first prompt is looked for."""
+"""The bytes at the start of a file in which its first prompt is searched for."""
 TAIL = 128 * 1024
-"""Bytes at its end in which its title is looked for."""
+"""The bytes at the end of a file in which its title is searched for."""
 AGENTS_MAX = 10_000
-"""Sub-agents of one session that are found."""
+"""The most sub-agents of one session."""
 META_MAX = 64 * 1024
 CHAINED = frozenset({"user", "assistant", "system", "attachment", "progress"})
 UNCHAINED = frozenset(
@@ -51,27 +51,27 @@ _PRINTED = frozenset({"system", "assistant", "user", "result", "stream_event"})
 
 
 class _About(msgspec.Struct):
-    """What the first lines of a file say of it."""
+    """What the first lines of a file say about the session."""
 
     session: str = ""
     cwd: str = ""
     version: str = ""
     branch: str = ""
     agent: str = ""
-    """The sub-agent's id, where it is the file of one."""
+    """The sub-agent's id, if the file belongs to one."""
     prompt: str = ""
     is_talk: bool = False
-    """Whether there is a line of a conversation in it."""
+    """Whether the file contains a line of a conversation."""
     is_printed: bool = False
 
 
 class ClaudeCode:
-    """The format."""
+    """The format of Claude Code's transcripts."""
 
     name = "claude-code"
 
     def is_one(self, path: Path, begin: bytes) -> bool:
-        """Whether a file is one of Claude Code's, told by its first lines."""
+        """Judge by the first lines that can be decoded."""
         whole = begin.split(b"\n")
         for data in whole[: 50 if len(whole) > 1 else 1]:
             try:
@@ -83,7 +83,7 @@ class ClaudeCode:
                 if known is not None:
                     return known
         marks = (b'"parentUuid"', b'"sessionId"', b'"isSidechain"')
-        return all(mark in begin for mark in marks)  # a first line that is longer than that
+        return all(mark in begin for mark in marks)  # the first line is longer than `begin`
 
     def conversations(self, path: Path) -> Iterable[Found]:
         """The session in a file, and its sub-agents in the folder beside it."""
@@ -118,7 +118,7 @@ class ClaudeCode:
     def read(
         self, found: Found, cursor: Cursor | None, progress: Progress | None
     ) -> Iterator[Item]:
-        """What happened, from a cursor on."""
+        """Read the items, starting at a cursor."""
         copied = forks.copied(Path(found.path), found.conversation.fork_of)
         start = cursor or Cursor(offset=0)
         reader = Reader(found.conversation, start.state, copied)
@@ -127,12 +127,12 @@ class ClaudeCode:
         yield from reader.finish()
 
     def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
-        """Where it keeps its transcripts."""
+        """The folder in which Claude Code stores its transcripts."""
         base = environ.get("CLAUDE_CONFIG_DIR", "")
         yield (Path(base) if base else home / ".claude") / "projects"
 
     def is_about(self, found: Found, root: str) -> bool:
-        """Whether it worked in a folder, or below it."""
+        """Whether the session worked in a folder, or below it."""
         return below(found.conversation.cwd, root)
 
     def _found(self, path: Path, talk: Conversation) -> Found:
@@ -166,7 +166,7 @@ FORMAT = ClaudeCode()
 
 
 def _is_line(said: dict[str, Any]) -> bool | None:
-    """Whether a line is one of Claude Code's; None: it may be."""
+    """Whether a line is one of Claude Code's; None if that is uncertain."""
     kind = said.get("type")
     if kind in CHAINED and "uuid" in said and "parentUuid" in said:
         return True
@@ -180,7 +180,7 @@ def _is_line(said: dict[str, Any]) -> bool | None:
 
 
 def _about(path: Path) -> _About:
-    """What a file says of itself, up to its first prompt."""
+    """What a file says about its session, up to the first prompt."""
     about = _About()
     for line in lines(str(path)):
         said, _ = parsed(line)
@@ -207,7 +207,7 @@ def _learn(about: _About, said: dict[str, Any]) -> None:
 
 
 def _title(path: Path) -> str:
-    """The title a session has now: what the user gave it, else what the program made up."""
+    """The current title: the one the user gave, otherwise the generated one."""
     found: dict[str, str] = {}
     with open_plain(str(path)) as file:
         size = file.seek(0, os.SEEK_END)
@@ -232,7 +232,7 @@ def _gist(text: str) -> str:
 
 
 def _agents(folder: Path) -> list[Path]:
-    """The files of a session's sub-agents, in order; links are not followed."""
+    """The files of a session's sub-agents, in order; symbolic links are not followed."""
     found: list[Path] = []
     for base, folders, files in os.walk(folder / "subagents", followlinks=False):
         folders.sort()
@@ -257,7 +257,7 @@ def _is_below(path: Path) -> bool:
 
 
 def _meta(path: Path) -> dict[str, Any]:
-    """What stands beside a sub-agent's file, if it can be read."""
+    """The metadata beside a sub-agent's file; empty if it cannot be read."""
     beside = path.with_suffix(".meta.json")
     try:
         with open_plain(str(beside)) as file:

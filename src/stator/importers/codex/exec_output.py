@@ -1,7 +1,7 @@
-"""The output of `codex exec --json`: what is left of a session when only its standard output was kept.
+"""Reads the output of `codex exec --json`, for sessions of which only the standard output was kept.
 
-It tells neither what was asked nor the ids of calls, so it is read only where the rollout is not at
-hand: both of one session would tell everything twice.
+The output contains neither the prompts nor the ids of calls. It is read only if there is no rollout
+of the session; importing both would record everything twice.
 """
 
 from __future__ import annotations
@@ -48,18 +48,20 @@ def is_first(value: dict[str, Any]) -> bool:
 
 
 def thread_of(path: str) -> str:
-    """The session such an output is of; "": it is none."""
+    """The session of such an output; "" if the file is something else."""
     first = beginning(path).split(b"\n", 1)[0]
     value, _ = parsed(Line(1, 0, len(first), first.removesuffix(b"\r")))
     return text(value["thread_id"]) if value is not None and is_first(value) else ""
 
 
 def read(rows: Iterable[Line]) -> Iterator[Item]:
-    """What happened. Ids are made of what is said: an item's number alone begins anew in each run."""
+    """Read the items of an output. Ids are made from the content, because Codex numbers the items
+    from zero again in every run."""
     turn = ""
     told: set[str] = set()
     number = 0
-    yield Cursor(offset=0)  # read from the start each time; that it was read at all is what counts
+    # every import reads from the start; the cursor only records that this file was read
+    yield Cursor(offset=0)
     for line in rows:
         value, problem = parsed(line)
         if value is None:
@@ -80,7 +82,7 @@ def read(rows: Iterable[Line]) -> Iterator[Item]:
             why = text(record(value.get("error")).get("message"))[:400]
             spent = usage_of({"output": [], "usage": record(value.get("usage"))})
             if spent and turn:
-                # the only place that says what the turn cost
+                # the only place with the cost of the turn
                 yield Answered(id=f"{turn}/spent", reply="", usage=spent, partial=True)
             failed = kind == "turn.failed"
             yield TurnEnded(id=f"end/{turn}", status="aborted" if failed else "ok", why=why)
@@ -91,6 +93,7 @@ def read(rows: Iterable[Line]) -> Iterator[Item]:
 
 
 def _made(item: dict[str, Any]) -> str:
+    """An item's number together with a digest of its content."""
     kind = text(item.get("type"))
     given = shown(item.get("command") or item.get("arguments") or item.get("query") or "")
     return f"{text(item.get('id'))}/{text_id(kind, text(item.get('tool')), given)}"
@@ -149,7 +152,7 @@ def _call(item: dict[str, Any], name: str, done: bool, told: set[str]) -> Iterat
 
 
 def _parts(command: str) -> Any:
-    """The words of a command: the shell it was given to, and what it was told."""
+    """The words of a command: the shell and its arguments."""
     try:
         return shlex.split(command)
     except ValueError:

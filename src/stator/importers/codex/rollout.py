@@ -1,13 +1,7 @@
-"""Codex rollouts (`sessions/YYYY/MM/DD/rollout-*.jsonl`, packed ones too) and the output of `codex exec --json`.
+"""Recognizes, lists and reads Codex rollouts (`sessions/YYYY/MM/DD/rollout-*.jsonl`, also
+compressed) and the output of `codex exec --json`.
 
-A line is `{timestamp, ordinal?, type, payload}`; the oldest files have bare items instead. What the
-model was given and said is in `response_item` lines; they are grouped into answers, each as the
-provider would give it: `{"output": [items]}`. Notices (`event_msg`) repeat most of it for people to
-look at; of those only what nothing else says is read: how turns begin and end, structured results,
-what was spent.
-
-A turn is known by the id that hooks see too (`turn/<turn_id>`); older files have none, so there it is
-made from what was asked and its number.
+`rollout_lines` classifies the lines, `reader` turns them into items.
 """
 
 from __future__ import annotations
@@ -66,16 +60,17 @@ from stator.model.window.reply import usage_of
 SOURCE = "codex"
 EndedHow = Literal["ok", "aborted", "interrupted"]
 EXEC = "exec"
-"""The part of a file that is the output of `codex exec`."""
+"""The part of a found conversation that is the output of `codex exec`."""
 HEAD_LINES = 400
-"""Lines in which a file's first prompt is looked for, to name the session by it."""
+"""The number of lines in which the first prompt is searched for; it names the session."""
 HELD = 64
-"""Notes that wait for the prompt of their turn."""
+"""The most notes that are held back until the prompt of their turn."""
 OPEN_MAX = 10_000
-"""Calls whose result is waited for."""
+"""The most calls whose result is awaited."""
 THREAD = re.compile(r"[0-9a-fA-F][0-9a-fA-F-]{7,63}")
 REQUEST = "## My request for Codex:"
-"""Behind this, what a person typed; before it, what their editor had open."""
+"""Before this, Codex lists what was open in the editor; after it comes the text that the user
+typed."""
 
 SAID = frozenset({"reasoning"})
 CALLS = frozenset(
@@ -83,14 +78,14 @@ CALLS = frozenset(
     "image_generation_call".split()
 )
 AT_ONCE = frozenset({"web_search_call", "image_generation_call"})
-"""Calls the provider makes itself: the item that asks is the result too."""
+"""Calls that the provider runs itself: the same item contains the request and the result."""
 OUTPUTS = frozenset("function_call_output custom_tool_call_output tool_search_output".split())
 QUIET_ITEMS = frozenset(
     "compaction context_compaction compaction_summary compaction_trigger ghost_snapshot "
     "additional_tools".split()
 )
 BARE = SAID | CALLS | OUTPUTS | QUIET_ITEMS | {"message"}
-"""Items that the oldest files have without an envelope."""
+"""Items that the oldest files contain without an envelope."""
 INJECTED = (
     "<environment_context>",
     "<user_instructions>",
@@ -103,7 +98,7 @@ INJECTED = (
     "<hook_prompt",
     "# AGENTS.md instructions for ",
 )
-"""What Codex says in the user's name."""
+"""Beginnings of messages that Codex itself sends in the user's name."""
 QUIET = frozenset(
     "world_state security_risk_score inter_agent_communication_metadata state session_state".split()
 )
@@ -126,19 +121,19 @@ QUIET_NOTICES = frozenset(
     "collab_close_end collab_resume_begin collab_resume_end".split()
 )
 RESULTS = frozenset("CommandExecution McpToolCall FileChange DynamicToolCall WebSearch".split())
-"""Completed things whose notice has a structured result."""
+"""Completed items whose notice contains a structured result."""
 ENDS = frozenset({"exec_command_end", "mcp_tool_call_end", "patch_apply_end"})
-"""The same, as older versions told it."""
+"""The same, as older versions write it."""
 PASSTHROUGH = "internal_chat_message_metadata_passthrough"
 
 
 class Codex:
-    """The format of Codex's own files."""
+    """The format of Codex's files."""
 
     name = SOURCE
 
     def is_one(self, path: Path, begin: bytes) -> bool:
-        """By its first line: what a session is, or that a thread was started."""
+        """Judge by the first line: it describes the session, or says that a thread started."""
         first = begin.lstrip(b"\xef\xbb\xbf").lstrip().split(b"\n", 1)[0]
         if first.startswith(b"{") and re.search(rb'"type"\s*:\s*"session_meta"', first[:4096]):
             return True
@@ -149,8 +144,8 @@ class Codex:
         return kind == "session_meta" or exec_output.is_first(value)
 
     def conversations(self, path: Path) -> Iterable[Found]:
-        """The one conversation of a file. Where the output of `exec` lies beside its rollout, that
-        is read instead: it says the same and more."""
+        """The conversation in a file. If the output of `exec` lies beside its rollout, the rollout
+        is read instead, because it contains more."""
         thread = exec_output.thread_of(str(path))
         if thread:
             beside = rollout_of(thread, path)
@@ -165,7 +160,7 @@ class Codex:
     def read(
         self, found: Found, cursor: Cursor | None, progress: Progress | None
     ) -> Iterator[Item]:
-        """What happened, from a cursor on."""
+        """Read the items, starting at a cursor."""
         at = cursor or Cursor(offset=0)
         rows = lines(found.path, offset=at.offset, number=at.line, progress=progress)
         if found.part == EXEC:
@@ -173,12 +168,12 @@ class Codex:
         return Reader(found.conversation, at).read(rows)
 
     def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
-        """Where Codex keeps its rollouts."""
+        """The folders in which Codex stores its rollouts."""
         root = Path(environ.get("CODEX_HOME") or home / ".codex")
         return [root / "sessions", root / "archived_sessions"]
 
     def is_about(self, found: Found, root: str) -> bool:
-        """Whether it took place in a folder, or below it."""
+        """Whether the session took place in a folder, or below it."""
         return below(found.conversation.cwd, root)
 
 
@@ -186,7 +181,8 @@ FORMAT = Codex()
 
 
 def normal(value: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """What a line is and what it holds, in any version's envelope; "" where nobody knows."""
+    """The kind of a line and its payload, from any version's envelope; the kind is "" if it is
+    unknown."""
     kind, payload = value.get("type"), value.get("payload")
     if isinstance(kind, str) and isinstance(payload, dict):
         return kind, payload
@@ -203,7 +199,7 @@ def normal(value: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def conversation_of(path: Path) -> Conversation | None:
-    """What a rollout's first lines say of its conversation."""
+    """What the first lines of a rollout say about its conversation."""
     meta: dict[str, Any] | None = None
     asked = ""
     for line in lines(str(path)):
@@ -234,14 +230,14 @@ def conversation_of(path: Path) -> Conversation | None:
 
 
 def _inherited(meta: dict[str, Any] | None, value: dict[str, Any] | None) -> bool:
-    """Whether a line is from before a sub-agent began, and its parent's."""
+    """Whether a sub-agent's file copied a line from its parent."""
     start = record(meta).get("subagent_history_start_ordinal")
     ordinal = record(value).get("ordinal")
     return type(start) is int and type(ordinal) is int and ordinal < start
 
 
 def labels_of(meta: dict[str, Any], fork_of: str = "") -> dict[str, str]:
-    """What else is known of a session."""
+    """Facts about a session that become labels."""
     found = {
         "version": meta.get("cli_version"),
         "branch": record(meta.get("git")).get("branch"),
@@ -253,13 +249,13 @@ def labels_of(meta: dict[str, Any], fork_of: str = "") -> dict[str, str]:
 
 
 def parent_of(meta: dict[str, Any]) -> str:
-    """The session a sub-agent works for."""
+    """The session that started a sub-agent; "" if there is none."""
     spawned = record(record(record(meta.get("source")).get("subagent")).get("thread_spawn"))
     return text(meta.get("parent_thread_id")) or text(spawned.get("parent_thread_id"))
 
 
 def rollout_of(thread: str, near: Path) -> Path | None:
-    """The rollout of a session, looked for beside another file and in the folders it belongs to."""
+    """Find the rollout of a session, beside another file and in Codex's folders around it."""
     if not THREAD.fullmatch(thread):
         return None
     pattern = f"rollout-*-{thread}*.jsonl*"
@@ -273,8 +269,11 @@ def rollout_of(thread: str, near: Path) -> Path | None:
 
 
 def shared_ids(path: Path, base: dict[str, Any], depth: int = 0) -> frozenset[str]:
-    """Ids of what a fork shares with what it was forked from: what stands in the other file up to
-    the place it names, or (older versions copy all of it) what stands in its own."""
+    """Ids of the items that a fork shares with its origin.
+
+    Newer versions name the place in the other file up to which they share; older versions copy all
+    of it into the fork's own file.
+    """
     if not base:
         return frozenset(_ids(path, None))
     other = rollout_of(text(base.get("thread_id")), path)
@@ -310,7 +309,7 @@ def _found(path: Path, conversation: Conversation, part: str = "") -> Found:
 
 
 def is_prompt(item: dict[str, Any]) -> bool:
-    """Whether an item is what a person asked, and not what Codex says in their name."""
+    """Whether an item is a prompt by a person and not a message that Codex sends in their name."""
     if item.get("type") != "message" or item.get("role") != "user":
         return False
     meta = record(item.get(PASSTHROUGH))
@@ -327,7 +326,11 @@ def is_prompt(item: dict[str, Any]) -> bool:
 
 
 class Reader:
-    """Reads the lines of one rollout; holds no more than the answer at hand and open calls."""
+    """Reads the lines of one rollout. It holds only the current answer and the calls without a
+    result.
+
+    `upto` ends the reading before the line with that ordinal.
+    """
 
     def __init__(self, conversation: Conversation, cursor: Cursor, upto: int | None = None) -> None:
         known = cursor.state
@@ -342,7 +345,9 @@ class Reader:
         self._owed: dict[str, int] = dict(record(known.get("owed")))
         self._records = known.get("records") is True
         self._cuts: dict[str, dict[str, Any]] = dict(record(known.get("cuts")))
-        """Answers that were told before they were whole: after how many items, and what they cost."""
+        """Answers that were yielded when the file ended within them: after how many items, and
+        their cost. A file that grows continues such an answer, and the parts must get the same ids
+        again."""
         self._mark: Cursor | None = None
         self._turn_at = cursor
         self._is_open = False
@@ -366,7 +371,7 @@ class Reader:
         }
 
     def read(self, rows: Iterable[Line]) -> Iterator[Item]:
-        """The items of some lines."""
+        """Yield the items of some lines."""
         for line in rows:
             value, problem = parsed(line)
             if value is None:
@@ -390,7 +395,7 @@ class Reader:
         yield from self._finish()
 
     def _finish(self) -> Iterator[Item]:
-        """What is at hand when the file ends; it may go on there another time."""
+        """Yield what is held back when the file ends; a later import may continue there."""
         is_cut = bool(self._group)
         yield from self._close(is_cut=True)
         yield from self._answer_seen(0)
@@ -422,7 +427,8 @@ class Reader:
 
     def _meta(self, meta: dict[str, Any], line: Line, at: int) -> Iterator[Item]:
         if text(meta.get("id")) not in ("", self._thread) and self._thread:
-            yield Noise(kind="session_meta")  # copied, with all else, from what was forked
+            # a fork copies the line of the session it was forked from
+            yield Noise(kind="session_meta")
             return
         self._own = meta
         self._cwd = text(meta.get("cwd")) or self._cwd
@@ -442,7 +448,7 @@ class Reader:
         turn = text(meta.get("turn_id")) or self._task
         if not is_prompt(item):
             yield from self._note(Noted(id=name, at=at, content=content), line)
-        elif turn and self._prompt == f"turn/{turn}":  # said while the agent was at work
+        elif turn and self._prompt == f"turn/{turn}":  # typed while the agent was working
             yield Noted(id=name, at=at, content=content, by="user")
         else:
             yield from self._begin(f"turn/{turn}" if turn else f"prompt/{made}", content, line, at)
@@ -451,9 +457,9 @@ class Reader:
         yield from self._answer_seen(at)
         if self._mark is None:
             self._set_mark(line)
-        assert self._mark is not None  # just set
+        assert self._mark is not None  # set above
         if self._mark.offset != self._turn_at.offset:
-            self._cuts = {}  # of a turn that is over
+            self._cuts = {}  # they belong to a turn that is over
         self._turn_at, self._mark = self._mark, None
         yield self._turn_at
         self._prompt, self._is_open, self._error = name, True, ""
@@ -463,7 +469,7 @@ class Reader:
         yield from self._release()
 
     def _note(self, note: Noted, line: Line) -> Iterator[Item]:
-        """What is said before a prompt belongs to its turn."""
+        """Yield a note, or hold it back until the prompt whose turn it belongs to."""
         if self._is_open or len(self._notes) >= HELD:
             yield note
             return
@@ -512,13 +518,14 @@ class Reader:
             yield self._unknown({"type": "response_item", "payload": item}, line)
 
     def _message_between(self, item: dict[str, Any], line: Line, at: int) -> Iterator[Item]:
-        """Word from another agent."""
+        """A message from another agent."""
         yield from self._close()
         name = text(item.get("id")) or f"line/{line.number}"
         yield from self._note(Noted(id=name, at=at, content=without_bytes(_bare(item))), line)
 
     def _answer_id(self) -> str:
-        """Made from its first item alone: the others may not be there yet."""
+        """The id of the current answer. It is made from the first item alone, because the others
+        may not be written yet."""
         first = self._group[0][0]
         if text(first.get("id")):
             return text(first["id"])
@@ -526,8 +533,13 @@ class Reader:
         return f"answer/{text(first.get('call_id')) or made}"
 
     def _close(self, *, is_cut: bool = False) -> Iterator[Item]:
-        """The answer at hand is whole, or the file ends in it: what is added to it later must come as
-        another one. So where a part of it was told before, it comes in the same parts again."""
+        """Yield the current answer, either because it is complete or because the file ends
+        (`is_cut`).
+
+        After a cut, a later import finds the same answer with more items. The part that was
+        recorded keeps its id; the rest becomes another answer. To arrive at the same ids again, the
+        answer is split at the same places.
+        """
         if not self._group:
             return
         name = self._answer_id()
@@ -549,7 +561,7 @@ class Reader:
             for item, at in group[start:stop]:
                 if item.get("type") in CALLS:
                     yield from self._called(item, at)
-        if owed and len(group) in cuts:  # told before anybody knew what it cost
+        if owed and len(group) in cuts:  # it was recorded before its cost was known
             at = group[-1][1]
             yield Answered(id=f"{name}/spent", at=at, reply="", usage=owed, partial=True)
         if is_cut:
@@ -599,7 +611,8 @@ class Reader:
         )  # fmt: skip
 
     def _answer_seen(self, at: int) -> Iterator[Item]:
-        """Results that only a notice told of: the agent did not live to hand them to the model."""
+        """Results that only a notice contains, because Codex died before it gave them to the model.
+        """
         for name in [name for name in self._seen if name in self._calls]:
             seen = self._seen[name]
             shown = seen.get("aggregated_output", seen.get("stdout"))
@@ -611,7 +624,8 @@ class Reader:
     def _notice(self, notice: dict[str, Any], line: Line, at: int) -> Iterator[Item]:
         kind = text(notice.get("type"))
         if kind in ("task_started", "turn_started"):
-            yield from self._end(at, "interrupted")  # what was still open, nobody ended
+            # a new turn begins, so the open one was never ended
+            yield from self._end(at, "interrupted")
             self._task = text(notice.get("turn_id"))
             self._set_mark(line)
         elif kind in ("task_complete", "turn_complete"):
@@ -633,8 +647,8 @@ class Reader:
             yield About(at=at, name=text(notice.get("thread_name")))
         elif kind == "thread_rolled_back":
             number = _number(notice.get("num_turns"))
-            said = f"[the last {number} turns were taken back]"
-            yield Noted(id=f"line/{line.number}", at=at, content=said, by="user")
+            note = f"[the last {number} turns were taken back]"
+            yield Noted(id=f"line/{line.number}", at=at, content=note, by="user")
         elif kind in QUIET_NOTICES:
             yield Noise(kind=f"event_msg/{kind}")
         else:
@@ -663,7 +677,7 @@ class Reader:
             )
 
     def _spawned_by(self, item: dict[str, Any], at: int) -> Iterator[Item]:
-        """Older versions tell of a sub-agent only in what its call returned."""
+        """Older versions name a sub-agent only in the result of the call that started it."""
         plain = tools.unwrapped(item.get("output"))[0]
         if isinstance(plain, str) and plain.startswith('{"agent_id"'):
             told, _ = parse_object(plain)
@@ -679,7 +693,8 @@ class Reader:
         yield Noise(kind="token_usage_record")
 
     def _token_count(self, info: dict[str, Any]) -> None:
-        """Told again and again: only what changes the total is new, and only where no record is kept."""
+        """Codex repeats the total after every step. Only a changed total is new, and it counts only
+        in files without usage records."""
         totals = record(info.get("total_token_usage"))
         if not self._records and totals and totals != self._totals:
             self._totals = totals
@@ -697,12 +712,12 @@ class Reader:
 
 
 def _bare(item: dict[str, Any]) -> dict[str, Any]:
-    """An item as the provider gave it."""
+    """An item in the provider's form."""
     return {key: value for key, value in item.items() if key != PASSTHROUGH}
 
 
 def _plain(content: Any) -> Any:
-    """What is nothing but texts is shown as a text."""
+    """The content as a string if it consists only of texts."""
     blocks = records(content)
     plain = all(block.get("type") == "input_text" for block in blocks)
     if not blocks or not plain or len(blocks) != len(content):

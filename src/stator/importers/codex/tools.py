@@ -1,8 +1,8 @@
-"""What Codex's tools do: their effect, the files they touch, what became of a call. Pure.
+"""Interprets Codex's tool calls: their effect, the files they touch, their outcome. Pure.
 
-Codex tells of a call in up to three places: the item that asks for it, the item with the output the
-model was shown, and (newer versions) a notice with the structured result. What the notice says wins
-where the two differ in detail; how it ended is read from either.
+Codex describes a call in up to three places: the item that requests it, the item with the output
+for the model, and (newer versions) a notice with the structured result. The notice is preferred for
+details; the outcome is read from either.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ READS = frozenset(
     "view_image web_search tool_search update_plan read_file list_dir grep_files request_user_input "
     "list_mcp_resources list_mcp_resource_templates read_mcp_resource wait wait_agent".split()
 )
-"""Tools without an effect outside of the conversation. Any other may have one."""
+"""Tools that change nothing outside the conversation; any other tool may."""
 SHELLS = frozenset("exec_command shell shell_command local_shell container.exec Bash".split())
 PATCHES = frozenset({"apply_patch", "applypatch"})
 STEPS: dict[str, StepStatus] = {"in_progress": "in_progress", "completed": "done"}
 HEADER = 2_000
-"""Characters at the start of an output in which its header is looked for."""
+"""The characters at the start of an output in which its header is searched for."""
 FAILURES = ("execution error", "failed in sandbox", "failed to ", "err: ", "unsupported call")
-"""How an output begins that tells of a failure, in small letters."""
+"""Beginnings of outputs that report a failure, in lower case."""
 _EXIT = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d{1,9})$", re.M)
 _FAILED = re.compile(r"exit code:? (-?\d{1,9})")
 _TIMED_OUT = re.compile(r"^(?:command )?timed out after ", re.M)
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How a call ended, as far as its output tells."""
+    """How a call ended, judging by its output."""
 
     status: Status = "ok"
     cause: str = ""
 
 
 def tool_of(item: dict[str, Any]) -> str:
-    """A tool's name: those of servers carry the server's, as hooks name them too."""
+    """The tool's name; tools of MCP servers have the server's name before it, as in hooks."""
     kind, name, space = text(item.get("type")), text(item.get("name")), text(item.get("namespace"))
     if kind in ("function_call", "custom_tool_call"):
         return f"{space}__{name}" if space and name else name
@@ -57,7 +57,7 @@ def tool_of(item: dict[str, Any]) -> str:
 
 
 def input_of(item: dict[str, Any]) -> Any:
-    """What a tool was given, as data."""
+    """The input of a call, decoded."""
     if "arguments" in item:
         given = item["arguments"]
         parsed, problem = parse_object(given)
@@ -66,17 +66,17 @@ def input_of(item: dict[str, Any]) -> Any:
 
 
 def effect_of(tool: str) -> Effect:
-    """What a tool may do to the world."""
+    """The effect that calling a tool may have."""
     return "read" if tool in READS else "write"
 
 
 def source_of(tool: str) -> Source:
-    """Where what a tool brings comes from."""
+    """Where a tool's result comes from."""
     return "web" if tool == "web_search" else "tool"
 
 
 def steps_of(tool: str, given: Any) -> tuple[Step, ...]:
-    """The plan a call writes down."""
+    """The plan that a call sets."""
     if tool != "update_plan":
         return ()
     return tuple(
@@ -87,7 +87,7 @@ def steps_of(tool: str, given: Any) -> tuple[Step, ...]:
 
 
 def command_of(given: Any) -> str:
-    """The shell command in what a tool was given, as a person would type it."""
+    """The shell command in the input of a call, as a person would type it."""
     options = record(given)
     said = options.get("cmd", options.get("command"))
     if isinstance(said, str):
@@ -104,7 +104,7 @@ def command_of(given: Any) -> str:
 
 
 def unwrapped(output: Any) -> tuple[Any, int | None, bool | None]:
-    """An output, its exit code and whether it is said to have succeeded, out of what they came in."""
+    """The output, its exit code, and whether it says that it succeeded, without its wrappers."""
     said: bool | None = None
     if isinstance(output, dict):
         said = output.get("success") if isinstance(output.get("success"), bool) else None
@@ -118,7 +118,7 @@ def unwrapped(output: Any) -> tuple[Any, int | None, bool | None]:
 
 
 def outcome_of(tool: str, output: Any, seen: dict[str, Any]) -> Outcome:
-    """How a call ended, from its output and from the structured notice on it, if one came."""
+    """The outcome of a call, from its output and from the structured notice, if there is one."""
     plain, code, said = unwrapped(output)
     head = plain[:HEADER] if isinstance(plain, str) else ""
     told = head.partition("\nOutput:\n")[0]
@@ -159,7 +159,7 @@ def _ended(
 
 
 def files_of(tool: str, given: Any, cwd: str, seen: dict[str, Any]) -> tuple[Touch, ...]:
-    """The files a call touched, once it went well."""
+    """The files that a successful call touched."""
     folder = posixpath.join(cwd, text(record(given).get("workdir")))
     told = tuple(_changes(seen.get("changes"))) or tuple(_named(tool, given))
     if not told and tool in SHELLS:
@@ -179,7 +179,7 @@ def _named(tool: str, given: Any) -> Iterator[Touch]:
 
 
 def _changes(changes: Any) -> Iterator[Touch]:
-    """From a structured notice: path → what was done."""
+    """The files in a structured notice, which maps paths to changes."""
     for path, change in record(changes).items():
         kind = text(record(change).get("type")) or next(iter(record(change)), "")
         detail = record(record(change).get(kind)) or record(change)
@@ -197,14 +197,14 @@ def _changes(changes: Any) -> Iterator[Touch]:
 
 
 def _read(seen: dict[str, Any]) -> Iterator[Touch]:
-    """Files that Codex itself understood a command to read."""
+    """Files that a command read, according to Codex's own analysis."""
     for part in records(seen.get("parsed_cmd")):
         if part.get("type") == "read" and text(part.get("path")):
             yield Touch(path=part["path"], op="read", how="inferred")
 
 
 def in_folder(touches: Iterable[Touch], folder: str) -> tuple[Touch, ...]:
-    """Files as they are named in a folder."""
+    """The touches with their paths resolved against a folder."""
 
     def place(path: str) -> str:
         return posixpath.join(folder, path) if path else ""

@@ -1,15 +1,16 @@
-"""Gemini CLI's chats (`~/.gemini/tmp/*/chats/session-*.jsonl`, and the older `.json`).
+"""Reads Gemini CLI's chats (`~/.gemini/tmp/*/chats/session-*.jsonl`, and the older `.json`).
 
-A line is the session's own record, a message, a change to either (`$set`), or a step back
-(`$rewindTo`). A message may come again under its id with more in it: the calls of an answer come
-with its second version, and only when they are over. What goes on is therefore told when the next
-message comes, or the file ends; what a later version adds is an answer of its own.
+A line is the session's own record, a message, a change to either (`$set`), or a rewind
+(`$rewindTo`). A message may be repeated under its id with more content: the calls of an answer come
+with its second version, and only after they have ended. The reader therefore yields an answer when
+the next message begins or the file ends. If a later version adds something, the addition becomes an
+answer of its own.
 
-The messages that a `$set` brings replace what the model sees. Where some of them are gone, the view
-was compacted; a changed wording alone is not told.
+The messages in a `$set` replace what the model sees. If some of the earlier ones are missing, the
+view was compacted. A mere change of wording is ignored.
 
-Answers become content blocks, because no provider's client of ours speaks Gemini: text, and the calls
-under the ids that hooks make too (see `gemini_tools`).
+Answers become content blocks, because none of our providers' dialects is Gemini's: text, and calls
+under the same ids that hooks derive (see `tools`).
 """
 
 from __future__ import annotations
@@ -66,28 +67,28 @@ from stator.model.exchange.items import (
 SOURCE = "gemini"
 HEAD_LINES = 400
 ROOT_FILE = ".project_root"
-"""Beside `chats`: the folder that the project is in."""
+"""A file beside `chats` that contains the path of the project's folder."""
 INJECTED = ("<session_context>",)
-"""What Gemini CLI says in the user's name."""
+"""Beginnings of messages that Gemini CLI sends in the user's name."""
 COMMANDS = ("/", "?")
-"""What is typed to the program and not to the model."""
+"""Beginnings of commands to Gemini CLI itself; the model does not see them."""
 QUIET = frozenset({"info", "warning", "error"})
 _WORKSPACE = re.compile(r"\*\*Workspace Directories:\*\*\n((?:  - [^\n]+\n)+)")
 _FIRST = re.compile(rb'"sessionId"\s*:.{0,2000}"projectHash"\s*:', re.S)
 
 
 class Gemini:
-    """The format of Gemini CLI's own files."""
+    """The format of Gemini CLI's chats."""
 
     name = SOURCE
 
     def is_one(self, path: Path, begin: bytes) -> bool:
-        """By what it says first: which session, of which project."""
+        """Judge by the beginning: a session id and a project hash."""
         head = begin[:8192].lstrip(b"\xef\xbb\xbf").lstrip()
         return head.startswith(b"{") and _FIRST.search(head) is not None
 
     def conversations(self, path: Path) -> Iterable[Found]:
-        """The one conversation of a file."""
+        """The conversation in a file."""
         told = conversation_of(path)
         if told is not None:
             stat = path.stat()
@@ -101,20 +102,21 @@ class Gemini:
     def read(
         self, found: Found, cursor: Cursor | None, progress: Progress | None
     ) -> Iterator[Item]:
-        """What happened. How often something was said is counted from the start, so all of it is
-        read; what stands before the cursor is not told again."""
+        """Read the items. Ids contain how often a text occurred before, so the whole file is read;
+        items before the cursor are not yielded again."""
         reader = Reader(found.conversation, cursor)
         if is_whole(found.path):
             return reader.whole(_document(found.path, progress))
         return reader.read(lines(found.path, progress=progress))
 
     def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
-        """Where Gemini CLI keeps its chats: a folder for each project."""
+        """The folders in which Gemini CLI stores its chats, one for each project."""
         root = Path(environ.get("GEMINI_CLI_HOME") or home) / ".gemini" / "tmp"
         return sorted(root.glob("*/chats"))
 
     def is_about(self, found: Found, root: str) -> bool:
-        """Whether it took place in a folder, or below it; some say only the digest of theirs."""
+        """Whether the chat took place in a folder, or below it; some files only name the folder's
+        digest."""
         digest = sha256(root.rstrip("/").encode("utf-8", "surrogateescape")).hexdigest()
         talk = found.conversation
         return below(talk.cwd, root) or talk.labels.get("project") == digest
@@ -142,7 +144,7 @@ def _document(path: str, progress: Progress | None) -> dict[str, Any]:
 
 
 def conversation_of(path: Path) -> Conversation | None:
-    """What a file's first records say of its conversation."""
+    """What the first records of a file say about its conversation."""
     meta: dict[str, Any] = {}
     asked = context = ""
     for value in _head(str(path)):
@@ -172,7 +174,7 @@ def conversation_of(path: Path) -> Conversation | None:
 
 
 def _head(path: str) -> Iterator[dict[str, Any]]:
-    """The first records of a file; a `$set` as what it sets."""
+    """The first records of a file; of a `$set`, the values it sets."""
     if is_whole(path):
         yield _document(path, None)
         return
@@ -185,7 +187,8 @@ def _head(path: str) -> Iterator[dict[str, Any]]:
 
 
 def _cwd(path: Path, meta: dict[str, Any], context: str) -> str:
-    """Where it took place: its project's folder says so, or what the model was told of it."""
+    """The folder the chat took place in, from its project's folder or from the context sent to the
+    model."""
     for folder in (path.parent.parent, path.parent.parent.parent):
         try:
             root = beginning(str(folder / ROOT_FILE), 4096).decode("utf-8", "replace").strip()
@@ -202,7 +205,7 @@ def _cwd(path: Path, meta: dict[str, Any], context: str) -> str:
 
 
 def said_in(message: dict[str, Any]) -> str:
-    """What a message says in words, without what hooks added to it."""
+    """The text of a message, without what hooks added to it."""
     content = message.get("content")
     parts = content if isinstance(content, list) else [content]
     return "".join(tools.spoken(words([part])) for part in parts)
@@ -212,7 +215,7 @@ def said_in(message: dict[str, Any]) -> str:
 
 
 class Reader:
-    """Reads the records of one chat. Of what is over it keeps ids and counts only."""
+    """Reads the records of one chat. Of earlier turns it holds only ids and counts."""
 
     def __init__(self, conversation: Conversation, cursor: Cursor | None = None) -> None:
         self._cwd = conversation.cwd
@@ -220,19 +223,20 @@ class Reader:
         self._cuts: dict[str, dict[str, Any]] = dict(
             record(record(cursor and cursor.state).get("cuts"))
         )
-        """Answers that were told before they were whole: after how many blocks, and whether with
-        what they cost."""
+        """Answers that were yielded when the file ended within them: after how many blocks, and
+        whether with their cost. A file that grows continues such an answer, and the parts must get
+        the same ids again."""
         self._turn_at = cursor or Cursor(offset=0)
         self._view: dict[str, str] = {}
-        """Messages the model sees, and the items they were told as."""
+        """Messages that the model sees → the ids of their items."""
         self._met: set[str] = set()
         self._asked: dict[str, int] = {}
         self._prompt = ""
         self._tried: dict[str, int] = {}
         self._calls: dict[str, str] = {}
-        """Calls, by their message and the provider's id: the item's id."""
+        """A call's message and provider id → the id of its item."""
         self._recent: dict[str, str] = {}
-        """This turn's, by the provider's id alone."""
+        """The calls of the current turn: the provider's id → the id of the item."""
         self._told: set[str] = set()
         self._message: dict[str, Any] = {}
         self._said: dict[str, int] = {}
@@ -240,7 +244,7 @@ class Reader:
         self._compactions = 0
 
     def read(self, rows: Iterable[Line]) -> Iterator[Item]:
-        """The items of some lines, from the cursor on."""
+        """Yield the items of some lines, starting at the cursor."""
         behind = self._from > 0
         for item in self._all(rows):
             if behind and isinstance(item, Cursor) and item.offset >= self._from:
@@ -249,7 +253,8 @@ class Reader:
                 yield item
 
     def whole(self, document: dict[str, Any]) -> Iterator[Item]:
-        """The items of a document: it is written anew each time, so there is no place to go on."""
+        """Yield the items of a document. Gemini CLI rewrites it completely, so there is no cursor.
+        """
         for item in self._record(document, Line(1, 0, 0)):
             if not isinstance(item, Cursor):
                 yield item
@@ -316,7 +321,7 @@ class Reader:
         elif said.lstrip().startswith(INJECTED):
             yield Noted(id=name, at=at, content=said)
         elif not said.strip() and (added := words(message.get("content")).strip()):
-            yield Noted(id=name, at=at, content=added)  # nothing but what hooks said
+            yield Noted(id=name, at=at, content=added)  # only text that hooks added
         elif said.lstrip().startswith(COMMANDS):
             yield Noise(kind="message/command")
         else:
@@ -366,7 +371,7 @@ class Reader:
         self._met.update(names)
 
     def _compacted(self, messages: list[dict[str, Any]], at: int) -> Iterator[Item]:
-        """Some of what the model saw is gone; what is new in its place sums it up."""
+        """Some messages have left the model's view; the first new one contains the summary."""
         fresh = [m for m in messages if text(m.get("id")) not in self._met]
         sums = (said_in(message) for message in fresh if message.get("type") == "user")
         kept = (self._view[n] for m in messages if (n := text(m.get("id"))) in self._view)
@@ -381,8 +386,11 @@ class Reader:
     # -- what the model says and does -------------------------------------------------------------
 
     def _close(self, *, is_cut: bool = False) -> Iterator[Item]:
-        """The version of an answer at hand is the last for now: tell what is new in it. Where a part
-        was told when the file ended there, it comes in the same parts again."""
+        """Yield what is new in the current version of an answer.
+
+        After the file ended within an answer (`is_cut`), a later import finds it with more content.
+        To arrive at the same ids again, the answer is split at the same places.
+        """
         message, self._message = self._message, {}
         if not message:
             return
@@ -404,7 +412,7 @@ class Reader:
                 model=text(message.get("model")),
             )  # fmt: skip
             owed = {} if is_new else owed
-        if owed:  # told before anybody knew what it cost
+        if owed:  # it was recorded before its cost was known
             yield Answered(id=f"{name}/spent", at=at, reply="", usage=owed, partial=True)
         self._said[name] = max(known, len(blocks))
         if message.get("tokens"):
@@ -416,7 +424,7 @@ class Reader:
             yield from self._call(identifier, call, at)
 
     def _named(self, message: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The calls of an answer, under ids that hooks make too."""
+        """The calls of an answer, under ids that hooks derive as well."""
         calls = records(message.get("toolCalls"))
         known = {text(call.get("id")) for call in calls}
         for part in records(message.get("content")):
@@ -458,7 +466,8 @@ class Reader:
             )  # fmt: skip
 
     def _answered_late(self, answers: list[dict[str, Any]], at: int) -> Iterator[Item]:
-        """Results the model was shown: told already with their calls, unless the agent died between."""
+        """Results in a message to the model. They were yielded with their calls, unless Gemini CLI
+        died in between."""
         for answer in answers:
             key, tool = text(answer.get("id")), text(answer.get("name"))
             name = self._recent.get(key) or f"call_{text_id(self._prompt, tool, key)}"

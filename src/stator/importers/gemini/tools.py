@@ -1,8 +1,9 @@
-"""What Gemini CLI's tools do: their effect, the files they touch, what became of a call. Pure.
+"""Interprets Gemini CLI's tool calls: their ids, their effect, the files they touch, their outcome.
+Pure.
 
-Neither its hooks nor what the model asks for carry one id for a call that both could use, so a call's
-id is made of what both see: the prompt, the tool, what it was given, and how often that was so before
-within the turn.
+Hooks and chat files have no common id for a call. The id is therefore derived from what both
+contain: the prompt, the tool, its input, and how often the same call occurred before within the
+turn.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ READS = frozenset(
     "activate_skill enter_plan_mode exit_plan_mode complete_task tracker_get_task tracker_list_tasks "
     "tracker_visualize".split()
 )
-"""Tools without an effect outside of the conversation. Any other may have one."""
+"""Tools that change nothing outside the conversation; any other tool may."""
 WEB = frozenset({"web_fetch", "google_web_search"})
 EDITS = frozenset({"write_file", "replace"})
 OVER = frozenset({"success", "error", "cancelled"})
-"""How a call stands when nothing more will come of it."""
+"""The states of a call that is over."""
 STEPS: dict[str, StepStatus] = {
     "in_progress": "in_progress",
     "completed": "done",
@@ -60,20 +61,20 @@ _HOOKED = re.compile(r"\s*<hook_context>.*?(?:</hook_context>\s*|\Z)", re.S)
 
 
 def spoken(said: str) -> str:
-    """What a person said, without what hooks put before it: what a session is told as it starts stands in
-    the first prompt itself."""
+    """The text that a person typed, without what hooks put before it: the answer to a session's
+    start hook is put into the first prompt."""
     while (found := _HOOKED.match(said)) is not None:
         said = said[found.end() :]
     return said
 
 
 def prompt_id(prompt: str, before: int) -> str:
-    """A prompt's id: what it says and how often it was said before in the conversation."""
+    """A prompt's id, made from its text and from how often the same text occurred before."""
     return f"prompt/{text_id(nameable(prompt), before)}"
 
 
 def asked(tool: str, given: Any) -> str:
-    """A name for a tool and what it was given."""
+    """A digest of a tool and its input."""
     try:
         return text_id(tool, nameable(canonical(given)))
     except RecursionError:
@@ -81,22 +82,22 @@ def asked(tool: str, given: Any) -> str:
 
 
 def call_id(prompt: str, tool: str, given: Any, before: int) -> str:
-    """A call's id, in letters that any provider takes."""
+    """A call's id, in characters that every provider accepts."""
     return f"call_{text_id(prompt, asked(tool, given), before)}"
 
 
 def effect_of(tool: str) -> Effect:
-    """What a tool may do to the world."""
+    """The effect that calling a tool may have."""
     return "read" if tool in READS else "write"
 
 
 def source_of(tool: str) -> Source:
-    """Where what a tool brings comes from."""
+    """Where a tool's result comes from."""
     return "web" if tool in WEB else "tool"
 
 
 def steps_of(tool: str, given: Any) -> tuple[Step, ...]:
-    """The plan a call writes down."""
+    """The plan that a call sets."""
     if tool != "write_todos":
         return ()
     return tuple(
@@ -112,7 +113,7 @@ def steps_of(tool: str, given: Any) -> tuple[Step, ...]:
 def result(
     name: str, tool: str, given: Any, at: int, *, status: str, output: Any, display: Any, cwd: str
 ) -> Returned:
-    """What became of a call, from what the model was shown and what people were."""
+    """The result of a call, from the output for the model and the display for people."""
     ended = outcome_of(tool, status, output)
     files = files_of(tool, given, display, cwd) if ended.status == "ok" else ()
     return Returned(
@@ -122,7 +123,7 @@ def result(
 
 
 def output_of(answer: Any) -> Any:
-    """What the model was shown, out of the parts it came in."""
+    """The output for the model, without its wrappers."""
     parts = [record(part.get("functionResponse")) for part in records(answer)]
     shown = [record(part.get("response")) for part in parts if part]
     if len(shown) != 1:
@@ -152,7 +153,7 @@ def outcome_of(tool: str, status: str, output: Any) -> Outcome:
 
 
 def files_of(tool: str, given: Any, display: Any, cwd: str) -> tuple[Touch, ...]:
-    """The files a call touched, once it went well."""
+    """The files that a successful call touched."""
     return tuple(_files(tool, record(given), record(display), cwd))
 
 
@@ -179,7 +180,8 @@ def _files(tool: str, given: dict[str, Any], display: dict[str, Any], cwd: str) 
 
 
 def spent(tokens: Any) -> dict[str, int]:
-    """What an answer cost, in units that add up: cached tokens are among those put in."""
+    """The cost of an answer. Cached tokens are included in the input tokens, so they are
+    subtracted."""
     told = {name: amount(count) for name, count in record(tokens).items()}
     read = min(told.get("cached", 0), told.get("input", 0))
     fresh = told.get("input", 0) - read + told.get("tool", 0)

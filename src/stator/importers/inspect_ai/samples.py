@@ -1,7 +1,9 @@
-"""Inspect: logs of evaluations, `.eval` or `.json`. Each sample, in each epoch, is a conversation.
+"""Recognizes, lists and reads Inspect's evaluation logs (`.eval` or `.json`); each sample of each
+epoch is a conversation.
 
-What the model was shown and said stands in the sample's messages; its notes of what happened tell
-when, and what each answer cost. Long contents are kept once, beside, and named where they occur.
+A sample's messages contain what the model received and answered. Its events contain the times and
+the cost of each answer. Long contents are stored once as attachments and referenced where they
+occur.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ _BESIDE = re.compile(r"(?:attachment|tc)://([0-9a-f]{8,128})")
 
 
 class Inspect:
-    """Inspect's evaluation logs."""
+    """The format of Inspect's evaluation logs."""
 
     name = NAME
 
@@ -126,7 +128,7 @@ def _score(score: Any) -> str:
 
 
 class _Told(msgspec.Struct, frozen=True):
-    """What a sample's own notes say of an answer."""
+    """What a sample's events say about an answer."""
 
     at: int
     usage: dict[str, int]
@@ -134,7 +136,7 @@ class _Told(msgspec.Struct, frozen=True):
 
 
 class _Reading:
-    """One sample being read."""
+    """Reads one sample."""
 
     def __init__(self, given: dict[str, Any]) -> None:
         self._given = given
@@ -163,7 +165,7 @@ class _Reading:
             yield self._talk.end()
 
     def _by_answer(self, answers: list[dict[str, Any]]) -> dict[int, _Told]:
-        """What is told of each answer: by its id, or, before there were ids, in order."""
+        """The events of each answer, matched by id, or by order in files without ids."""
         named: dict[str, _Told] = {}
         listed: list[_Told] = []
         for note in self._told:
@@ -219,7 +221,7 @@ class _Reading:
         )  # fmt: skip
 
     def _shown(self, value: Any, depth: int = 0) -> Any:
-        """A value with what stands beside it put back in its place."""
+        """A value in which references are replaced by the attachments they refer to."""
         if isinstance(value, str):
             found = _BESIDE.fullmatch(value)
             return self._beside.get(found[1], value) if found else value
@@ -254,7 +256,7 @@ def _usage(output: dict[str, Any]) -> dict[str, int]:
     read, written = usage.get("input_tokens_cache_read"), usage.get("input_tokens_cache_write")
     spent = spend(fresh=fresh, said=usage.get("output_tokens"))
     cached = spend(read=read, written=written).get("tokens", 0)
-    if cached and spent.get("tokens") == whole:  # what was read from a cache is counted as input
+    if cached and spent.get("tokens") == whole:  # the input tokens include the cached ones
         fresh = max(spent.get("tokens:in", 0) - cached, 0)
     return spend(fresh=fresh, said=usage.get("output_tokens"), read=read, written=written)
 

@@ -1,5 +1,6 @@
-"""opencode's own database, read page by page while opencode may be writing to it: no lock is held
-longer than a page of messages takes.
+"""Reads opencode's database page by page while opencode may be writing to it.
+
+No read lock is held longer than one page of messages takes.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
     import apsw
 
 PAGE = 200
-"""Messages that are read at a time."""
+"""The number of messages that are read at a time."""
 PARTS_MAX = 20_000
-"""Parts of one message that are read."""
+"""The most parts of one message that are read."""
 NEEDED = {"session", "message", "part"}
 SESSIONS = (
     "select id, parent_id, title, directory, version, time_created, time_updated from session"
@@ -54,7 +55,7 @@ def is_database(path: Path) -> bool:
 
 
 def sessions(db: apsw.Connection) -> Iterator[Row]:
-    """The conversations, parents before the ones below them."""
+    """The conversations, parents before their sub-agents."""
     rows = [_row(values) for values in db.execute(SESSIONS)]
     known = {row.id: row for row in rows}
 
@@ -75,7 +76,7 @@ def _row(values: tuple[Any, ...]) -> Row:
 
 
 def spawning_call(db: apsw.Connection, row: Row) -> str:
-    """The call that started a sub-agent's conversation; "" where none says so."""
+    """The call that started a sub-agent's conversation; "" if it is unknown."""
     found = db.execute(
         "select json_extract(data, '$.callID') from part where session_id = ? and json_valid(data)"
         " and json_extract(data, '$.tool') = 'task'"
@@ -89,7 +90,8 @@ def spawning_call(db: apsw.Connection, row: Row) -> str:
 def messages(
     db: apsw.Connection, session: str, progress: Progress | None = None
 ) -> Iterator[Message | Skipped]:
-    """A conversation's messages in order, page by page; what cannot be read is said."""
+    """A conversation's messages in order, page by page; rows that cannot be read become `Skipped`.
+    """
     after: tuple[Any, Any] = (-1, "")
     number = 0
     while True:

@@ -1,8 +1,10 @@
-"""What opencode's messages and parts say, as items: the same from its database, an export or a run.
+"""Turns opencode's messages into items, whether they come from its database, an export or a run's
+output.
 
-A message has parts: text, reasoning, tool (a call and what became of it), and marks around each
-answer of the model. Ids are made from what stays the same where opencode copies a message into a
-fork, under new ids of its own: a call's id, when a text began, what was asked and when.
+A message has parts: text, reasoning, tool (a call and its result), and markers around each answer
+of the model. When opencode forks a session, it copies the messages under new ids. Item ids are
+therefore made from what a copy keeps: a call's id, the time at which a text began, the text and
+time of a prompt.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ READS = frozenset(
 )
 WEB = frozenset(("webfetch", "websearch", "codesearch"))
 MARKS = frozenset(("step-start", "step-finish", "snapshot", "retry", "agent"))
-"""Parts that say nothing by themselves."""
+"""Parts without content of their own."""
 TODO: dict[str, StepStatus] = {
     "pending": "pending",
     "in_progress": "in_progress",
@@ -68,35 +70,36 @@ _STOPPED = re.compile(r"abort|interrupt|cancel", re.I)
 
 
 class Message(msgspec.Struct, frozen=True):
-    """A message and its parts, in the order in which they were made."""
+    """A message and its parts, in the order in which they were created."""
 
     info: dict[str, Any]
     parts: list[dict[str, Any]]
 
 
 class _Answer(msgspec.Struct, frozen=True):
-    """The parts of one answer: a message has one, in older versions several."""
+    """The parts of one answer. A message has one answer; in older versions it may have several."""
 
     parts: list[dict[str, Any]]
     finish: dict[str, Any]
 
 
 def asked(message: Message) -> str:
-    """What a message of the user's says, in words."""
+    """The text of a user's message."""
     typed = [p for p in message.parts if p.get("type") == "text" and p.get("synthetic") is not True]
     return "\n".join(text(part.get("text")) for part in typed)
 
 
 def items(messages: Iterable[Message]) -> Iterator[Item]:
-    """What a conversation's messages say."""
+    """Turn a conversation's messages into items."""
     return _Reading().read(messages)
 
 
 class _Reading:
+    """Reads the messages of one conversation."""
     def __init__(self) -> None:
         self._names = Names()
         self._places: dict[str, str] = {}
-        """The first item of each message, by the message's id."""
+        """A message's id → the id of its first item."""
         self._compacting: Item | None = None
         self._tail = ""
 
@@ -161,7 +164,8 @@ class _Reading:
         self, info: dict[str, Any], times: dict[str, Any], answer: _Answer, anchor: str
     ) -> Iterator[Item]:
         at = millis(times.get("created")) or _start(answer.parts)
-        # what a call was started from is said for good, also if the program died before the end
+        # once a call was started, its answer is final, even if opencode died before it marked it
+        # complete
         whole = bool(
             answer.finish
             or times.get("completed")
@@ -192,7 +196,7 @@ class _Reading:
 
     def _compacted(self, message: Message) -> Item:
         begun = self._compacting
-        assert begun is not None  # asked before
+        assert begun is not None  # the caller checked
         self._compacting = None
         words = "".join(text(p.get("text")) for p in message.parts if p.get("type") == "text")
         usage = record(message.info.get("tokens"))
@@ -204,7 +208,7 @@ class _Reading:
 
 
 def _answers(message: Message) -> list[_Answer]:
-    """A message's answers: each ends with a `step-finish`."""
+    """Split a message into its answers; each ends with a `step-finish`."""
     found: list[_Answer] = []
     parts: list[dict[str, Any]] = []
     for part in message.parts:
@@ -225,7 +229,7 @@ def _is_started(part: dict[str, Any]) -> bool:
 
 
 def _anchor(parts: list[dict[str, Any]]) -> str:
-    """What an answer is known by, wherever it is copied to."""
+    """An answer's id, made from what stays the same when opencode copies it into a fork."""
     for part in parts:
         if part.get("type") == "tool" and text(part.get("callID")):
             return f"answer/{part['callID']}"
@@ -268,7 +272,8 @@ def _usage(finish: dict[str, Any], info: dict[str, Any]) -> dict[str, int]:
         written=cache.get("write"), dollars=given.get("cost"),
     )  # fmt: skip
     thought = spend(said=tokens.get("reasoning")).get("tokens", 0)
-    if thought and spent.get("tokens") != tokens.get("total"):  # else what it says includes it
+    # otherwise the output tokens include the reasoning
+    if thought and spent.get("tokens") != tokens.get("total"):
         spent["tokens:out"] = spent.get("tokens:out", 0) + thought
         spent["tokens"] = spent.get("tokens", 0) + thought
     return spent
@@ -361,10 +366,10 @@ def _todo(given: dict[str, Any]) -> tuple[Step, ...]:
 
 
 def _other(part: dict[str, Any], at: int, touched: set[str]) -> Iterator[Item]:
-    """Parts that are neither said nor called."""
+    """Items for parts that are neither text nor calls."""
     kind = text(part.get("type"))
     if kind == "patch":
-        # of what a shell command changed, only this tells; not how
+        # this is the only trace of what a shell command changed, and it does not show how
         named = part.get("files")
         paths = [
             path
@@ -383,12 +388,12 @@ def _other(part: dict[str, Any], at: int, touched: set[str]) -> Iterator[Item]:
 
 
 def _same(path: str, other: str) -> bool:
-    """Whether a path is another one, which may be told from the agent's folder."""
+    """Whether two paths are the same; `other` may be relative to the agent's folder."""
     return path == other or path.endswith(f"/{other.removeprefix('./')}")
 
 
 def _attached(part: dict[str, Any]) -> Any:
-    """A file that was shown; of one that is packed into the message, what it was."""
+    """A file that was attached; one that is embedded in the message becomes a note."""
     url = text(part.get("url"))
     shown = without_bytes({"type": "file", "url": url})
     if shown.get("type") == "text":
@@ -407,7 +412,7 @@ def _words(said: list[Any]) -> str:
 
 
 def _ending(message: Message) -> TurnEnded | None:
-    """How a turn ended, if this was its last message and the agent waits."""
+    """How the turn ended, if this was its last message and the agent waits for the user."""
     info = message.info
     failure = text(record(info.get("error")).get("name"))
     at = millis(record(info.get("time")).get("completed"))

@@ -1,5 +1,7 @@
-"""opencode: its live database, what `opencode export` writes and what `opencode run --format json`
-prints. The same conversation is one session, whichever of them tells of it.
+"""Recognizes and lists opencode's conversations: in its live database, in `opencode export` files
+and in the output of `opencode run --format json`.
+
+The same conversation becomes one session, whichever source it is imported from.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ _SAID = frozenset(("text", "tool_use", "reasoning", "step_start", "step_finish")
 
 
 class OpenCode:
-    """opencode's conversations."""
+    """The format of opencode's conversations."""
 
     name = NAME
 
@@ -102,6 +104,7 @@ def _talk(
     first: Message | Item | None,
     **more: Any,
 ) -> Conversation:
+    """Describe a conversation; a placeholder title is replaced by the first prompt."""
     if _UNTITLED.match(title):
         title = headline(asked(first)) if isinstance(first, Message) else ""
     return Conversation(
@@ -116,7 +119,7 @@ def _talk(
 
 
 def _without(read: Iterator[Message | Item], aside: list[Item]) -> Iterator[Message]:
-    """The messages; what else was read goes aside, to be told after them."""
+    """Yield the messages and collect everything else in `others`, to be yielded after them."""
     for one in read:
         if isinstance(one, Message):
             yield one
@@ -170,7 +173,8 @@ def _of_database(path: Path) -> Iterator[Found]:
 
 
 def _fork(db: Any, row: database.Row, rows: list[database.Row]) -> dict[str, Any]:
-    """What a fork was made from: opencode notes it in the title only, and copies the messages."""
+    """What a fork was made from. opencode only marks a fork in its title and copies the messages;
+    the origin is the older session with the same title that shares the most items."""
     base = _base(row.title)
     copied = _ids(db, row.id, before=row.created)
     older = [
@@ -190,7 +194,7 @@ def _base(title: str) -> str:
 
 
 def _ids(db: Any, session: str, before: int = 0) -> frozenset[str]:
-    """The ids of what was said and called in a conversation, up to a time."""
+    """The ids of the items in a conversation, up to a time."""
 
     def is_early(message: Message) -> bool:
         created = record(message.info.get("time")).get("created")
@@ -205,7 +209,7 @@ def _ids(db: Any, session: str, before: int = 0) -> frozenset[str]:
 
 
 def _session_of_run(begin: bytes) -> str:
-    """The conversation whose parts a run printed; "" if it is something else."""
+    """The conversation whose parts a run printed; "" if the file is something else."""
     try:
         first = record(decode(begin.split(b"\n", 1)[0]))
     except ValueError:
@@ -215,7 +219,7 @@ def _session_of_run(begin: bytes) -> str:
 
 
 def _of_run(found: Found, progress: Progress | None) -> Iterator[Message | Item]:
-    """The model's messages; a run does not print what it was asked."""
+    """The model's messages; a run does not print its prompt."""
     parts: list[dict[str, Any]] = []
     at = 0
     for line in lines(found.path, progress=progress):
@@ -240,7 +244,8 @@ def _of_run(found: Found, progress: Progress | None) -> Iterator[Message | Item]
 
 
 def _printed(parts: list[dict[str, Any]], at: Any) -> Message:
-    """Parts are printed as they end; their ids are in the order in which they began."""
+    """A message from its printed parts. opencode prints each part when it ends; the ids of the
+    parts show the order in which they began."""
     ordered = sorted(parts, key=lambda part: text(part.get("id")))
     info: dict[str, Any] = {"id": text(parts[0].get("messageID")), "role": "assistant"}
     reasons = [text(part.get("reason")) for part in ordered if part.get("type") == "step-finish"]

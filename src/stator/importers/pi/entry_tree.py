@@ -1,8 +1,8 @@
-"""The shape of a pi session: its entries form a tree, and a tree is one session and its forks.
+"""Splits the tree of entries in a pi session into one session and its forks.
 
-What was said first, at each place where the tree parts, is the session; each later branch is a fork,
-known by the entry it begins with. So a file that grows, on whichever branch, only ever adds to what
-was imported. Nothing is held but ids, however much the entries say.
+At each place where the tree branches, the entry that was written first continues the session. Each
+later branch is a fork, identified by its first entry. A file that grows on any branch therefore
+only adds to what was imported. Only ids are held in memory, not the content of the entries.
 """
 
 from __future__ import annotations
@@ -24,33 +24,34 @@ from stator.model.exchange.items import text_id
 
 
 class Entry(msgspec.Struct):
-    """A line of the tree."""
+    """One entry of the tree."""
 
     id: str
     parent: str
     branch: str
-    """The id of the entry its branch begins with; "": the first one."""
+    """The id of the first entry of its branch; "" for the main branch."""
     call: str = ""
-    """Whose result it is."""
+    """The call whose result it is."""
 
 
 class Tree(msgspec.Struct):
-    """A file's entries, without what they say."""
+    """A file's entries, without their content."""
 
     header: dict[str, Any] = {}
     entries: dict[str, Entry] = {}
     lines: dict[int, str] = {}
-    """Line → entry."""
+    """Line number → entry."""
     order: list[str] = []
-    """What the first version counts by: the header, then each entry."""
+    """The order by which version 1 counts: the header, then each entry."""
     branches: dict[str, str] = msgspec.field(default_factory=lambda: {"": ""})
-    """Branch → the entry it parts from, in the order in which they began."""
+    """Branch → the entry at which it leaves its parent branch, in the order in which the branches
+    began."""
     spoken: dict[str, int] = {}
-    """Branches in which something was said → when that was last."""
+    """Branches that contain messages → the time of the last message."""
     name: str = ""
 
     def before(self, entry: str) -> list[Entry]:
-        """An entry and all it follows, the last first."""
+        """An entry and all its ancestors, the latest first."""
         found = []
         while entry:
             found.append(self.entries[entry])
@@ -58,13 +59,13 @@ class Tree(msgspec.Struct):
         return found
 
     def on(self, branch: str) -> set[str]:
-        """The entries of a branch, and all it follows."""
+        """The entries of a branch and all their ancestors."""
         own = {entry.id for entry in self.entries.values() if entry.branch == branch}
         return own | {entry.id for entry in self.before(self.branches[branch])}
 
 
 def tree_of(path: str) -> Tree:
-    """The tree in a file, whatever its state."""
+    """Read the tree in a file; damaged lines are ignored."""
     tree = Tree()
     names = Names()
     followed: set[str] = set()
@@ -85,7 +86,7 @@ def tree_of(path: str) -> Tree:
 
 
 def _parent(tree: Tree, given: dict[str, Any], last: str) -> str:
-    """What an entry follows: as it says, or, if that is not there, what stands before it."""
+    """The entry that an entry follows: the one it names, otherwise the one on the line before."""
     if not text(given.get("id")):
         return last
     named = given.get("parentId")
@@ -93,6 +94,7 @@ def _parent(tree: Tree, given: dict[str, Any], last: str) -> str:
 
 
 def _add(tree: Tree, followed: set[str], given: dict[str, Any], name: str, parent: str) -> str:
+    """Add an entry to the tree. A second entry with the same parent begins a new branch."""
     above = tree.entries.get(parent)
     branch = above.branch if above else ""
     if parent in followed:

@@ -1,6 +1,7 @@
-"""pi: its sessions are files of lines that form a tree (`pi_tree`), each naming the one it follows.
+"""Recognizes, lists and reads pi's sessions: lines that form a tree (`entry_tree`), each naming its
+parent.
 
-Files of the first version have no ids: there each line follows the one before.
+Files of version 1 have no ids; there, each line follows the one before it.
 """
 
 from __future__ import annotations
@@ -59,14 +60,14 @@ READS = frozenset(("read", "grep", "find", "ls"))
 SETTINGS = frozenset(
     "model_change thinking_level_change label custom session_info ephemeral context_transform".split()
 )
-"""Entries that say nothing of what happened."""
+"""Entries that contain nothing about the work."""
 STOPPED = ("aborted", "error")
 _FILE = re.compile(r"_([0-9a-fA-F-]{8,64})\.jsonl$")
 _ABORTED = re.compile(r"\b(aborted|cancelled)\b", re.I)
 
 
 class Pi:
-    """pi's conversations."""
+    """The format of pi's sessions."""
 
     name = NAME
 
@@ -82,7 +83,7 @@ class Pi:
         stat = path.stat()
         for branch in tree.branches:
             if branch and branch not in tree.spoken:
-                continue  # a setting was changed there, and nothing said
+                continue  # only a setting was changed on this branch
             yield Found(
                 path=str(path), conversation=_talk(tree, branch), part=branch, size=stat.st_size,
                 changed=tree.spoken.get(branch) or stat.st_mtime_ns // 1000,
@@ -113,6 +114,8 @@ FORMAT = Pi()
 
 
 def _talk(tree: Tree, branch: str) -> Conversation:
+    """Describe the conversation on one branch; a branch is a fork that shares everything before it.
+    """
     header = tree.header
     own = text(header.get("id"))
     fork_of, shared = "", tree.on("")
@@ -135,7 +138,7 @@ def _talk(tree: Tree, branch: str) -> Conversation:
 
 
 def _other(line: Line, tree: Tree) -> Iterator[Item]:
-    """A line that is no entry."""
+    """Items for a line that is not an entry."""
     given, why = parsed(line)
     if why:
         yield Skipped(line=line.number, why=why)
@@ -147,16 +150,16 @@ def _other(line: Line, tree: Tree) -> Iterator[Item]:
 
 
 class _Reading:
-    """One conversation being read."""
+    """Reads one branch of a session."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self._names = Names()
         self._calls: dict[str, str] = {}
-        """pi's id of a call → ours, which differs where pi's comes again."""
+        """pi's id of a call → ours, which differs if pi repeats an id."""
         self._asked: dict[str, Called] = {}
         self._items: dict[str, str] = {}
-        """Entry → the id of what it was recorded as."""
+        """Entry → the id of its item."""
         self._known: set[str] = set()
         """Paths that were read or written."""
 
@@ -213,7 +216,7 @@ class _Reading:
             )  # fmt: skip
         for call in calls:
             yield call
-            if stop in STOPPED:  # pi runs no tool of an answer that did not come to its end
+            if stop in STOPPED:  # pi runs no tools of an answer that was stopped
                 yield Returned(
                     id=call.id, at=at, status="cancelled", cause="never run", source="system"
                 )
@@ -277,13 +280,13 @@ class _Reading:
             return (Touch(path=path, op="read"),)
         if asked.tool == "edit":
             return (Touch(path=path, op="modified"),)
-        # pi does not say whether a file was there that is written as a whole
+        # pi does not record whether the file existed before it was written
         after = digest_of(text(given.get("content")))
         op: Literal["modified", "created"] = "modified" if known else "created"
         return (Touch(path=path, op=op, after=after, how="recorded" if known else "inferred"),)
 
     def _ran(self, name: str, at: int, message: dict[str, Any]) -> Iterator[Item]:
-        """A command that the user ran; the model is shown it."""
+        """Items for a command that the user ran; the model sees it."""
         command, output = text(message.get("command")), text(message.get("output"))
         yield self._noted(name, at, f"Ran `{command}`\n{output}")
         files = shell_files(command) if message.get("exitCode") == 0 else ()
@@ -297,7 +300,7 @@ class _Reading:
         return Noted(id=name, at=at, by=by, content=plain(without_bytes(content)))
 
     def _kept(self, given: dict[str, Any]) -> str:
-        """The first item that stayed in view."""
+        """The id of the first item that a compaction kept."""
         order = self._tree.order
         first = text(given.get("firstKeptEntryId"))
         if first:

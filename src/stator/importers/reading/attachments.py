@@ -1,7 +1,7 @@
-"""Images and other files inside a transcript: what they were is kept, their bytes are not.
+"""Replaces images and other embedded files in a transcript by a short note.
 
-A picture is most of a transcript's size and says nothing to whoever searches or compares it. Its
-media type, size and digest tell whether it is the same as another.
+Images make up most of a transcript's size and cannot be searched or compared as text. The note has
+the media type, the size and the digest, which shows whether two images are the same.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 from stator.model.exchange.items import digest_of
 
 SMALL = 256
-"""Characters of packed bytes that may stay: an icon, a token."""
+"""The most base64 characters that are kept, enough for an icon or a token."""
 DEEP = 60
-"""Levels down to which a value is looked at."""
+"""The number of levels down to which a value is searched."""
 _DATA_URL = re.compile(r"data:([\w.+/-]{0,100})[^,]{0,200};base64,")
 
 
 def without_bytes(value: Any, depth: int = 0) -> Any:
-    """A value with a note in place of each large file that is packed into it as base64."""
+    """A value in which each large base64 file is replaced by a note."""
     if depth > DEEP:
         return value
     if isinstance(value, str):
@@ -38,13 +38,13 @@ def without_bytes(value: Any, depth: int = 0) -> Any:
 
 
 def note(media: str, data: str) -> str:
-    """What is kept of a file: `[image/png, 1,204 bytes, sha256 0f3a…, not kept]`."""
+    """The note for a file: `[image/png, 1,204 bytes, sha256 0f3a…, not kept]`."""
     raw = bytes_of(data)
     return f"[{media or 'data'}, {len(raw):,} bytes, sha256 {digest_of(raw)}, not kept]"
 
 
 def bytes_of(data: str) -> bytes:
-    """What base64 holds, or the text itself where it holds nothing."""
+    """The bytes that base64 text holds, or the bytes of the text itself if it is not base64."""
     try:
         return unpacked(data)
     except (Error, ValueError):
@@ -52,7 +52,7 @@ def bytes_of(data: str) -> bytes:
 
 
 def _packed(block: dict[str, Any]) -> tuple[str, str] | None:
-    """The media type and base64 of a block of Anthropic's or pi's kind."""
+    """The media type and base64 of a block as Anthropic and pi write it."""
     source = block.get("source")
     inner = source if isinstance(source, dict) and source.get("type") == "base64" else block
     data = inner.get("data")
@@ -63,7 +63,7 @@ def _packed(block: dict[str, Any]) -> tuple[str, str] | None:
 
 
 def _as_text(block: dict[str, Any], shown: dict[str, Any]) -> dict[str, Any]:
-    """A block that held nothing but a file says so in words a provider takes."""
+    """Turn a block that only held a file into a text block, which every provider accepts."""
     for field in ("image", "image_url", "url", "audio", "video", "document"):
         was = block.get(field)
         was = was.get("url") if isinstance(was, dict) else was

@@ -1,7 +1,8 @@
-"""The lines of a transcript, whatever its state: cut off, growing, damaged, packed, of any size.
+"""Reads the lines of a transcript, even if the file is cut off, growing, damaged, compressed or
+very large.
 
-Nothing of a file is ever changed, and no more of it is held than one line. A line that cannot be
-read is handed on with the reason, so that whoever reads can count it and go on.
+The file is never changed, and no more than one line is held in memory. A line that cannot be read
+is yielded with the reason, so that the caller can count it and continue.
 """
 
 from __future__ import annotations
@@ -20,36 +21,38 @@ from stator.errors import InvalidInput
 from stator.importers.reading import sqlite_source
 
 LINE_MAX = 48 * 2**20
-"""Bytes of one line that are read; a longer one is passed over, and said to be."""
+"""The most bytes of one line that are read; a longer line is skipped and reported."""
 CHUNK = 256 * 1024
 BEGIN = 4096
-"""Bytes at the start of a file by which it is known again."""
+"""The number of bytes at the start of a file that identify it."""
 UNSEEN = getattr(os, "O_NOATIME", 0)
-"""Reading leaves no trace, where the system can do that."""
+"""Reading leaves the file's access time alone, where the system supports that."""
 ZSTD = b"\x28\xb5\x2f\xfd"
 UTF16: dict[bytes, str] = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
 class Line(msgspec.Struct, frozen=True):
-    """One line: its number from 1, the offset it begins at and the one behind it."""
+    """One line: its number (from 1), the offset at which it begins and the offset after it."""
 
     number: int
     offset: int
     end: int
     data: bytes = b""
     problem: str = ""
-    """Why it cannot be read; "": it can."""
+    """Why the line cannot be read; "" if it can."""
     is_cut: bool = False
-    """Whether the file ends within it."""
+    """Whether the file ends within this line. An agent may be writing it right now, so the next
+    import reads it again."""
 
 
 def open_plain(path: str) -> BinaryIO:
-    """A regular file, open for reading; nothing else is waited for or read."""
+    """Open a regular file for reading. Anything else, such as a pipe, is refused without waiting.
+    """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         try:
             handle = os.open(path, flags | UNSEEN)
-        except PermissionError:  # somebody else's file: its times are not ours to spare
+        except PermissionError:  # only the owner of a file may leave its access time alone
             handle = os.open(path, flags)
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror}", path=path) from None
@@ -60,7 +63,8 @@ def open_plain(path: str) -> BinaryIO:
 
 
 def beginning(path: str, size: int = 65_536) -> bytes:
-    """The first bytes of a file as text has them: unpacked, in UTF-8; of a database as they are."""
+    """The first bytes of a file, decompressed and in UTF-8. The bytes of a database are not
+    converted."""
     if sqlite_source.is_named_like_one(path):
         return sqlite_source.begin(path, size)
     with open_plain(path) as file:
@@ -72,7 +76,8 @@ def beginning(path: str, size: int = 65_536) -> bytes:
 
 
 def content(path: str, limit: int, progress: Callable[[int], None] | None = None) -> bytes:
-    """A whole file as text has it, where its format can be read no other way; not above a limit."""
+    """Read a whole file as UTF-8, for formats that cannot be read in parts; refuse files above a
+    limit."""
     chunks: list[bytes] = []
     held = 0
     with open_plain(path) as file:
@@ -89,9 +94,14 @@ def content(path: str, limit: int, progress: Callable[[int], None] | None = None
 
 
 def fingerprint(path: str, offset: int) -> str:
-    """What a file was up to an offset, told by its beginning and what stands right before it."""
+    """Identify a file's content up to an offset, by its first bytes and the bytes right before the
+    offset.
+
+    A file that has grown since keeps its fingerprint; a file that was rewritten does not.
+    """
     with open_plain(path) as file:
-        if file.read(4)[:4] == ZSTD:  # a packed file is not added to
+        # nothing is ever appended to a compressed file, so its size identifies it
+        if file.read(4)[:4] == ZSTD:
             return f"packed {os.fstat(file.fileno()).st_size}"
         seen = sha256()
         for start, length in ((0, min(BEGIN, offset)), (max(0, offset - BEGIN), BEGIN)):
@@ -103,9 +113,10 @@ def fingerprint(path: str, offset: int) -> str:
 def lines(
     path: str, *, offset: int = 0, number: int = 0, progress: Callable[[int], None] | None = None
 ) -> Iterator[Line]:
-    """The lines of a file from an offset on, as far as it went when this began.
+    """Yield the lines of a file, starting at an offset, up to the size it has now.
 
-    `number` is that of the line before. `progress` is told how many bytes were read.
+    `number` is the number of the line before the offset. `progress` is called with the number of
+    bytes read.
     """
     with open_plain(path) as file:
         position = start = _skipped(file, offset)
@@ -139,7 +150,8 @@ def lines(
 
 
 def _skipped(file: BinaryIO, offset: int) -> int:
-    """Go to an offset where that can be done without reading; where reading begins then."""
+    """Seek to an offset if the file's bytes are its text; otherwise start at 0. Return the
+    position."""
     first = file.read(4)
     recoded = first == ZSTD or any(first.startswith(mark) for mark in UTF16)
     file.seek(0 if recoded else offset)
@@ -158,7 +170,8 @@ def _line(number: int, start: int, end: int, data: bytes, too_long: bool) -> Lin
 
 
 def _last(number: int, start: int, end: int, data: bytes, too_long: bool) -> Line:
-    """The end of a file that no newline ends: whole if it can be read, else cut off."""
+    """The end of a file without a final newline. It is a whole line if it parses, and cut off
+    otherwise: an agent may be in the middle of writing it."""
     line = _line(number, start, end, data, too_long)
     if line.problem or not line.data.strip():
         return line
@@ -170,7 +183,8 @@ def _last(number: int, start: int, end: int, data: bytes, too_long: bool) -> Lin
 
 
 def _feed(file: BinaryIO, progress: Callable[[int], None] | None) -> Callable[[], bytes]:
-    """Chunks of a file as UTF-8, up to where it went now: a file may grow while it is read."""
+    """Return a function that yields chunks of a file as UTF-8. It stops at the size the file has
+    now, because an agent may append to it during the import."""
     begun = file.tell()
     left = os.fstat(file.fileno()).st_size - begun
     first = b"" if begun else file.read(4)
@@ -212,7 +226,8 @@ def _recoded(raw: Callable[[], bytes], name: str) -> Callable[[], bytes]:
 
 
 def decode(data: bytes) -> Any:
-    """A value from JSON; lone surrogates are kept, and numbers that are none become text."""
+    """Decode JSON. Lone surrogates are kept, and NaN and Infinity become text, because commits hold
+    neither."""
     try:
         return msgspec.json.decode(data)
     except (ValueError, RecursionError):
@@ -224,7 +239,7 @@ def decode(data: bytes) -> Any:
 
 
 def parsed(line: Line) -> tuple[dict[str, Any] | None, str]:
-    """The object a line holds, or why it holds none ("": it is empty)."""
+    """The object in a line, or why there is none ("" for an empty line)."""
     if line.problem:
         return None, line.problem
     if not line.data.strip():

@@ -1,4 +1,4 @@
-"""The patch text that Codex gives to `apply_patch`, read for the files it names. Pure.
+"""Finds the files that a patch for `apply_patch` (Codex's patch format) changes. Pure.
 
     *** Begin Patch
     *** Add File: notes.txt
@@ -11,8 +11,8 @@
     *** Delete File: left.txt
     *** End Patch
 
-Only lines that begin with `*** ` are orders; everything in a file's text begins with `+`, `-`, a
-space or `@@`, so what stands in a file cannot be mistaken for one.
+Only lines that begin with `*** ` are operations. Every line of a file's content begins with `+`,
+`-`, a space or `@@`, so content can never be mistaken for an operation.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from stator.model.exchange.items import Touch, digest_of
 
 BEGIN, END = "*** Begin Patch", "*** End Patch"
 _IN_SHELL = re.compile(r"(?:^|[\s;&|(])apply_?patch\b[^\n]{0,200}<<-?\s*(['\"]?)(\w+)\1[^\n]*\n")
-"""`apply_patch <<'EOF'`: the way a shell command gives a patch."""
+"""`apply_patch <<'EOF'`, the way in which a shell command passes a patch."""
 
 
 def touches(patch: str) -> tuple[Touch, ...]:
-    """The files a patch changes, in its order; nothing where it is not one whole patch."""
+    """The files that a patch changes, in its order; empty if the patch is incomplete."""
     lines = patch.strip().split("\n")
     if len(lines) < 2 or lines[0].strip() != BEGIN or lines[-1].strip() != END:
         return ()

@@ -1,10 +1,10 @@
-"""Which files a shell command certainly touched, told by its words. Pure.
+"""Works out which files a shell command certainly touched, from its text alone. Pure.
 
-A transcript says what was run and that it went well; of most commands one cannot say what they did
-to which file. Here is what one can: plain commands with literal words (`rm a.txt`, `mv a b`,
-`echo x > out`), all of which must have run. As soon as a word is not literal (a glob, a variable, a
-substitution), its command says nothing; where the shell's way through the line is not certain
-(`||`, loops, all but the last of `a; b`), nothing is said of that part.
+A transcript shows which command ran and that it succeeded. What most commands did to files cannot
+be known from that. This module handles the certain cases: simple commands with literal words (`rm
+a.txt`, `mv a b`, `echo x > out`) that must all have run. A command with a word that is not literal
+(a glob, a variable, a substitution) yields nothing. Where control flow is uncertain (`||`, loops,
+all but the last part of `a; b`), that part yields nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stator.model.exchange.items import Touch
 from stator.model.records.types import FileOp
 
 COMMAND_MAX = 20_000
-"""Characters of a command that are looked at; a longer one says nothing."""
+"""The most characters of a command; a longer one yields nothing."""
 TOUCHES_MAX = 200
 
 _TOKEN = re.compile(
@@ -39,20 +39,20 @@ _KEYWORDS = frozenset(
 
 
 class _Command(msgspec.Struct):
-    """A simple command: its words, and the files its output goes to with whether they are added to."""
+    """A simple command: its words, and the files its output goes to (True: appended)."""
 
     words: list[str] = []
     outputs: list[tuple[str, bool]] = []
     piped: bool = False
-    """Whether another command reads what it says."""
+    """Whether another command reads its output."""
     is_plain: bool = True
-    """Whether every word of it is literal."""
+    """Whether every word is literal."""
 
 
 def touched(command: str, cwd: str = "") -> tuple[Touch, ...]:
-    """The files a command that ended well has certainly touched, as it names them.
+    """The files that a successful command certainly touched, under the names it uses.
 
-    `cwd` is the folder it ran in, for what stands behind a `cd`.
+    `cwd` is the folder in which it ran; it is needed for what follows a `cd`.
     """
     if len(command) > COMMAND_MAX:
         return ()
@@ -77,14 +77,14 @@ def touched(command: str, cwd: str = "") -> tuple[Touch, ...]:
 
 
 def _stops_at_failures(first: _Command) -> bool:
-    """Whether it is `set -e`: then a command that ended well has run to its end."""
+    """Whether the command is `set -e`; then a command that succeeded ran to its end."""
     options = [word for word in first.words[1:] if word.startswith("-")]
     return first.words[:1] == ["set"] and any("e" in word for word in options)
 
 
 def _chains(command: str) -> list[list[_Command]]:
-    """Commands joined by `&&` and `|`, chain by chain as `;` and newlines part them; [] where the
-    shell's way through them is not certain."""
+    """Split a command line into chains. `;` and newlines separate chains; `&&` and `|` join the
+    commands within one. [] if the control flow is uncertain."""
     chains: list[list[_Command]] = [[]]
     current = _Command()
     redirect = ""
@@ -157,7 +157,7 @@ def _chains(command: str) -> list[list[_Command]]:
 
 
 def _behind(command: str, position: int, end: str) -> int:
-    """Where a text that was given within the command ends; -1: nowhere."""
+    """The position after a here-document that ends with the line `end`; -1 if it never ends."""
     while position < len(command):
         stop = command.find("\n", position)
         stop = len(command) if stop < 0 else stop
@@ -169,7 +169,7 @@ def _behind(command: str, position: int, end: str) -> int:
 
 
 def _literal(word: str) -> str | None:
-    """What a word stands for, or None if the shell would make something else of it."""
+    """The literal value of a word, or None if the shell would expand it."""
     bare = _UNQUOTED.sub("", word)
     if _OPEN_ENDED & set(bare):
         return None
@@ -188,7 +188,7 @@ def _keeps_place(chain: list[_Command]) -> bool:
 
 
 def _entered(one: _Command, base: str | None, cwd: str) -> str | None:
-    """The folder a `cd` leads to; None: nobody can say."""
+    """The folder that a `cd` enters; None if it is unknown."""
     if len(one.words) != 2 or not one.is_plain or base is None or one.words[1] in ("", "-"):
         return None
     here = base or cwd
@@ -198,6 +198,8 @@ def _entered(one: _Command, base: str | None, cwd: str) -> str | None:
 
 
 def _placed(touch: Touch, base: str | None) -> Touch | None:
+    """A touch with its paths below the folder `base`; None if that folder is unknown and a path is
+    relative."""
     if not base and base is not None:
         return touch
     names = [touch.path, *([touch.from_path] if touch.from_path else [])]
@@ -214,7 +216,7 @@ def _touches(one: _Command) -> Iterator[Touch]:
     for path, added in one.outputs:
         if not path.startswith("/dev/") and path not in ("", "-"):
             yield _touch(path, "modified" if added else "created")
-    # of a pipe only the last command's end is known; the others may have failed
+    # in a pipe, only the exit status of the last command is known; the others may have failed
     if not one.is_plain or not one.words or one.piped:
         return
     words = one.words
@@ -231,7 +233,7 @@ def _touch(path: str, op: FileOp, from_path: str = "") -> Touch:
 
 
 def _names(words: list[str], allowed: str) -> list[str]:
-    """The words that are no options; [] if there is an option that is not known to change nothing."""
+    """The words that are not options; [] if an option may change the meaning."""
     names: list[str] = []
     for place, word in enumerate(words):
         if word == "--":
@@ -245,7 +247,7 @@ def _names(words: list[str], allowed: str) -> list[str]:
 
 
 def _removed(words: list[str]) -> Iterator[Touch]:
-    # with -r a name may be a folder, of whose files nothing is known
+    # with -r a name may be a folder, and its files are unknown
     yield from (_touch(name, "deleted") for name in _names(words, "vf"))
 
 
@@ -273,7 +275,7 @@ def _teed(words: list[str]) -> Iterator[Touch]:
 def _edited(words: list[str]) -> Iterator[Touch]:
     if not words or words[0] not in ("-i", "-i.bak", "-i''"):
         return
-    # BSD's sed wants a suffix, if an empty one
+    # BSD's sed requires a suffix after -i, which may be empty
     rest = words[2:] if words[1:2] == [""] else words[1:]
     if rest[:1] == ["-e"] or (rest[:1] and rest[0] in ("-E", "-r", "-n")):
         rest = rest[1:]
@@ -282,8 +284,8 @@ def _edited(words: list[str]) -> Iterator[Touch]:
 
 
 def _is_file(name: str) -> bool:
-    """Whether a name may be a file's: one that ends in a suffix, and in no slash. `mv a b` moves into
-    `b` if that is a folder, which the command does not say."""
+    """Whether a name is probably that of a file: it has an extension and no trailing slash. If `b`
+    is a folder, `mv a b` moves into it, and the command does not show that."""
     return bool(posixpath.splitext(name)[1]) and not name.endswith(("/", "/.", "/.."))
 
 
@@ -296,4 +298,4 @@ _RULES: dict[str, Callable[[list[str]], Iterator[Touch]]] = {
     "tee": _teed,
     "sed": _edited,
 }
-"""`mkdir` makes no file, and `files` holds files: it is left out on purpose."""
+"""`mkdir` is left out on purpose: it creates no file."""

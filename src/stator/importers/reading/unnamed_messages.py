@@ -1,8 +1,9 @@
-"""A conversation without ids: what is said, asked for and returned is named by its place.
+"""Gives ids to the messages and calls of conversations that have none, and pairs results with
+calls.
 
-Formats that are a list of messages have no names for them, and often none for calls: a result is
-simply what comes next. This keeps count and pairs them, so that reading the same list again, or a
-longer one, gives the same ids.
+Some formats are a plain list of messages without ids, often without ids for calls: a result is
+simply the next message. This module derives ids from the content and its ordinal, so that reading
+the same list again, or a longer one, yields the same ids.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ Status = Literal["ok", "error", "timeout", "cancelled", "denied", "in doubt"]
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that an answer asks for."""
+    """A tool call that an answer requests."""
 
     tool: str
     input: Any = None
@@ -47,7 +48,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def asked_of(call: dict[str, Any], reads: Container[str]) -> Asked:
-    """A call as chat completions write it; `reads` are the tools that change nothing."""
+    """A call in the form of chat completions; `reads` names the tools that change nothing."""
     function = record(call.get("function"))
     tool, raw = text(function.get("name")), function.get("arguments")
     given, problem = (raw, "") if isinstance(raw, dict) else parse_object(raw)
@@ -59,16 +60,16 @@ def asked_of(call: dict[str, Any], reads: Container[str]) -> Asked:
 
 
 class Dialogue:
-    """Makes the items of one conversation, in order."""
+    """Builds the items of one conversation, in order."""
 
     def __init__(self) -> None:
         self._names = Names()
         self.open: list[Called] = []
         """Calls without a result, the earliest first."""
         self._own: dict[str, str] = {}
-        """The other side's id of a call → ours, which differs where that comes again."""
+        """The agent's id of a call → ours, which differs if the agent repeats an id."""
         self.is_begun = False
-        """Whether somebody asked for something."""
+        """Whether there was a prompt."""
 
     def prompt(self, content: Any, at: int = 0, name: str = "") -> Prompted:
         self.is_begun = True
@@ -89,7 +90,7 @@ class Dialogue:
         usage: dict[str, int] | None = None,
         model: str = "",
     ) -> Iterator[Item]:
-        """An answer, and the calls it asks for."""
+        """An answer, followed by the calls it requests."""
         begun = [self._called(call, at) for call in calls]
         words = blocks + [asks(one.id, one.tool, one.input) for one in begun]
         if words:
@@ -105,7 +106,8 @@ class Dialogue:
         return Called(id=name, at=at, tool=call.tool, input=call.input, effect=call.effect)
 
     def waiting(self, call: str = "", tool: str = "") -> Called | None:
-        """The call a result belongs to: the one that is named, else the first that still waits."""
+        """The call that a result belongs to: the one with the given id, otherwise the first open
+        one."""
         if call:
             name = self._own.get(call, call)
             return next((one for one in self.open if one.id == name), None)
@@ -124,7 +126,7 @@ class Dialogue:
         call: str = "",
         tool: str = "",
     ) -> Returned:
-        """What became of a call; of one that was never seen, by the name it is given."""
+        """The result of a call; if the call was never seen, the result gets the given id."""
         if to is not None and to in self.open:
             self.open.remove(to)
         identifier = to.id if to is not None else self._names.once(call or "result/1")
@@ -137,6 +139,7 @@ class Dialogue:
         return TurnEnded(at=at, status=status, why=why)
 
     def _name(self, kind: str, given: str, content: Any) -> str:
-        # by what it says and not by its number: an agent may take back the end of a conversation
-        # and go another way, and what comes in its place is something else
+        # The id comes from the content, not from a running number. An agent may discard the end of
+        # a conversation and continue differently; the new messages must get other ids than the old
+        # ones.
         return self._names.once(given or f"{kind}/{text_id(repr(content))}")
