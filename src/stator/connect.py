@@ -41,7 +41,7 @@ from stator.runtime.facade.store import Store
 from stator.store import port
 
 if TYPE_CHECKING:
-    from stator.hooks.ingest import Ingested, Limits
+    from stator.hooks.ingest import IngestLimits, IngestResult
     from stator.runtime.facade.session import Session
     from stator.store.sqlite import search_index as search
 
@@ -127,7 +127,7 @@ def _overlaid(store: port.Store, folder: str) -> port.Store:
     from stator.store.overlay import Overlay
 
     laid = Overlay(store, MemoryStore())
-    ingest.look(laid, worlds(), folder)
+    ingest.preview(laid, worlds(), folder)
     laid.freeze()
     return laid
 
@@ -138,11 +138,13 @@ def connect_as_is(url: str, *, create: bool = False, start: str | None = None) -
     return Store(store, context(start=None if start is None else Path(start)))
 
 
-def take_spool(store: port.Store, folder: str, *, limits: Limits | None = None) -> Ingested:
+def take_spool(
+    store: port.Store, folder: str, *, limits: IngestLimits | None = None
+) -> IngestResult:
     """Take in what hooks left in a folder, each conversation in the project it took place in."""
     from stator.hooks import ingest
 
-    return ingest.ingest(store, worlds(), folder, limits=limits or ingest.EVERYTHING)
+    return ingest.ingest(store, worlds(), folder, limits=limits or ingest.NO_LIMITS)
 
 
 def worlds() -> Callable[[str], Context]:

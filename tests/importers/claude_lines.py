@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from stator.importers.claude_code.transcript import FORMAT
-from stator.importers.conversation import Report, take
+from stator.importers.conversation import Report, import_conversation
 from stator.model.exchange.items import Conversation, Cursor
 from stator.runtime.views.session import SessionView
 
@@ -99,7 +99,7 @@ def bring(store: Any, *paths: Path, conclude: bool = True) -> Report:
     report = Report()
     for path in paths:
         for found in FORMAT.conversations(path):
-            take(store.port, store.context, FORMAT, found, report, conclude=conclude)
+            import_conversation(store.port, store.context, FORMAT, found, report, conclude=conclude)
     return report
 
 

@@ -15,8 +15,8 @@ from types import ModuleType
 from typing import Any
 
 from stator.importers import conversation, registry
-from stator.importers.format import Found, Progress, below
-from stator.importers.reading.jsonl import lines, parsed
+from stator.importers.format import FoundConversation, Progress, is_inside
+from stator.importers.reading.jsonl import parse_line, read_lines
 from stator.model.exchange.items import (
     Answered,
     Called,
@@ -41,8 +41,8 @@ class Notebook:
     def is_one(self, path: Path, begin: bytes) -> bool:
         return begin.lstrip().startswith(b'{"talk"')
 
-    def conversations(self, path: Path) -> Iterable[Found]:
-        about = json.loads(next(iter(lines(str(path)))).data)
+    def conversations(self, path: Path) -> Iterable[FoundConversation]:
+        about = json.loads(next(iter(read_lines(str(path)))).data)
         known = os.stat(path)
         talk = Conversation(
             source="notebook",
@@ -51,7 +51,7 @@ class Notebook:
             cwd=about.get("cwd", ""),
             parent=about.get("parent", ""),
         )
-        yield Found(
+        yield FoundConversation(
             path=str(path),
             conversation=talk,
             changed=known.st_mtime_ns // 1000,
@@ -59,11 +59,13 @@ class Notebook:
         )
 
     def read(
-        self, found: Found, cursor: Cursor | None, progress: Progress | None
+        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
     ) -> Iterator[Item]:
         begun = cursor or Cursor(offset=0)
-        for line in lines(found.path, offset=begun.offset, number=begun.line, progress=progress):
-            said, problem = parsed(line)
+        for line in read_lines(
+            found.path, offset=begun.offset, number=begun.line, progress=progress
+        ):
+            said, problem = parse_line(line)
             if said is None:
                 if problem:
                     yield Skipped(line=line.number, why=problem)
@@ -92,8 +94,8 @@ class Notebook:
     def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         yield home / ".notebook"
 
-    def is_about(self, found: Found, root: str) -> bool:
-        return below(found.conversation.cwd, root)
+    def is_about(self, found: FoundConversation, root: str) -> bool:
+        return is_inside(found.conversation.cwd, root)
 
 
 FORMAT = Notebook()
@@ -130,5 +132,5 @@ if __name__ == "__main__":
     from stator.surfaces.cli.main import main
 
     install()
-    conversation.PART_ITEMS = 500  # so that a conversation of some hundred turns has several parts
+    conversation.BATCH_ITEMS = 500  # so that a conversation of some hundred turns has several parts
     sys.exit(main(sys.argv[1:]))

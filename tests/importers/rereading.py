@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importers.taken import found_in, taken, view
-from stator.importers.conversation import Report, take
+from stator.importers.conversation import Report, import_conversation
 from stator.importers.registry import load
 from stator.model.exchange.items import Called, Prompted, Returned
 
@@ -38,7 +38,9 @@ def grown(store, source, path, name):
     for end in range(1, len(lines) + 1):
         path.write_bytes(b"".join(lines[:end]))
         for found in found_in(path, name):
-            take(store.port, store.context, load(name), found, Report(), conclude=False)
+            import_conversation(
+                store.port, store.context, load(name), found, Report(), conclude=False
+            )
     return view(store, found_in(path, name)[0])
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from stator.importers import conversation
-from stator.importers.format import Found
-from stator.importers.reading.jsonl import beginning
+from stator.importers.format import FoundConversation
+from stator.importers.reading.jsonl import read_beginning
 from stator.importers.registry import MODULES, load
 from stator.runtime.views.session import SessionView
 from stator.runtime.window.transcript import Rendering
@@ -29,11 +29,11 @@ HERE = tuple(
 
 def kind_of(path, names=HERE):
     """The format a file is of, as detection tells it; "" where it is of none of those."""
-    begin = beginning(str(path))
+    begin = read_beginning(str(path))
     return next((name for name in names if load(name).is_one(Path(path), begin)), "")
 
 
-def found_in(path, name) -> list[Found]:
+def found_in(path, name) -> list[FoundConversation]:
     return list(load(name).conversations(Path(path)))
 
 
@@ -41,7 +41,7 @@ def taken(store, path, name) -> conversation.Report:
     """Import all that a file holds."""
     report = conversation.Report()
     for found in found_in(path, name):
-        conversation.take(store.port, store.context, load(name), found, report)
+        conversation.import_conversation(store.port, store.context, load(name), found, report)
     return report
 
 

@@ -14,8 +14,8 @@ import stator
 from importers.notebook import FORMAT, Notebook, talk, turn
 from stator.errors import StoreBusy
 from stator.importers import conversation
-from stator.importers.discover import look
-from stator.importers.run import Bringing, bring
+from stator.importers.discover import discover
+from stator.importers.run import ImportRun, import_discovered
 from stator.model.exchange.items import (
     Conversation,
     Cursor,
@@ -34,11 +34,11 @@ def store(tmp_path):
 
 
 def sight(*paths):
-    return look([str(path) for path in paths], formats=[FORMAT])
+    return discover([str(path) for path in paths], formats=[FORMAT])
 
 
 def take(store, *paths, **options):
-    return bring(store, sight(*paths), **options)
+    return import_discovered(store, sight(*paths), **options)
 
 
 def fates(brought):
@@ -139,10 +139,10 @@ def numbers(brought):
 
 @pytest.mark.parametrize("name", [*sorted(os.listdir(DATA)), "."])
 def test_a_dry_run_counts_what_the_import_then_counts(store, name):
-    seen = look([DATA / name])
-    would = bring(store, seen, dry_run=True)
+    seen = discover([DATA / name])
+    would = import_discovered(store, seen, dry_run=True)
     assert store.sessions().rows == []
-    does = bring(store, look([DATA / name]))
+    does = import_discovered(store, discover([DATA / name]))
     assert (numbers(would), fates(would)) == (numbers(does), fates(does))
 
 
@@ -228,7 +228,7 @@ def test_a_conversation_that_goes_wrong_costs_no_other(store, path, tmp_path):
             yield from super().read(found, cursor, progress)
 
     talk(tmp_path / "in" / "bad.jsonl", *turn(1), id="bad")
-    brought = bring(store, look([str(path.parent)], formats=[Stumbling()]))
+    brought = import_discovered(store, discover([str(path.parent)], formats=[Stumbling()]))
     assert sorted(fates(brought)) == ["new", "refused"]
     assert "KeyError('uuid')" in brought.refused[0].why
     assert len(store.sessions().rows) == 1
@@ -331,7 +331,7 @@ def test_an_import_that_is_stopped_says_what_is_in_and_goes_on_when_it_is_run_ag
 
 
 def test_a_long_conversation_that_is_stopped_leaves_whole_turns(store, tmp_path, monkeypatch):
-    monkeypatch.setattr(conversation, "PART_ITEMS", 4)
+    monkeypatch.setattr(conversation, "BATCH_ITEMS", 4)
     monkeypatch.setattr("stator.importers.reading.jsonl.CHUNK", 256)
     path = talk(tmp_path / "x.jsonl", *(row for n in range(20) for row in turn(n)))
     asked = iter([False] * 8 + [True] * 100)
@@ -358,7 +358,7 @@ def test_a_store_that_takes_no_more_ends_it_and_what_is_in_is_known(store, tmp_p
             yield from super().read(found, cursor, progress)
 
     os.utime(folder / "0.jsonl", (1, 1))
-    bringing = Bringing(store, look([str(folder)], formats=[Full()]))
+    bringing = ImportRun(store, discover([str(folder)], formats=[Full()]))
     with pytest.raises(StoreBusy):
         bringing.run()
     assert fates(bringing.brought) == ["new"]
@@ -366,7 +366,7 @@ def test_a_store_that_takes_no_more_ends_it_and_what_is_in_is_known(store, tmp_p
 
 def test_a_report_adds_up(store):
     one = conversation.Report(
-        turns=1, noise={"a": 1}, skipped=1, skips=[conversation.Skip("x", 1, "bad")]
+        turns=1, noise={"a": 1}, skipped=1, skips=[conversation.SkippedLine("x", 1, "bad")]
     )
     two = conversation.Report(turns=2, noise={"a": 2, "b": 1}, refused={"x": "why"}, names=["s"])
     one.add(two)
@@ -396,7 +396,7 @@ def test_hooks_that_record_while_an_import_reads_double_nothing(store, path):
                     hook.flush()
                 yield item
 
-    (one,) = bring(store, look([str(path)], formats=[Watched()])).taken
+    (one,) = import_discovered(store, discover([str(path)], formats=[Watched()])).taken
     told = [commit.kind for commit in store.read(one.session).log()]
     alone = [commit.kind for commit in _alone(path)]
     assert sorted(told) == sorted(alone)
@@ -404,5 +404,5 @@ def test_hooks_that_record_while_an_import_reads_double_nothing(store, path):
 
 def _alone(path):
     with stator.connect("memory:", project="shop") as other:
-        (one,) = bring(other, sight(path)).taken
+        (one,) = import_discovered(other, sight(path)).taken
         return list(other.read(one.session).log())

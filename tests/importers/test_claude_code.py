@@ -23,7 +23,7 @@ from importers.claude_lines import (
 )
 from stator.importers.claude_code.lines import turn_id
 from stator.importers.claude_code.transcript import FORMAT
-from stator.importers.reading.jsonl import beginning
+from stator.importers.reading.jsonl import read_beginning
 from stator.model.exchange.items import (
     Answered,
     Called,
@@ -472,7 +472,7 @@ def test_what_a_sub_agent_did_for_a_compaction_is_no_session(tmp_path):
     path = tmp_path / SESSION / "subagents" / "agent-acompact-1f.jsonl"
     writing = Writing(path)
     writing.prompt("Your task is to summarise", isSidechain=True, agentId="acompact-1f")
-    assert FORMAT.is_one(path, beginning(str(path)))
+    assert FORMAT.is_one(path, read_beginning(str(path)))
     assert list(FORMAT.conversations(path)) == []
 
 
@@ -609,7 +609,7 @@ def _assistant(uuid: str, block: object, message: str) -> dict[str, Any]:
 def test_what_the_program_printed_merges_with_its_transcript(tmp_path, file, store):
     path = tmp_path / "out.jsonl"
     printed(path)
-    assert FORMAT.is_one(path, beginning(str(path)))
+    assert FORMAT.is_one(path, read_beginning(str(path)))
     bring(store, path)
     parallel(file)
     bring(store, file.path)

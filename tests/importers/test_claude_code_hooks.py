@@ -12,7 +12,7 @@ import pytest
 import stator
 from importers.claude_lines import bring, view
 from stator.hooks import claude_code as hooks
-from stator.importers.claude_code.lines import moment
+from stator.importers.claude_code.lines import timestamp_of
 from stator.importers.claude_code.transcript import FORMAT
 from stator.model.exchange.items import (
     Answered,
@@ -42,11 +42,11 @@ def store(tmp_path):
 
 def times() -> list[int]:
     """When each hook ran: right after what the transcript says of the same call or prompt."""
-    found, at = [], moment({"timestamp": "2026-03-01T09:59:59.000Z"})
+    found, at = [], timestamp_of({"timestamp": "2026-03-01T09:59:59.000Z"})
     lines = [json.loads(line) for line in MAIN.read_text().splitlines()]
     for said in TOLD:
         name = said.get("tool_use_id", said.get("prompt", "nothing"))
-        later = [moment(line) for line in lines if json.dumps(name)[1:-1] in json.dumps(line)]
+        later = [timestamp_of(line) for line in lines if json.dumps(name)[1:-1] in json.dumps(line)]
         is_end = said["hook_event_name"].startswith("Post")
         at = max(at + 1, (later[-1] if is_end else later[0]) + 1 if later else 0)
         found.append(at)

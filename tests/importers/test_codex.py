@@ -14,10 +14,10 @@ from importers.rereading import grown, items, outcomes, said_by_model, spent, to
 from importers.taken import DATA, REAL, asked, found_in, kinds, plan, real, rendered, taken, view
 from stator.errors import InvalidInput
 from stator.importers.codex.rollout import FORMAT
-from stator.importers.format import Found
+from stator.importers.format import FoundConversation
 from stator.importers.reading import jsonl as lines
 from stator.importers.reading import zstd
-from stator.importers.reading.jsonl import beginning
+from stator.importers.reading.jsonl import read_beginning
 from stator.model.exchange.items import Conversation
 from stator.model.window.reply import requests
 
@@ -79,7 +79,7 @@ def outcome_of(store, tmp_path, output, tool="exec_command"):
 
 @pytest.mark.parametrize("path", [*ROLLOUTS, EXEC], ids=lambda path: path.name[:28])
 def test_a_file_of_codex_is_known_by_what_it_says_first(path):
-    assert FORMAT.is_one(path, beginning(str(path)))
+    assert FORMAT.is_one(path, read_beginning(str(path)))
 
 
 @pytest.mark.parametrize("path", ROLLOUTS, ids=lambda path: path.name[:28])
@@ -452,7 +452,7 @@ def test_lines_that_come_twice_and_times_that_are_equal_change_nothing(store, tm
 def test_other_encodings_are_read(store, tmp_path, change):
     path = tmp_path / MAIN.name
     path.write_bytes(change(MAIN.read_bytes()))
-    assert FORMAT.is_one(path, beginning(str(path)))
+    assert FORMAT.is_one(path, read_beginning(str(path)))
     report, _ = bring(store, path)
     assert (report.turns, report.skipped) == (2, 0)
 
@@ -505,7 +505,7 @@ def test_codex_keeps_its_files_in_its_home(tmp_path):
 
 def test_a_session_is_about_the_folder_it_took_place_in():
     talk = Conversation(source="codex", id="x", cwd="/home/dev/garden/beds")
-    found = Found(path="x", conversation=talk)
+    found = FoundConversation(path="x", conversation=talk)
     assert FORMAT.is_about(found, "/home/dev/garden")
     assert not FORMAT.is_about(found, "/home/dev/gard")
 

@@ -10,7 +10,7 @@ import stator
 from importers.taken import DATA, asked, view
 from stator.hooks import codex
 from stator.importers.codex.rollout import FORMAT
-from stator.importers.conversation import Report, take
+from stator.importers.conversation import Report, import_conversation
 from stator.model.exchange.items import (
     Answered,
     Began,
@@ -47,7 +47,7 @@ def hooked(store, notices=NOTICES, state=None, first=0):
 
 def imported(store):
     (found,) = FORMAT.conversations(ROLLOUT)
-    take(store.port, store.context, FORMAT, found, Report(), conclude=False)
+    import_conversation(store.port, store.context, FORMAT, found, Report(), conclude=False)
     return view(store, found)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stator.errors import InvalidInput
-from stator.importers.reading.json_document import document_in
+from stator.importers.reading.json_document import decode_document
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -25,7 +25,7 @@ def test_a_list_that_was_cut_gives_its_first_records(records, data):
     text = json.dumps(records).encode()
     end = data.draw(st.integers(1, len(text)))
     try:
-        found = document_in(text[:end], "a.json").value
+        found = decode_document(text[:end], "a.json").value
     except InvalidInput:
         return
     assert found == records[: len(found)]
@@ -37,7 +37,7 @@ def test_records_in_a_field_that_was_cut_are_whole(records, data):
     text = json.dumps({"info": {"id": "x"}, "messages": records}).encode()
     end = data.draw(st.integers(1, len(text)))
     try:
-        found = document_in(text[:end], "a.json").value.get("messages", [])
+        found = decode_document(text[:end], "a.json").value.get("messages", [])
     except InvalidInput:
         return
     assert found == records[: len(found)]
@@ -46,10 +46,10 @@ def test_records_in_a_field_that_was_cut_are_whole(records, data):
 @given(st.binary(max_size=200))
 def test_anything_is_read_or_refused(data):
     with suppress(InvalidInput):
-        document_in(data, "a.json")
+        decode_document(data, "a.json")
 
 
 def test_what_never_was_a_document_is_refused():
     for data in (b"", b"  ", b"hello", b"[", b"{", b"]]"):
         with pytest.raises(InvalidInput):
-            document_in(data, "a.json")
+            decode_document(data, "a.json")

@@ -8,12 +8,11 @@ import pytest
 
 from importers.notebook import FORMAT, talk
 from stator.importers import discover
-from stator.importers.discover import look
 from stator.model.exchange.bundle import MAGIC
 
 
 def found(*paths, **options):
-    return look([str(path) for path in paths], formats=[FORMAT], **options)
+    return discover.discover([str(path) for path in paths], formats=[FORMAT], **options)
 
 
 def names(sight):

@@ -13,10 +13,10 @@ from importers import counts_gemini, rereading
 from importers.rereading import grown, items, outcomes, said_by_model, spent, totals
 from importers.taken import DATA, REAL, asked, plan, real, rendered, taken
 from stator.errors import InvalidInput
-from stator.importers.format import Found
+from stator.importers.format import FoundConversation
 from stator.importers.gemini.chat import FORMAT
 from stator.importers.reading import jsonl as lines
-from stator.importers.reading.jsonl import beginning
+from stator.importers.reading.jsonl import read_beginning
 from stator.model.exchange import items as foreign
 from stator.model.exchange.items import Conversation, digest_of
 
@@ -59,7 +59,7 @@ def written(tmp_path, *lines, name="session-x.jsonl"):
 
 @pytest.mark.parametrize("path", ALL, ids=["lines", "document", "sub-agent"])
 def test_a_chat_is_known_by_what_it_says_first(path):
-    assert FORMAT.is_one(path, beginning(str(path)))
+    assert FORMAT.is_one(path, read_beginning(str(path)))
 
 
 def test_the_output_of_a_run_is_not_a_chat():
@@ -223,8 +223,8 @@ def test_chats_are_kept_by_project(tmp_path):
 def test_a_chat_that_knows_only_a_digest_of_its_folder_is_about_it():
     (found,) = FORMAT.conversations(MAIN)
     talk = Conversation(source="gemini", id="x", labels=found.conversation.labels)
-    assert FORMAT.is_about(Found(path="x", conversation=talk), ROOT)
-    assert not FORMAT.is_about(Found(path="x", conversation=talk), "/home/dev")
+    assert FORMAT.is_about(FoundConversation(path="x", conversation=talk), ROOT)
+    assert not FORMAT.is_about(FoundConversation(path="x", conversation=talk), "/home/dev")
 
 
 # -- again, and growing -----------------------------------------------------------------------------
@@ -350,7 +350,7 @@ def test_a_document_that_is_cut_off_is_refused(tmp_path):
 def test_other_encodings_are_read(store, tmp_path, path, change):
     other = tmp_path / path.name
     other.write_bytes(change(path.read_bytes()))
-    assert FORMAT.is_one(other, beginning(str(other)))
+    assert FORMAT.is_one(other, read_beginning(str(other)))
     report, _ = bring(store, other)
     assert (report.turns, report.skipped) == (counts_gemini.count(path)["turns"], 0)
 

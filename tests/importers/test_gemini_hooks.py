@@ -9,7 +9,7 @@ import pytest
 import stator
 from importers.taken import DATA, asked, view
 from stator.hooks import gemini
-from stator.importers.conversation import Report, take
+from stator.importers.conversation import Report, import_conversation
 from stator.importers.gemini.chat import FORMAT
 from stator.model.exchange.items import Called, Prompted, Returned
 from stator.model.log.redact import Redactor
@@ -53,7 +53,7 @@ def hooked(store, notices, chat, state=None, first=0):
 def imported(store, path):
     shown = None
     for found in FORMAT.conversations(path):
-        take(store.port, store.context, FORMAT, found, Report(), conclude=False)
+        import_conversation(store.port, store.context, FORMAT, found, Report(), conclude=False)
         shown = view(store, found)
     return shown
 

@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 
 from importers.hooking import HOOK, Hooked, pre, prompt, said
-from stator.hooks.spool import Line, parsed
+from stator.hooks.spool import SpoolLine, parse_spool_line
 from stator.locations import CURRENT, KEY
 from stator.surfaces import hook
 
 
 def told(line: bytes) -> dict[str, Any]:
     """What a line of the spool says."""
-    found = parsed(line, CURRENT, len(line))
-    assert isinstance(found, Line), found
+    found = parse_spool_line(line, CURRENT, len(line))
+    assert isinstance(found, SpoolLine), found
     return found.said
 
 
@@ -32,8 +32,8 @@ SECRET = "sk-ant-api03-" + "Ab1" * 20
 def test_a_line_holds_what_the_agent_said(hooked):
     assert hooked.hook(pre("t1", command="ls")).returncode == 0
     (line,) = hooked.lines()
-    found = parsed(line, CURRENT, len(line))
-    assert isinstance(found, Line)
+    found = parse_spool_line(line, CURRENT, len(line))
+    assert isinstance(found, SpoolLine)
     assert found.agent == "cursor"
     assert found.said["tool_input"] == {"command": "ls"}
 
@@ -103,7 +103,7 @@ def test_what_can_be_read_is_not_waited_behind(monkeypatch):
     monkeypatch.setattr(os, "isatty", lambda _: False)
     monkeypatch.setattr(os, "read", lambda *_: pieces.pop(0))
     assert hook._read_all() == (b'{"a":1}', "")
-    assert waits == [hook.SOON_S] * 3
+    assert waits == [hook.PAUSE_S] * 3
 
 
 def test_what_never_ends_is_left_at_some_time(monkeypatch):
@@ -155,7 +155,7 @@ def test_what_stands_on_several_lines_becomes_one(hooked):
     told = json.dumps({"cwd": str(hooked.root), **prompt()}, indent=2).encode()
     hooked.hook(told)
     (line,) = hooked.lines()
-    assert isinstance(parsed(line, CURRENT, 0), Line)
+    assert isinstance(parse_spool_line(line, CURRENT, 0), SpoolLine)
 
 
 def test_what_cannot_be_recorded_is_not_the_agents_problem_but_noted(hooked):

@@ -77,7 +77,7 @@ def test_an_agent_that_nobody_knows_is_told_nothing(hooked):
 def test_a_long_spool_is_taken_in_only_so_far(hooked, monkeypatch):
     hooked.write(*(line for n in range(400) for line in (pre(f"t{n}"), post(f"t{n}"))))
     assert answered(hooked.hook(said("sessionStart", "c2")))
-    assert spool.standing(str(hooked.spool)).files == 1
+    assert spool.status_of(str(hooked.spool)).files == 1
 
 
 def test_it_gives_up_before_the_agent_does():

@@ -15,7 +15,7 @@ import stator
 from importers.hooking import Hooked, kinds, post, pre, prompt, said, session, talk
 from stator.connect import take_spool
 from stator.hooks import spool
-from stator.hooks.ingest import Limits
+from stator.hooks.ingest import IngestLimits
 from stator.runtime.runs.processes import start_ticks
 from stator.surfaces.hook import line_of
 
@@ -25,7 +25,7 @@ WHOLE = ["open", "run", "turn", "call", "outcome", "turn_end", "pause"]
 def test_the_next_to_open_the_store_takes_the_spool_in(hooked):
     hooked.write(*talk())
     assert hooked.kinds() == WHOLE
-    assert spool.names(str(hooked.spool)) == []
+    assert spool.spooled_files(str(hooked.spool)) == []
 
 
 def test_what_the_program_wrote_is_what_is_taken_in(hooked):
@@ -135,14 +135,14 @@ def test_a_damaged_line_is_set_aside(hooked):
     current = hooked.spool / "current"
     current.write_bytes(current.read_bytes().replace(b'"command": "ls"', b'"command": "rm"'))
     assert hooked.kinds() == ["open", "run", "turn", "call", "outcome", "turn_end", "pause"]
-    assert spool.standing(str(hooked.spool)).bad == 1
+    assert spool.status_of(str(hooked.spool)).bad == 1
 
 
 def test_a_line_of_an_unknown_agent_is_set_aside(hooked):
     hooked.write(prompt(), agent="nobody")
     with stator.connect(hooked.path) as store:
         assert list(store.views()) == []
-    assert spool.standing(str(hooked.spool)).bad == 1
+    assert spool.status_of(str(hooked.spool)).bad == 1
 
 
 def test_what_a_mapper_cannot_read_is_set_aside_and_the_rest_taken(hooked, monkeypatch):
@@ -151,7 +151,7 @@ def test_what_a_mapper_cannot_read_is_set_aside_and_the_rest_taken(hooked, monke
     monkeypatch.setattr(cursor, "_shell", lambda *_: 1 / 0)
     hooked.write(prompt(), said("afterShellExecution"), said("stop"))
     assert hooked.kinds() == ["open", "turn", "turn_end"]
-    assert spool.standing(str(hooked.spool)).bad == 1
+    assert spool.status_of(str(hooked.spool)).bad == 1
 
 
 def test_what_was_set_aside_stays_when_its_file_is_read_again(hooked, monkeypatch):
@@ -162,8 +162,8 @@ def test_what_was_set_aside_stays_when_its_file_is_read_again(hooked, monkeypatc
     hooked.write(prompt(), said("afterShellExecution"), said("stop"), said("afterShellExecution"))
     with stator.connect("memory:") as store:
         for _ in range(2):
-            take_spool(store.port, str(hooked.spool), limits=Limits(lines=3))
-        assert spool.standing(str(hooked.spool)).bad == 1
+            take_spool(store.port, str(hooked.spool), limits=IngestLimits(lines=3))
+        assert spool.status_of(str(hooked.spool)).bad == 1
         take_spool(store.port, str(hooked.spool))
     (kept,) = (hooked.spool / "bad").iterdir()
     assert len(set(kept.read_bytes().splitlines())) == len(kept.read_bytes().splitlines()) == 2
@@ -174,31 +174,33 @@ def test_a_line_is_set_aside_before_it_is_noted_as_read(hooked, monkeypatch):
 
     def body() -> None:
         monkeypatch.setattr(cursor, "_shell", lambda *_: 1 / 0)
-        monkeypatch.setattr(spool.Aside, "close", lambda _: os.kill(os.getpid(), signal.SIGKILL))
+        monkeypatch.setattr(
+            spool.RejectedPieces, "close", lambda _: os.kill(os.getpid(), signal.SIGKILL)
+        )
         stator.connect(hooked.path)
 
     hooked.write(prompt(), said("afterShellExecution"))
     assert in_a_child(body) == -signal.SIGKILL
     hooked.kinds()
-    assert spool.standing(str(hooked.spool)).bad == 1
+    assert spool.status_of(str(hooked.spool)).bad == 1
 
 
 def test_of_a_torn_line_only_what_may_be_one_is_read(hooked, monkeypatch):
     """What an agent read may be full of our own mark: of each, reading the rest takes forever."""
     asked: list[int] = []
-    parsed = spool.parsed
+    parsed = spool.parse_spool_line
 
-    def counted(data: bytes, name: str, end: int) -> spool.Line | str:
+    def counted(data: bytes, name: str, end: int) -> spool.SpoolLine | str:
         asked.append(len(data))
         return parsed(data, name, end)
 
-    monkeypatch.setattr(spool, "parsed", counted)
+    monkeypatch.setattr(spool, "parse_spool_line", counted)
     hooked.write(said("stop"))
     (line,) = hooked.lines()
     torn = b"stator1 00000000 99 " * 5_000
     first, second = spool._pieces(torn + line + b"\n", "current", 0)
-    assert isinstance(first, spool.Bad)
-    assert isinstance(second, spool.Line)
+    assert isinstance(first, spool.BadPiece)
+    assert isinstance(second, spool.SpoolLine)
     assert (first.raw, len(asked)) == (torn, 2)
 
 
@@ -208,7 +210,7 @@ def test_a_hook_that_is_writing_is_waited_for(hooked):
     hooked.write(post("t1"), name="own-1")
     with open(hooked.spool / "current", "ab") as writing:
         fcntl.flock(writing, fcntl.LOCK_SH)
-        with spool.Taken(
+        with spool.ClaimedFiles(
             str(hooked.spool), now=1, unique=iter("ab").__next__, wait_s=1,
             sleep=lambda _: fcntl.flock(writing, fcntl.LOCK_UN),
         ) as taken:  # fmt: skip
@@ -232,7 +234,7 @@ def test_a_call_that_is_told_again_after_its_end_is_not_open_again(hooked, round
         hooked.write(*(lines if rounds == 1 else lines[n : n + 1]))
         stator.connect(hooked.path).close()
     assert hooked.kinds() == ["open", "call", "outcome", "pause", "turn"]
-    assert spool.standing(str(hooked.spool)).bad == 0
+    assert spool.status_of(str(hooked.spool)).bad == 0
 
 
 def test_a_closed_session_takes_no_more_lines(hooked):
@@ -241,7 +243,7 @@ def test_a_closed_session_takes_no_more_lines(hooked):
         store.contribute(session(store).id).close()
     hooked.write(prompt(2))
     assert hooked.kinds()[-1] == "close"
-    assert spool.standing(str(hooked.spool)).bad == 1
+    assert spool.status_of(str(hooked.spool)).bad == 1
 
 
 def test_a_store_that_cannot_take_it_leaves_the_spool_as_it_is(hooked, monkeypatch):
@@ -262,7 +264,7 @@ def test_a_store_that_cannot_take_it_leaves_the_spool_as_it_is(hooked, monkeypat
 def test_a_limit_leaves_the_rest_for_the_next(hooked):
     hooked.write(*talk(turns=3))
     with stator.connect("memory:") as store:
-        done = take_spool(store.port, str(hooked.spool), limits=Limits(lines=4))
+        done = take_spool(store.port, str(hooked.spool), limits=IngestLimits(lines=4))
         assert (done.lines, done.is_all) == (4, False)
         assert kinds(store) == ["open", "run", "turn", "call", "outcome"]
         take_spool(store.port, str(hooked.spool))
@@ -280,9 +282,9 @@ def test_a_file_that_a_hook_is_writing_to_is_left_for_the_next(hooked):
 
 def test_one_takes_the_spool_in_at_a_time(hooked):
     hooked.write(*talk())
-    nothing = Limits(wait_s=0)
+    nothing = IngestLimits(wait_s=0)
     with (
-        spool.alone(str(hooked.spool), sleep=lambda _: None) as mine,
+        spool.exclusive(str(hooked.spool), sleep=lambda _: None) as mine,
         stator.connect("memory:") as s,
     ):
         assert mine
@@ -358,7 +360,7 @@ def dying(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
         (SqliteStore, "append"),
         (SqliteStore, "create"),
         (SqliteStore, "sync"),
-        (spool.Aside, "close"),
+        (spool.RejectedPieces, "close"),
     ):
         monkeypatch.setattr(owner, name, mortal(getattr(owner, name)))
 
@@ -382,7 +384,7 @@ def test_whoever_is_killed_while_taking_it_in_loses_and_doubles_nothing(tmp_path
 
         died = in_a_child(body)
         assert hooked.kinds() == expected, f"killed at {at}"
-        assert spool.standing(str(hooked.spool)) == spool.Waiting(bad=1)
+        assert spool.status_of(str(hooked.spool)) == spool.SpoolStatus(bad=1)
         if died != -signal.SIGKILL:
             break
         at += 1

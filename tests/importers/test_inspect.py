@@ -118,7 +118,7 @@ def test_names_in_a_zip_are_never_paths(store, tmp_path):
 def test_a_zip_that_is_still_being_written_is_refused_with_the_reason(tmp_path):
     path = zipped(tmp_path / "log.eval", whole())
     path.write_bytes(path.read_bytes()[:-60])
-    with pytest.raises(InvalidInput, match="not a whole zip file"):
+    with pytest.raises(InvalidInput, match="not a complete zip file"):
         found_in(path, "inspect")
 
 

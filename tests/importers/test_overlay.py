@@ -146,4 +146,4 @@ def test_what_is_cut_off_at_the_end_of_the_spool_is_not_seen(hooked):
         file.write(b"stator1 0000")
     with stator.connect(hooked.path, read_only=True) as store:
         assert kinds(store)[-1] == "pause"
-    assert spool.standing(str(hooked.spool)).torn == 1
+    assert spool.status_of(str(hooked.spool)).torn == 1

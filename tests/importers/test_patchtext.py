@@ -29,7 +29,7 @@ def told(touches):
 
 
 def test_every_order_of_a_patch_is_a_file():
-    assert told(patch_text.touches(PATCH)) == [
+    assert told(patch_text.files_in_patch(PATCH)) == [
         ("created", "new.txt", ""),
         ("modified", "same.py", ""),
         ("renamed", "there.py", "here.py"),
@@ -38,28 +38,28 @@ def test_every_order_of_a_patch_is_a_file():
 
 
 def test_what_a_new_file_holds_is_known_by_its_digest():
-    assert patch_text.touches(PATCH)[0].after == digest_of("one\ntwo\n")
+    assert patch_text.files_in_patch(PATCH)[0].after == digest_of("one\ntwo\n")
 
 
 def test_an_order_inside_a_file_is_only_text():
     patch = "*** Begin Patch\n*** Add File: a\n+*** Delete File: b\n*** End Patch"
-    assert told(patch_text.touches(patch)) == [("created", "a", "")]
+    assert told(patch_text.files_in_patch(patch)) == [("created", "a", "")]
 
 
 def test_a_patch_that_was_cut_off_says_nothing():
-    assert patch_text.touches(PATCH.removesuffix("*** End Patch")) == ()
+    assert patch_text.files_in_patch(PATCH.removesuffix("*** End Patch")) == ()
 
 
 def test_a_patch_in_a_here_document_is_found():
     command = f"cd x && apply_patch <<'EOF'\n{PATCH}\nEOF\n"
-    assert len(patch_text.in_command(command)) == 4
+    assert len(patch_text.files_in_command(command)) == 4
 
 
 def test_a_patch_that_a_command_only_prints_is_none():
-    assert patch_text.in_command(f"cat <<'EOF'\n{PATCH}\nEOF\n") == ()
+    assert patch_text.files_in_command(f"cat <<'EOF'\n{PATCH}\nEOF\n") == ()
 
 
 @given(st.text(max_size=400))
 def test_any_text_can_be_read(text):
-    patch_text.touches(f"*** Begin Patch\n{text}\n*** End Patch")
-    patch_text.in_command(f"apply_patch <<EOF\n{text}\nEOF")
+    patch_text.files_in_patch(f"*** Begin Patch\n{text}\n*** End Patch")
+    patch_text.files_in_command(f"apply_patch <<EOF\n{text}\nEOF")

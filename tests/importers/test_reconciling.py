@@ -16,10 +16,10 @@ from importers.hooking import kinds, post, pre, prompt, said, session
 from stator.connect import take_spool, worlds
 from stator.hooks import cursor as cursor_hooks
 from stator.hooks import ingest
-from stator.hooks.ingest import Limits
+from stator.hooks.ingest import IngestLimits
 from stator.importers.conversation import Report
-from stator.importers.format import Found
-from stator.importers.reading.jsonl import lines, parsed
+from stator.importers.format import FoundConversation
+from stator.importers.reading.jsonl import parse_line, read_lines
 from stator.model.exchange.items import (
     Answered,
     Called,
@@ -41,17 +41,19 @@ class Format:
     def is_one(self, path: Path, begin: bytes) -> bool:
         return begin.startswith(b'{"talk"')
 
-    def conversations(self, path: Path) -> list[Found]:
+    def conversations(self, path: Path) -> list[FoundConversation]:
         about = json.loads(path.read_text().splitlines()[0])
         talk = Conversation(
             source="cursor", id=about["talk"], name="what the transcript calls it",
             fork_of=about.get("fork", ""), fork_ids=frozenset(about.get("shared", ())),
         )  # fmt: skip
-        return [Found(path=str(path), conversation=talk, size=path.stat().st_size)]
+        return [FoundConversation(path=str(path), conversation=talk, size=path.stat().st_size)]
 
-    def read(self, found: Found, cursor: Cursor | None, progress: Any) -> Iterator[Item]:
-        for line in lines(found.path, offset=cursor.offset if cursor else 0):
-            value, _ = parsed(line)
+    def read(
+        self, found: FoundConversation, cursor: Cursor | None, progress: Any
+    ) -> Iterator[Item]:
+        for line in read_lines(found.path, offset=cursor.offset if cursor else 0):
+            value, _ = parse_line(line)
             if value is not None and "item" in value:
                 kind = value.pop("item")
                 if kind == "Prompted":
@@ -63,7 +65,7 @@ class Format:
 
 @pytest.fixture(autouse=True)
 def formats(monkeypatch):
-    monkeypatch.setattr(ingest, "_form", lambda agent: Format())
+    monkeypatch.setattr(ingest, "_format_of", lambda agent: Format())
 
 
 @pytest.fixture
@@ -179,7 +181,7 @@ def test_a_fork_whose_transcript_is_not_there_yet_waits_for_it(hooked, tmp_path)
     line = said("sessionStart", "c2", source="fork", transcript_path=str(tmp_path / "second.jsonl"))
     hooked.write(line)
     with stator.connect("memory:") as store:
-        soon = Limits(lines=300, transcript=1000)
+        soon = IngestLimits(lines=300, transcript=1000)
         assert not take_spool(store.port, str(hooked.spool), limits=soon).is_all
         Transcript(tmp_path / "second.jsonl", "c2", fork="c1", shared=["turn/g1"])
         assert take_spool(store.port, str(hooked.spool), limits=soon).is_all
@@ -190,7 +192,7 @@ def test_a_transcript_that_grew_too_long_is_left_for_the_next(hooked, transcript
     transcript.turn()
     hooked.write(*transcript.told(prompt()))
     with stator.connect("memory:") as store:
-        take_spool(store.port, str(hooked.spool), limits=Limits(lines=300, transcript=10))
+        take_spool(store.port, str(hooked.spool), limits=IngestLimits(lines=300, transcript=10))
         assert kinds(store) == ["open", "turn"]
 
 
@@ -234,7 +236,7 @@ def test_a_mapper_is_told_whether_a_transcript_could_be_read(hooked, transcript,
         return []
 
     mapper = SimpleNamespace(conversation=cursor_hooks.conversation, items=items)
-    monkeypatch.setattr(ingest, "load", lambda agent: mapper)
+    monkeypatch.setattr(ingest, "load_mapper", lambda agent: mapper)
     hooked.write(*transcript.told(prompt()), prompt(2, "c2"))
     stator.connect(hooked.path).close()
     assert seen == [False, True]

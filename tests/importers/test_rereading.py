@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import stator
 from importers.rereading import bring, outcomes, said_by_model, spent
 from importers.taken import DATA, asked, found_in, view
-from stator.importers.conversation import Report, take
+from stator.importers.conversation import Report, import_conversation
 from stator.importers.registry import load
 
 CODEX = DATA / "codex"
@@ -44,5 +44,7 @@ def test_the_session_is_the_same_wherever_its_file_was_cut(name, places):
         for place in [*sorted(places), 1.0]:
             path.write_bytes(data[: int(len(data) * place)])
             for found in form.conversations(path):
-                take(store.port, store.context, form, found, Report(), conclude=False)
+                import_conversation(
+                    store.port, store.context, form, found, Report(), conclude=False
+                )
         assert told(view(store, found_in(path, form.name)[0])) == whole(name)

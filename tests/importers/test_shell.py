@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stator.importers.reading.shell_effects import touched
+from stator.importers.reading.shell_effects import files_touched
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ from stator.importers.reading.shell_effects import touched
     ],
 )
 def test_what_is_certain_is_told(command, expected):
-    found = touched(command, "/home")
+    found = files_touched(command, "/home")
     assert [(touch.path, touch.op) for touch in found] == expected
     assert all(touch.how == "inferred" for touch in found)
 
@@ -82,15 +82,15 @@ def test_what_is_certain_is_told(command, expected):
     ],
 )
 def test_of_what_is_not_certain_nothing_is_said(command):
-    assert touched(command, "/home") == ()
+    assert files_touched(command, "/home") == ()
 
 
 def test_where_a_file_came_from_is_told():
-    (touch,) = touched("cd /x && mv a.py b.py")
+    (touch,) = files_touched("cd /x && mv a.py b.py")
     assert (touch.path, touch.from_path) == ("/x/b.py", "/x/a.py")
 
 
 @given(st.text(alphabet="rm a.txt><|&;\n'\"$`*(){}#\\-/2<<EOF", max_size=60))
 def test_no_command_breaks_it(command):
-    for touch in touched(command, "/home"):
+    for touch in files_touched(command, "/home"):
         assert touch.path

@@ -90,7 +90,7 @@ def test_a_spool_that_cannot_be_taken_in_is_said_beside_the_answer(hooked, ask, 
         raise OSError("the disk is on fire")
 
     hooked.write(*talk())
-    monkeypatch.setattr("stator.hooks.ingest.look", broken)
+    monkeypatch.setattr("stator.hooks.ingest.preview", broken)
     done = ask("ls")
     assert done.code == 0
     assert "the disk is on fire" in done.err

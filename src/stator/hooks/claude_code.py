@@ -31,11 +31,11 @@ SOURCE = "claude-code"
 NO_TRANSCRIPT = "no transcript"
 """A key in `state`: the session's transcript could not be read, so hooks are the only source."""
 
-Told = Mapping[str, Any]
+HookInput = Mapping[str, Any]
 State = dict[str, Any]
 
 
-def conversation(said: Told) -> Conversation | None:
+def conversation(said: HookInput) -> Conversation | None:
     """The conversation that a hook's input belongs to."""
     session = _text(said, "session_id")
     if not session:
@@ -44,7 +44,7 @@ def conversation(said: Told) -> Conversation | None:
     return Conversation(source=SOURCE, id=session, name=name, agent=SOURCE, cwd=_text(said, "cwd"))
 
 
-def items(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
+def items(said: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
     """The items in a hook's input. `unique` identifies the input, for items without an id of their
     own; `state` is kept from one input of a session to the next."""
     make = _MAKERS.get(_text(said, "hook_event_name"))
@@ -52,7 +52,7 @@ def items(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
         yield from make(said, at, unique, state)
 
 
-def _started(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
+def _started(said: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
     how = _text(said, "source")
     if how == "compact":  # the program continues; this start marks the end of a compaction
         yield from _compacted(said, at, state, "")
@@ -61,11 +61,11 @@ def _started(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
     yield Began(id=f"hook/{unique}", at=at, how=how)
 
 
-def _ended(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
+def _ended(said: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
     yield Ended(id=f"hook/{unique}", at=at, reason=_text(said, "reason"))
 
 
-def _prompted(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
+def _prompted(said: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
     text, prompt = _text(said, "prompt"), _text(said, "prompt_id")
     if not prompt:  # older versions give no prompt id, and only the transcript identifies the turn
         if not state.get(NO_TRANSCRIPT):
@@ -74,7 +74,7 @@ def _prompted(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
     yield Prompted(id=turn_id(prompt, text), at=at, within=_within(said), content=text)
 
 
-def _called(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
+def _called(said: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
     call = _call(said)
     if call.id:
         yield Called(
@@ -87,33 +87,33 @@ def _called(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
         )
 
 
-def _returned(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
+def _returned(said: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
     call, result = _call(said), said.get("tool_response")
     if not call.id:
         return
     within = _within(said)
     # an interrupted program may report that in a result that is not an error
-    told = tools.returned(
+    told = tools.result_of(
         call, at=at, within=within, output=_shown(result), result=result, is_error=False
     )
     yield told
     session = _text(said, "session_id")
     names = state.setdefault("tasks", {})
     more = (
-        tools.spawned(call, result, session, at=at, within=within),
-        tools.planned(call, tools.text_of(told.output), result, names, at=at, within=within)
+        tools.subagent_of(call, result, session, at=at, within=within),
+        tools.plan_of(call, tools.text_of(told.output), result, names, at=at, within=within)
         if told.status == "ok"
         else None,
     )
     yield from (item for item in more if item is not None)
 
 
-def _failed(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
+def _failed(said: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
     call, error = _call(said), _text(said, "error")
     if not call.id:
         return
     denial = "interrupted" if said.get("is_interrupt") is True else ""
-    status, cause = tools.verdict(call, error, True, None, denial)
+    status, cause = tools.outcome_of(call, error, True, None, denial)
     yield Returned(
         id=call.id,
         at=at,
@@ -126,7 +126,7 @@ def _failed(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
     )
 
 
-def _denied(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
+def _denied(said: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
     call = _call(said)
     if call.id:
         reason = tools.first_line(_text(said, "reason"))
@@ -135,13 +135,13 @@ def _denied(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
         )
 
 
-def _compacting(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
+def _compacting(said: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
     """Note that a compaction begins; nothing else is known about it before its end."""
     state["compacting"] = True
     yield from ()
 
 
-def _compacted(said: Told, at: int, state: State, summary: str) -> Iterator[Item]:
+def _compacted(said: HookInput, at: int, state: State, summary: str) -> Iterator[Item]:
     if not state.pop("compacting", False):
         return
     within = _within(said)
@@ -150,11 +150,11 @@ def _compacted(said: Told, at: int, state: State, summary: str) -> Iterator[Item
     yield Compacted(id=compaction_id(counts[within]), at=at, within=within, summary=summary)
 
 
-def _was_compacted(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
+def _was_compacted(said: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
     yield from _compacted(said, at, state, _text(said, "compact_summary"))
 
 
-def _stopped(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
+def _stopped(said: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
     within, last = _within(said), _text(said, "last_assistant_message")
     if state.get(NO_TRANSCRIPT) and last:
         identifier = f"stop/{_text(said, 'prompt_id') or unique}/{text_id(last)}"
@@ -162,12 +162,12 @@ def _stopped(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
     yield TurnEnded(at=at, within=within)
 
 
-def _turn_failed(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
+def _turn_failed(said: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
     why = tools.first_line(_text(said, "error"))
     yield TurnEnded(at=at, within=_within(said), status="interrupted", why=why)
 
 
-def _agent(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
+def _agent(said: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
     session, agent = _text(said, "session_id"), _text(said, "agent_id")
     if not agent:
         return
@@ -181,7 +181,7 @@ def _agent(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
     )
 
 
-_MAKERS: dict[str, Callable[[Told, int, str, State], Iterator[Item]]] = {
+_MAKERS: dict[str, Callable[[HookInput, int, str, State], Iterator[Item]]] = {
     "SessionStart": _started,
     "SessionEnd": _ended,
     "UserPromptSubmit": _prompted,
@@ -199,9 +199,9 @@ _MAKERS: dict[str, Callable[[Told, int, str, State], Iterator[Item]]] = {
 """Other hooks contain nothing that these do not."""
 
 
-def _call(said: Told) -> tools.Call:
+def _call(said: HookInput) -> tools.ClaudeCodeCall:
     given = said.get("tool_input")
-    return tools.Call(
+    return tools.ClaudeCodeCall(
         _text(said, "tool_use_id"),
         _text(said, "tool_name") or "?",
         given if isinstance(given, dict) else {},
@@ -218,12 +218,12 @@ def _shown(result: Any) -> Any:
     return tools.without_images({k: v for k, v in result.items() if k not in left_out})
 
 
-def _within(said: Told) -> str:
+def _within(said: HookInput) -> str:
     """The sub-agent's conversation, if the hook ran in one."""
     agent = _text(said, "agent_id")
     return tools.child_id(_text(said, "session_id"), agent) if agent else ""
 
 
-def _text(said: Told, name: str) -> str:
+def _text(said: HookInput, name: str) -> str:
     found = said.get(name)
     return found if isinstance(found, str) else ""

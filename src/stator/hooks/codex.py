@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from stator.importers.codex import tools
-from stator.importers.reading.attachments import without_bytes
+from stator.importers.reading.attachments import strip_attachments
 from stator.importers.reading.fields import record, text
 from stator.model.exchange.items import (
     Answered,
@@ -48,10 +48,10 @@ def items(said: dict[str, Any], at: int, unique: str, state: dict[str, Any]) -> 
         yield from _compacted(said.get("source") == "compact", at, state)
         yield Began(id=unique, at=at, how=text(said.get("source")))
     elif kind == "UserPromptSubmit" and prompt != "turn/":
-        yield Prompted(id=prompt, at=at, content=without_bytes(said.get("prompt")))
+        yield Prompted(id=prompt, at=at, content=strip_attachments(said.get("prompt")))
     elif kind == "PreToolUse" and call:
         tool = text(said.get("tool_name"))
-        given = without_bytes(said.get("tool_input"))
+        given = strip_attachments(said.get("tool_input"))
         yield Called(id=call, at=at, tool=tool, input=given, effect=tools.effect_of(tool))
     elif kind == "PostToolUse" and call:
         # the hook's input does not show how a command ended; the rollout does
@@ -84,7 +84,7 @@ def _returned(said: dict[str, Any], call: str, at: int) -> Item:
     fine = ended.status == "ok"
     return Returned(
         id=call, at=at, tool=tool, status=ended.status, cause=ended.cause,
-        output=without_bytes(tools.unwrapped(answer)[0]) if isinstance(answer, str) else without_bytes(answer),
+        output=strip_attachments(tools.unwrap_output(answer)[0]) if isinstance(answer, str) else strip_attachments(answer),
         files=tools.files_of(tool, given, text(said.get("cwd")), {}) if fine else (),
     )  # fmt: skip
 

@@ -22,9 +22,9 @@ import msgspec
 from stator.errors import InvalidInput
 from stator.importers.gemini import chat
 from stator.importers.gemini import tools as gemini_tools
-from stator.importers.reading.attachments import without_bytes
-from stator.importers.reading.fields import moment, record, text
-from stator.importers.reading.plain_text import words
+from stator.importers.reading.attachments import strip_attachments
+from stator.importers.reading.fields import micros_of_iso, record, text
+from stator.importers.reading.plain_text import plain_text
 from stator.model.exchange.items import (
     Answered,
     Began,
@@ -41,7 +41,7 @@ from stator.model.log.redact import has_placeholder
 from stator.model.values.json_text import shown
 
 SOURCE = "gemini"
-SOON = 10_000_000
+PROMPT_DELAY = 10_000_000
 """The time in µs within which a prompt appears in the chat file after its hook."""
 ASKED_MAX = 5_000
 """The most prompts that are counted."""
@@ -59,7 +59,7 @@ def items(said: dict[str, Any], at: int, unique: str, state: dict[str, Any]) -> 
     """The items in a hook's input. `unique` identifies the input; `state` is kept from one input of
     a conversation to the next."""
     kind = text(said.get("hook_event_name"))
-    at = moment(said.get("timestamp")) or at
+    at = micros_of_iso(said.get("timestamp")) or at
     if kind == "SessionStart":
         yield Began(id=unique, at=at, how=text(said.get("source")))
     elif kind == "BeforeAgent":
@@ -81,7 +81,7 @@ def items(said: dict[str, Any], at: int, unique: str, state: dict[str, Any]) -> 
 # -- what the chat file knows -----------------------------------------------------------------------
 
 
-class Known(msgspec.Struct):
+class ChatIndex(msgspec.Struct):
     """What a chat file contains: prompts with their times, and calls with the times at which they
     ended."""
 
@@ -91,21 +91,21 @@ class Known(msgspec.Struct):
     """Call → its prompt and tool."""
 
 
-def _known(said: dict[str, Any], state: dict[str, Any]) -> Known | None:
+def _chat_index(said: dict[str, Any], state: dict[str, Any]) -> ChatIndex | None:
     """The current content of the chat file; None if there is none, or it cannot be read."""
     path = text(said.get("transcript_path"))
     if not path or state.get("no transcript"):
         return None
     try:
         stat = os.stat(path)
-        return _read(path, stat.st_mtime_ns, stat.st_size)
+        return _read_chat(path, stat.st_mtime_ns, stat.st_size)
     except (OSError, ValueError, InvalidInput):
         return None
 
 
 @lru_cache(maxsize=4)
-def _read(path: str, changed: int, size: int) -> Known:
-    found = Known()
+def _read_chat(path: str, changed: int, size: int) -> ChatIndex:
+    found = ChatIndex()
     prompt = ""
     for one in chat.FORMAT.conversations(Path(path)):
         for item in chat.FORMAT.read(one, None, None):
@@ -119,7 +119,9 @@ def _read(path: str, changed: int, size: int) -> Known:
     return found
 
 
-def _first(name: Callable[[int], str], happened: dict[str, int], at: int, least: int = 0) -> int:
+def _times_before(
+    name: Callable[[int], str], happened: dict[str, int], at: int, least: int = 0
+) -> int:
     """How often something had happened before a time."""
     number = least
     while happened.get(name(number), at) < at:
@@ -131,52 +133,56 @@ def _first(name: Callable[[int], str], happened: dict[str, int], at: int, least:
 
 
 def _prompted(said: dict[str, Any], at: int, state: dict[str, Any]) -> Iterator[Item]:
-    asked = gemini_tools.spoken(text(said.get("prompt")))
-    known = _known(said, state)
+    asked = gemini_tools.typed_text(text(said.get("prompt")))
+    known = _chat_index(said, state)
     counts: dict[str, int] = state.setdefault("asked", {})
     digest = text_id(asked)[:12]
     if known is None:
         prompt = gemini_tools.prompt_id(asked, counts.get(digest, 0))
     else:
-        number = _first(lambda n: gemini_tools.prompt_id(asked, n), known.prompts, at)
+        number = _times_before(lambda n: gemini_tools.prompt_id(asked, n), known.prompts, at)
         prompt = gemini_tools.prompt_id(asked, number)
         counts[digest] = number
         if has_placeholder(asked) and prompt not in known.prompts:
-            soon = (name for name, told in known.prompts.items() if at <= told <= at + SOON)
+            soon = (name for name, told in known.prompts.items() if at <= told <= at + PROMPT_DELAY)
             prompt = next(soon, "")
     counts[digest] = counts.get(digest, 0) + 1
     if len(counts) > ASKED_MAX:
         del counts[next(iter(counts))]
-    _turn(state, prompt, at)
+    _set_prompt(state, prompt, at)
     if prompt:
-        yield Prompted(id=prompt, at=at, content=without_bytes(asked))
+        yield Prompted(id=prompt, at=at, content=strip_attachments(asked))
 
 
-def _turn(state: dict[str, Any], prompt: str, at: int) -> None:
+def _set_prompt(state: dict[str, Any], prompt: str, at: int) -> None:
     if state.get("prompt") != prompt:
         state.update(prompt=prompt, tried={}, open={})
     state["prompted"] = at
 
 
-def _now(state: dict[str, Any], known: Known | None, at: int) -> str:
+def _prompt_at(state: dict[str, Any], known: ChatIndex | None, at: int) -> str:
     """The prompt that a hook belongs to: the last one before it, from the chat file or an earlier
     hook."""
     if known is not None:
-        told = [(moment, name) for name, moment in known.prompts.items() if moment <= at]
-        moment, name = max(told, default=(0, ""))
-        if name and moment >= int(state.get("prompted", 0)):
-            _turn(state, name, moment)
+        told = [
+            (time, name)
+            for name, time in known.prompts.items()
+            if time <= at
+        ]
+        time, name = max(told, default=(0, ""))
+        if name and time >= int(state.get("prompted", 0)):
+            _set_prompt(state, name, time)
     return text(state.get("prompt"))
 
 
 def _called(said: dict[str, Any], at: int, state: dict[str, Any]) -> Iterator[Item]:
     tool, given = text(said.get("tool_name")), said.get("tool_input")
-    known = _known(said, state)
-    prompt = _now(state, known, at)
-    what = gemini_tools.asked(tool, given)
+    known = _chat_index(said, state)
+    prompt = _prompt_at(state, known, at)
+    what = gemini_tools.call_digest(tool, given)
     waiting: list[str] = state.setdefault("open", {}).setdefault(what, [])
     if known is not None and (not prompt or has_placeholder(shown(given))):
-        name = _by_moment(known, prompt, tool, at, state)
+        name = _running_call(known, prompt, tool, at, state)
     else:
         tried: dict[str, int] = state.setdefault("tried", {})
         number = _number(known, prompt, tool, given, at, tried.get(what, 0))
@@ -185,15 +191,17 @@ def _called(said: dict[str, Any], at: int, state: dict[str, Any]) -> Iterator[It
     if name:
         waiting.append(name)
         effect = gemini_tools.effect_of(tool)
-        yield Called(id=name, at=at, tool=tool, input=without_bytes(given), effect=effect)
+        yield Called(id=name, at=at, tool=tool, input=strip_attachments(given), effect=effect)
 
 
-def _number(known: Known | None, prompt: str, tool: str, given: Any, at: int, least: int) -> int:
+def _number(
+    known: ChatIndex | None, prompt: str, tool: str, given: Any, at: int, least: int
+) -> int:
     over = known.over if known is not None else {}
-    return _first(lambda n: gemini_tools.call_id(prompt, tool, given, n), over, at, least)
+    return _times_before(lambda n: gemini_tools.call_id(prompt, tool, given, n), over, at, least)
 
 
-def _by_moment(known: Known, prompt: str, tool: str, at: int, state: dict[str, Any]) -> str:
+def _running_call(known: ChatIndex, prompt: str, tool: str, at: int, state: dict[str, Any]) -> str:
     """The call of a tool that was running at a time and is not matched to another hook."""
     taken = {name for names in state["open"].values() for name in names}
     under_way = (
@@ -207,9 +215,9 @@ def _by_moment(known: Known, prompt: str, tool: str, at: int, state: dict[str, A
 def _returned(said: dict[str, Any], at: int, state: dict[str, Any]) -> Iterator[Item]:
     tool, given = text(said.get("tool_name")), said.get("tool_input")
     answer = record(said.get("tool_response"))
-    known = _known(said, state)
-    prompt = _now(state, known, at)
-    what = gemini_tools.asked(tool, given)
+    known = _chat_index(said, state)
+    prompt = _prompt_at(state, known, at)
+    what = gemini_tools.call_digest(tool, given)
     waiting: list[str] = state.setdefault("open", {}).get(what, [])
     if waiting:
         name = waiting.pop(0)
@@ -220,7 +228,7 @@ def _returned(said: dict[str, Any], at: int, state: dict[str, Any]) -> Iterator[
         name = gemini_tools.call_id(prompt, tool, given, number)
     failed = bool(answer.get("error"))
     output = answer.get("llmContent")
-    output = (words(output) or output) if isinstance(output, list) else output
+    output = (plain_text(output) or output) if isinstance(output, list) else output
     yield gemini_tools.result(
         name, tool, given, at, status="error" if failed else "success",
         output=answer if failed else output, display=answer.get("returnDisplay"),

@@ -23,8 +23,8 @@ from stator.errors import InvalidInput, StoreError
 from stator.hooks import spool
 from stator.importers import conversation as taking
 from stator.importers import registry
-from stator.importers.format import Format, Found
-from stator.importers.reading.jsonl import beginning
+from stator.importers.format import Format, FoundConversation
+from stator.importers.reading.jsonl import read_beginning
 from stator.model.exchange.items import (
     Compacted,
     Conversation,
@@ -54,7 +54,7 @@ STARTS = ("SessionStart", "sessionStart")
 ENDS = ("SessionEnd", "sessionEnd")
 BEGIN = 65_536
 
-World = Callable[[str], Context]
+ContextFor = Callable[[str], Context]
 """Returns the context (project and root) for the folder in which an agent worked."""
 
 
@@ -72,7 +72,7 @@ class Mapper(Protocol):
         ...
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class IngestLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How much to ingest at once; the rest is left for the next time."""
 
     lines: int = 0
@@ -83,12 +83,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How long to wait for another process that is ingesting the same spool."""
 
 
-EVERYTHING = Limits()
-GLANCE = Limits(lines=20_000, transcript=8 * 2**20)
+NO_LIMITS = IngestLimits()
+PREVIEW_LIMITS = IngestLimits(lines=20_000, transcript=8 * 2**20)
 """The limits for a store that may not be written; it reads the spool again each time."""
 
 
-class Ingested(msgspec.Struct, kw_only=True):
+class IngestResult(msgspec.Struct, kw_only=True):
     """What was recorded from a spool."""
 
     lines: int = 0
@@ -106,31 +106,33 @@ class Ingested(msgspec.Struct, kw_only=True):
     """Conversations that were started or resumed."""
 
 
-def load(agent: str) -> Mapper:
+def load_mapper(agent: str) -> Mapper:
     """Load the mapper for an agent's hooks."""
     if agent not in MAPPERS:
         raise InvalidInput(f"no agent {agent!r:.40}", hint=", ".join(MAPPERS), path="$.agent")
     return cast("Mapper", import_module(f"stator.hooks.{MAPPERS[agent]}"))
 
 
-def ingest(store: Store, world: World, folder: str, *, limits: Limits = EVERYTHING) -> Ingested:
+def ingest(
+    store: Store, world: ContextFor, folder: str, *, limits: IngestLimits = NO_LIMITS
+) -> IngestResult:
     """Record what hooks wrote to a folder. Do nothing if another process is doing so."""
-    done = Ingested()
-    if not spool.names(folder):
+    done = IngestResult()
+    if not spool.spooled_files(folder):
         return done
     here = world("")
-    with spool.alone(folder, sleep=here.sleep, wait_s=limits.wait_s) as mine:
+    with spool.exclusive(folder, sleep=here.sleep, wait_s=limits.wait_s) as mine:
         if not mine:
             done.is_all = False
             return done
-        while _round(store, world, folder, limits, done):
+        while _ingest_round(store, world, folder, limits, done):
             pass
         if done.starts:
-            bury(store, world)
+            end_dead_conversations(store, world)
     return done
 
 
-def bury(store: Store, world: World) -> list[str]:
+def end_dead_conversations(store: Store, world: ContextFor) -> list[str]:
     """Record the end of conversations whose program died without reporting it; return their
     sessions.
 
@@ -157,29 +159,31 @@ def bury(store: Store, world: World) -> list[str]:
     return ended
 
 
-def look(store: Store, world: World, folder: str) -> Ingested:
+def preview(store: Store, world: ContextFor, folder: str) -> IngestResult:
     """Record what hooks wrote to a folder in a temporary store, and leave the spool unchanged."""
-    done = Ingested()
-    recording = Recording(store, world, GLANCE, done, files=spool.names(folder))
-    for line in islice(spool.looked_at(folder), GLANCE.lines):
+    done = IngestResult()
+    recording = BatchRecorder(store, world, PREVIEW_LIMITS, done, files=spool.spooled_files(folder))
+    for line in islice(spool.peek(folder), PREVIEW_LIMITS.lines):
         recording.add(line)
     recording.flush()
     return done
 
 
-def _round(store: Store, world: World, folder: str, limits: Limits, done: Ingested) -> bool:
+def _ingest_round(
+    store: Store, world: ContextFor, folder: str, limits: IngestLimits, done: IngestResult
+) -> bool:
     """Record the files that are there now; return whether there may be more."""
     here = world("")
-    aside = spool.Aside(folder)
+    aside = spool.RejectedPieces(folder)
     unique = lambda: here.secret(6).hex()  # noqa: E731
-    with spool.Taken(
+    with spool.ClaimedFiles(
         folder, now=here.clock() * 1000, unique=unique, sleep=here.sleep, wait_s=limits.wait_s
     ) as taken:
         if not taken.files:
             done.is_all = done.is_all and not taken.skipped
             return False
         try:
-            whole = _recorded(store, world, taken, aside, limits, done)
+            whole = _record_files(store, world, taken, aside, limits, done)
         finally:
             aside.close()
         done.bad += aside.count
@@ -191,18 +195,18 @@ def _round(store: Store, world: World, folder: str, limits: Limits, done: Ingest
         return True
 
 
-def _recorded(
+def _record_files(
     store: Store,
-    world: World,
-    taken: spool.Taken,
-    aside: spool.Aside,
-    limits: Limits,
-    done: Ingested,
+    world: ContextFor,
+    taken: spool.ClaimedFiles,
+    aside: spool.RejectedPieces,
+    limits: IngestLimits,
+    done: IngestResult,
 ) -> bool:
     """Record the lines of the files; return False if a limit was reached first."""
-    recording = Recording(store, world, limits, done, files=taken.files, aside=aside)
+    recording = BatchRecorder(store, world, limits, done, files=taken.files, aside=aside)
     for item in taken.lines():
-        if isinstance(item, spool.Bad):
+        if isinstance(item, spool.BadPiece):
             aside.put(item.file, item.raw)
         elif limits.lines and recording.seen >= limits.lines:
             recording.flush()
@@ -213,18 +217,18 @@ def _recorded(
     return not recording.is_waiting
 
 
-class Recording:
+class BatchRecorder:
     """Groups lines by conversation and records them in batches."""
 
     def __init__(
         self,
         store: Store,
-        world: World,
-        limits: Limits,
-        done: Ingested,
+        world: ContextFor,
+        limits: IngestLimits,
+        done: IngestResult,
         *,
         files: list[str],
-        aside: spool.Aside | None = None,
+        aside: spool.RejectedPieces | None = None,
     ) -> None:
         """`rejected` receives the lines that no session accepts."""
         self._store = store
@@ -232,7 +236,7 @@ class Recording:
         self._limits = limits
         self._done = done
         self._files = frozenset(files)
-        self._talks: dict[tuple[str, str], list[spool.Line]] = {}
+        self._talks: dict[tuple[str, str], list[spool.SpoolLine]] = {}
         self._about: dict[tuple[str, str], Conversation] = {}
         self._aside = aside
         self._bytes = 0
@@ -242,15 +246,15 @@ class Recording:
         self.is_waiting = False
         """Whether a conversation was left for the next time."""
 
-    def add(self, line: spool.Line) -> None:
+    def add(self, line: spool.SpoolLine) -> None:
         """Add a line; it is recorded with its batch."""
         self.seen += 1
         self._waiting += 1
         self._bytes += len(line.raw)
         try:
-            about = load(line.agent).conversation(line.said)
+            about = load_mapper(line.agent).conversation(line.said)
         except Exception as error:  # a mapper may raise anything on hostile input
-            self._refuse(line, f"{line.agent or 'no agent'}: {_said(error)}")
+            self._refuse(line, f"{line.agent or 'no agent'}: {_error_text(error)}")
             return
         if about is None:
             self._refuse(line, f"{line.agent}: the line names no conversation")
@@ -273,18 +277,18 @@ class Recording:
                 raise
             except Exception as error:  # a failure in one conversation must not affect the others
                 for line in lines:
-                    self._refuse(line, f"{about.source} {about.id}: {_said(error)}")
+                    self._refuse(line, f"{about.source} {about.id}: {_error_text(error)}")
         self._talks, self._about, self._waiting, self._bytes = {}, {}, 0, 0
 
-    def _refuse(self, line: spool.Line, why: str) -> None:
+    def _refuse(self, line: spool.SpoolLine, why: str) -> None:
         """Keep a line that cannot be recorded in the folder `bad`, and report why."""
         if self._aside is not None:
             self._aside.put(line.file, line.raw)
         self._done.refused.setdefault(why.split(":")[0], why)
 
-    def _talk(self, agent: str, about: Conversation, lines: list[spool.Line]) -> None:
+    def _talk(self, agent: str, about: Conversation, lines: list[spool.SpoolLine]) -> None:
         context = self._world(about.cwd)
-        path = next(filter(None, map(_transcript, reversed(lines))), "")
+        path = next(filter(None, map(_transcript_path, reversed(lines))), "")
         transcript = _Transcript(self._store, context, agent, about, path)
         if find(self._store, about) is None:
             if self._limits.transcript and not transcript.founds and _is_fork(lines):
@@ -292,10 +296,12 @@ class Recording:
                 self.is_waiting = True
                 return
             about = transcript.about(about)
-        talk = _Talk(self._store, context, load(agent), about, self._files, self._refuse)
+        talk = _HookedConversation(
+            self._store, context, load_mapper(agent), about, self._files, self._refuse
+        )
         lines = talk.unread(lines)
         self._done.lines += len(lines)
-        self._done.starts += any(_name(line) in STARTS for line in lines)
+        self._done.starts += any(_hook_name(line) in STARTS for line in lines)
         if not lines:
             return
         # Starts come first because they create the session. The transcript comes before everything
@@ -306,14 +312,14 @@ class Recording:
         talk.record(lines[:first])
         talk.has_transcript = transcript.read(self._limits, self._done.transcripts)
         talk.record(lines[first:])
-        if _name(lines[-1]) in ENDS:
+        if _hook_name(lines[-1]) in ENDS:
             transcript.read(self._limits, self._done.transcripts, conclude=True)
         self._done.commits += talk.commits
         if talk.session not in self._done.names:
             self._done.names.append(talk.session)
 
 
-class _Talk:
+class _HookedConversation:
     """One conversation, as its hooks report it."""
 
     def __init__(
@@ -323,7 +329,7 @@ class _Talk:
         mapper: Mapper,
         about: Conversation,
         files: frozenset[str],
-        refuse: Callable[[spool.Line, str], None],
+        refuse: Callable[[spool.SpoolLine, str], None],
     ) -> None:
         self._store = store
         self._context = context
@@ -349,12 +355,11 @@ class _Talk:
         found = main.cursor(HOOKS)
         return found if isinstance(found, dict) else {}
 
-    def unread(self, lines: list[spool.Line]) -> list[spool.Line]:
-        """The lines that an earlier process, which died before it removed the file, did not record.
-        """
+    def unread(self, lines: list[spool.SpoolLine]) -> list[spool.SpoolLine]:
+        """The lines that an earlier process, which died before it removed the file, did not record."""
         return [line for line in lines if line.end > self._read.get(line.file, 0)]
 
-    def record(self, lines: list[spool.Line]) -> None:
+    def record(self, lines: list[spool.SpoolLine]) -> None:
         """Record the lines, together with how far each file was read."""
         if not lines:
             return
@@ -366,7 +371,7 @@ class _Talk:
                 items = list(self._mapper.items(line.said, line.at, line.id, state))
             except Exception as error:  # a mapper may raise anything on hostile input
                 # keep the line before it counts as read, or a crash in between would lose it
-                self._refuse(line, f"{line.agent} {self._about.id}: {_said(error)}")
+                self._refuse(line, f"{line.agent} {self._about.id}: {_error_text(error)}")
                 items, state = [], self._state
             if any(isinstance(item, Compacted) for item in items):
                 # a compaction is recorded immediately; everything before it must be recorded first
@@ -410,7 +415,7 @@ class _Talk:
             if within:
                 # a sub-agent's session refers to its parent's, so the parent must exist first
                 self._flush()
-            about = taking.below(self._about, within) if within else self._about
+            about = taking.subagent_conversation(self._about, within) if within else self._about
             known = Recorder(self._store, self._context, about, via="hook")
             self._recorders[within] = known
         return known
@@ -426,20 +431,20 @@ class _Transcript:
         self._context = context
         self._path = path
         self._own = about.id
-        self._form = _form(agent) if path else None
+        self._form = _format_of(agent) if path else None
         self._why = ""
-        self.founds: list[Found] = []
+        self.founds: list[FoundConversation] = []
         """The conversations in the file; empty if it is not a transcript of this conversation."""
         try:
             self.founds = self._found()
         except Exception as error:  # a format may raise anything on a hostile file
-            self._why = _said(error)
+            self._why = _error_text(error)
 
-    def _found(self) -> list[Found]:
+    def _found(self) -> list[FoundConversation]:
         path, form = Path(self._path), self._form
         if form is None or not os.path.isfile(path):
             return []
-        if not form.is_one(path, beginning(self._path, BEGIN)):
+        if not form.is_one(path, read_beginning(self._path, BEGIN)):
             return []
         return [
             found
@@ -455,12 +460,12 @@ class _Transcript:
                 return msgspec.structs.replace(found.conversation, cwd=known.cwd)
         return known
 
-    def read(self, limits: Limits, report: taking.Report, *, conclude: bool = False) -> bool:
+    def read(self, limits: IngestLimits, report: taking.Report, *, conclude: bool = False) -> bool:
         """Import what is new in the transcript; return whether it could be read."""
         try:
             for found in self.founds:
                 if self._form is not None and not self._is_too_much(found, limits):
-                    taking.take(
+                    taking.import_conversation(
                         self._store, self._context, self._form, found, report, via="hook",
                         conclude=conclude,
                     )  # fmt: skip
@@ -468,12 +473,12 @@ class _Transcript:
             raise
         # an unreadable transcript must not keep the hooks' lines from being recorded
         except Exception as error:
-            self._why = _said(error)
+            self._why = _error_text(error)
         if self._why:
             report.refused.setdefault(self._path, self._why)
         return bool(self.founds) and not self._why
 
-    def _is_too_much(self, found: Found, limits: Limits) -> bool:
+    def _is_too_much(self, found: FoundConversation, limits: IngestLimits) -> bool:
         if not limits.transcript:
             return False
         note = noted_cursor(self._store, found.conversation.session, found.place)
@@ -481,7 +486,7 @@ class _Transcript:
         return found.size - known > limits.transcript
 
 
-def reconcile(store: Store, world: World, session: str, report: taking.Report) -> bool:
+def reconcile(store: Store, world: ContextFor, session: str, report: taking.Report) -> bool:
     """Import a session's transcript again, up to its current end; return False if none is known."""
     row = store.session(session)
     note = noted_cursor(store, session, HOOKS)
@@ -491,7 +496,7 @@ def reconcile(store: Store, world: World, session: str, report: taking.Report) -
     source, foreign = row.record.aliases[0]
     about = Conversation(source=source, id=foreign, cwd=str(note.get("cwd") or ""))
     transcript = _Transcript(store, world(about.cwd), source, about, path)
-    return transcript.read(EVERYTHING, report)
+    return transcript.read(NO_LIMITS, report)
 
 
 def _namespace() -> int:
@@ -502,33 +507,33 @@ def _namespace() -> int:
         return -1
 
 
-def _form(agent: str) -> Format | None:
+def _format_of(agent: str) -> Format | None:
     try:
         return registry.load(agent)
     except (InvalidInput, ImportError):
         return None
 
 
-def _transcript(line: spool.Line) -> str:
+def _transcript_path(line: spool.SpoolLine) -> str:
     path = line.said.get("transcript_path")
     return path if isinstance(path, str) and os.path.isabs(path) and "\0" not in path else ""
 
 
-def _name(line: spool.Line) -> str:
+def _hook_name(line: spool.SpoolLine) -> str:
     name = line.said.get("hook_event_name")
     return name if isinstance(name, str) else ""
 
 
-def _is_start(line: spool.Line) -> bool:
+def _is_start(line: spool.SpoolLine) -> bool:
     """Whether a line only reports that a conversation starts or is resumed."""
-    return _name(line) in STARTS and line.said.get("source") != "compact"
+    return _hook_name(line) in STARTS and line.said.get("source") != "compact"
 
 
-def _is_fork(lines: list[spool.Line]) -> bool:
+def _is_fork(lines: list[spool.SpoolLine]) -> bool:
     """Whether nothing is known of a conversation except that it started as a fork."""
-    starts = all(_name(line) in STARTS for line in lines)
+    starts = all(_hook_name(line) in STARTS for line in lines)
     return starts and any(line.said.get("source") == "fork" for line in lines)
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:400]

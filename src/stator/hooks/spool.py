@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from stator.errors import InvalidInput
-from stator.importers.reading.jsonl import decode, open_plain
+from stator.importers.reading.jsonl import decode_json, open_regular_file
 from stator.locations import NOTE, TAKEN, is_spooled
 from stator.model.exchange.item_commits import legible
 
@@ -40,7 +40,7 @@ EMPTY_OLD_NS = 3600 * 10**9
 belongs to a dead hook."""
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
+class SpoolLine(msgspec.Struct, frozen=True, kw_only=True):
     """One line, written by one hook."""
 
     id: str
@@ -56,7 +56,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     raw: bytes = b""
 
 
-class Bad(msgspec.Struct, frozen=True, kw_only=True):
+class BadPiece(msgspec.Struct, frozen=True, kw_only=True):
     """A piece of a file that is not a valid line."""
 
     file: str
@@ -64,7 +64,7 @@ class Bad(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+class SpoolStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What a spool contains, for reports."""
 
     files: int = 0
@@ -81,7 +81,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     """How often a hook could not write its line."""
 
 
-def names(folder: str) -> list[str]:
+def spooled_files(folder: str) -> list[str]:
     """The files that contain lines; files that were renamed for ingestion come first."""
     try:
         with os.scandir(folder) as found:
@@ -92,7 +92,9 @@ def names(folder: str) -> list[str]:
 
 
 @contextmanager
-def alone(folder: str, *, sleep: Callable[[float], object], wait_s: float = 1.0) -> Iterator[bool]:
+def exclusive(
+    folder: str, *, sleep: Callable[[float], object], wait_s: float = 1.0
+) -> Iterator[bool]:
     """Hold the folder's lock. Only one process may ingest at a time, or lines would be recorded out
     of order.
 
@@ -102,12 +104,12 @@ def alone(folder: str, *, sleep: Callable[[float], object], wait_s: float = 1.0)
         os.path.join(folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
     )
     try:
-        yield _locked(handle, sleep, wait_s)
+        yield _lock(handle, sleep, wait_s)
     finally:
         os.close(handle)
 
 
-def _locked(handle: int | BinaryIO, sleep: Callable[[float], object], wait_s: float) -> bool:
+def _lock(handle: int | BinaryIO, sleep: Callable[[float], object], wait_s: float) -> bool:
     pause, waited = 0.02, 0.0
     while True:
         try:
@@ -121,9 +123,8 @@ def _locked(handle: int | BinaryIO, sleep: Callable[[float], object], wait_s: fl
             return True
 
 
-class Taken:
-    """Files of the spool that this process has renamed and locked, so that no hook writes to them.
-    """
+class ClaimedFiles:
+    """Files of the spool that this process has renamed and locked, so that no hook writes to them."""
 
     def __init__(
         self,
@@ -142,7 +143,7 @@ class Taken:
         self._held: dict[str, BinaryIO] = {}
         self.skipped = 0
         """Files to which a hook is writing; they are left for the next round."""
-        for name in names(folder)[:FILES_MAX]:
+        for name in spooled_files(folder)[:FILES_MAX]:
             self._take(name, now, unique)
 
     def _take(self, name: str, now: int, unique: Callable[[], str]) -> None:
@@ -156,16 +157,16 @@ class Taken:
                     return
                 name = f"{TAKEN}{now:016x}-{unique()}"
                 os.rename(path, os.path.join(self._folder, name))
-            file = open_plain(os.path.join(self._folder, name))
+            file = open_regular_file(os.path.join(self._folder, name))
         except (FileNotFoundError, InvalidInput):
             return
-        if _locked(file, self._sleep, self._wait_s):
+        if _lock(file, self._sleep, self._wait_s):
             self._held[name] = file
         else:
             self.skipped += 1
             file.close()
 
-    def __enter__(self) -> Taken:
+    def __enter__(self) -> ClaimedFiles:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -176,9 +177,9 @@ class Taken:
     def files(self) -> list[str]:
         return list(self._held)
 
-    def lines(self) -> Iterator[Line | Bad]:
+    def lines(self) -> Iterator[SpoolLine | BadPiece]:
         """Every line in the files, in the order in which it was written."""
-        return merged(read(file, name) for name, file in self._held.items())
+        return merge_by_time(read_spool_file(file, name) for name, file in self._held.items())
 
     def remove(self) -> None:
         """Remove the files, after a store has recorded them."""
@@ -186,37 +187,41 @@ class Taken:
             os.unlink(os.path.join(self._folder, name))
 
 
-def looked_at(folder: str) -> Iterator[Line]:
+def peek(folder: str) -> Iterator[SpoolLine]:
     """Read every line in a spool without locking or renaming its files."""
     files = []
     try:
-        for name in names(folder)[:FILES_MAX]:
+        for name in spooled_files(folder)[:FILES_MAX]:
             try:
-                files.append((name, open_plain(os.path.join(folder, name))))
+                files.append((name, open_regular_file(os.path.join(folder, name))))
             except InvalidInput:  # it was ingested in between, or is not a regular file
                 continue
-        everything = merged(read(file, name) for name, file in files)
-        yield from (line for line in everything if isinstance(line, Line))
+        everything = merge_by_time(read_spool_file(file, name) for name, file in files)
+        yield from (line for line in everything if isinstance(line, SpoolLine))
     finally:
         for _, file in files:
             file.close()
 
 
-def merged(streams: Iterable[Iterator[Line | Bad]]) -> Iterator[Line | Bad]:
+def merge_by_time(
+    streams: Iterable[Iterator[SpoolLine | BadPiece]],
+) -> Iterator[SpoolLine | BadPiece]:
     """Merge the lines of several files by time; the order within a file stays, even if the clock
     was set back."""
-    found = heapq.merge(*map(_timed, streams), key=lambda pair: pair[0])
+    found = heapq.merge(*map(_with_times, streams), key=lambda pair: pair[0])
     return (item for _, item in found)
 
 
-def _timed(stream: Iterator[Line | Bad]) -> Iterator[tuple[int, Line | Bad]]:
+def _with_times(
+    stream: Iterator[SpoolLine | BadPiece],
+) -> Iterator[tuple[int, SpoolLine | BadPiece]]:
     last = 0
     for item in stream:
-        last = max(last, item.at) if isinstance(item, Line) else last
+        last = max(last, item.at) if isinstance(item, SpoolLine) else last
         yield last, item
 
 
-def read(file: BinaryIO, name: str) -> Iterator[Line | Bad]:
+def read_spool_file(file: BinaryIO, name: str) -> Iterator[SpoolLine | BadPiece]:
     """The lines of a file, and the pieces that are not valid lines."""
     file.seek(0)
     with os.fdopen(os.dup(file.fileno()), "rb") as buffered:
@@ -226,27 +231,27 @@ def read(file: BinaryIO, name: str) -> Iterator[Line | Bad]:
             yield from _pieces(data, name, end)
 
 
-def _pieces(data: bytes, name: str, end: int) -> Iterator[Line | Bad]:
+def _pieces(data: bytes, name: str, end: int) -> Iterator[SpoolLine | BadPiece]:
     """A line. If a hook died while writing, its partial line and the next one share a line; the
     partial one is yielded as a bad piece."""
     whole = data.rstrip(b"\n")
     if not whole.strip():
         return
-    first = found = parsed(whole, name, end)
+    first = found = parse_spool_line(whole, name, end)
     start = 0
-    while not isinstance(found, Line):
+    while not isinstance(found, SpoolLine):
         start = whole.find(MARK, start + 1)
         if start < 0:
-            yield Bad(file=name, raw=whole, why=str(first))
+            yield BadPiece(file=name, raw=whole, why=str(first))
             return
-        if _ends_it(whole, start):
-            found = parsed(whole[start:], name, end)
+        if _has_stated_length(whole, start):
+            found = parse_spool_line(whole[start:], name, end)
     if start:
-        yield Bad(file=name, raw=whole[:start], why="cut off")
+        yield BadPiece(file=name, raw=whole[:start], why="cut off")
     yield found
 
 
-def _ends_it(data: bytes, start: int) -> bool:
+def _has_stated_length(data: bytes, start: int) -> bool:
     """Whether a line that begins at `start` is as long as it says. Cheap, because there may be many
     candidates."""
     head = data[start : start + HEAD_MAX].split(b" ", 3)
@@ -256,7 +261,7 @@ def _ends_it(data: bytes, start: int) -> bool:
     return head[2] == b"%d" % length
 
 
-def parsed(data: bytes, name: str, end: int) -> Line | str:
+def parse_spool_line(data: bytes, name: str, end: int) -> SpoolLine | str:
     """Parse a line; return the reason if it is not valid."""
     parts = data.split(b" ", 3)
     if len(parts) != 4 or parts[0] != MARK.strip():
@@ -268,8 +273,8 @@ def parsed(data: bytes, name: str, end: int) -> Line | str:
         return "damaged"
     header, _, payload = body.partition(b"\t")
     try:
-        about, said = decode(header), decode(payload)
-        return Line(
+        about, said = decode_json(header), decode_json(payload)
+        return SpoolLine(
             id=legible(about["id"]),
             at=int(about["at"]),
             agent=legible(about["agent"]),
@@ -291,9 +296,8 @@ def _process(value: Any) -> tuple[int, int, int]:
     return 0, 0, 0
 
 
-class Aside:
-    """Keeps unusable pieces in files, each piece once, although a file may be read several times.
-    """
+class RejectedPieces:
+    """Keeps unusable pieces in files, each piece once, although a file may be read several times."""
 
     def __init__(self, folder: str) -> None:
         self._folder = os.path.join(folder, BAD)
@@ -332,22 +336,22 @@ class Aside:
         self._files = {}
 
 
-def standing(folder: str) -> Waiting:
+def status_of(folder: str) -> SpoolStatus:
     """Count what a spool contains."""
-    found = names(folder)
+    found = spooled_files(folder)
     size = lines = torn = since = 0
     for name in found:
         try:
-            with open_plain(os.path.join(folder, name)) as file:
+            with open_regular_file(os.path.join(folder, name)) as file:
                 size += os.fstat(file.fileno()).st_size
-                for item in read(file, name):
-                    lines += isinstance(item, Line)
-                    torn += isinstance(item, Bad)
-                    if isinstance(item, Line):
+                for item in read_spool_file(file, name):
+                    lines += isinstance(item, SpoolLine)
+                    torn += isinstance(item, BadPiece)
+                    if isinstance(item, SpoolLine):
                         since = min(since or item.at, item.at)
         except InvalidInput:
             continue
-    return Waiting(
+    return SpoolStatus(
         files=len(found),
         taken=sum(name.startswith(TAKEN) for name in found),
         bytes=size,
@@ -368,7 +372,7 @@ def _listed(*parts: str) -> list[str]:
 
 def _count(path: str) -> int:
     try:
-        with open_plain(path) as file:
+        with open_regular_file(path) as file:
             return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(65_536), b""))
     except InvalidInput:
         return 0

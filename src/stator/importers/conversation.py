@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from stator.importers.format import Format, Found, Progress
+from stator.importers.format import Format, FoundConversation, Progress
 from stator.importers.reading.jsonl import fingerprint
 from stator.model.exchange.item_commits import UNASKED, UNSEEN
 from stator.model.exchange.items import (
@@ -31,15 +31,15 @@ from stator.runtime.ingest.dry_run import Foreteller, is_foretold
 from stator.runtime.ingest.recorder import Recorder, find, noted_cursor
 from stator.store.port import Store
 
-PART_ITEMS = 3_000
-PART_BYTES = 4 * 2**20
+BATCH_ITEMS = 3_000
+BATCH_BYTES = 4 * 2**20
 """A batch ends after the turn in which it reaches this size, and at four times this size in any
 case."""
-SKIPPED_SHOWN = 100
+SKIPS_LISTED = 100
 """The most unreadable lines that are listed one by one; the others are only counted."""
 
 
-class Skip(msgspec.Struct, frozen=True):
+class SkippedLine(msgspec.Struct, frozen=True):
     """A line that could not be read."""
 
     path: str
@@ -66,7 +66,7 @@ class Report(msgspec.Struct, kw_only=True):
     noise: dict[str, int] = {}
     """Records without content, by kind; they are not stored."""
     skipped: int = 0
-    skips: list[Skip] = []
+    skips: list[SkippedLine] = []
     mended: int = 0
     """Values that were too large or too deep to store and were shortened."""
     refused: dict[str, str] = {}
@@ -78,8 +78,8 @@ class Report(msgspec.Struct, kw_only=True):
         """Count an item that is never recorded."""
         if isinstance(item, Skipped):
             self.skipped += 1
-            if len(self.skips) < SKIPPED_SHOWN:
-                self.skips.append(Skip(path, item.line, item.why))
+            if len(self.skips) < SKIPS_LISTED:
+                self.skips.append(SkippedLine(path, item.line, item.why))
         elif isinstance(item, Noise):
             self.noise[item.kind] = self.noise.get(item.kind, 0) + 1
 
@@ -95,24 +95,24 @@ class Report(msgspec.Struct, kw_only=True):
 
     def add(self, other: Report) -> None:
         """Add the counts of another report."""
-        for name in COUNTED:
+        for name in COUNTS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for kind, number in other.noise.items():
             self.noise[kind] = self.noise.get(kind, 0) + number
-        self.skips += other.skips[: max(0, SKIPPED_SHOWN - len(self.skips))]
+        self.skips += other.skips[: max(0, SKIPS_LISTED - len(self.skips))]
         self.refused |= other.refused
         self.names += other.names
 
 
-COUNTED = tuple(name for name in Report.__struct_fields__ if Report.__annotations__[name] == "int")
+COUNTS = tuple(name for name in Report.__struct_fields__ if Report.__annotations__[name] == "int")
 """The fields of a report that are counts."""
 
 
-def take(
+def import_conversation(
     store: Store,
     context: Context,
     form: Format,
-    found: Found,
+    found: FoundConversation,
     report: Report,
     *,
     progress: Progress | None = None,
@@ -127,7 +127,7 @@ def take(
     passed from one conversation to the next: it holds what the import would have recorded so far,
     so that items which occur in several files count once.
     """
-    taking = _Taking(store, context, found, report, via, foretold)
+    taking = _ConversationImport(store, context, found, report, via, foretold)
     cursor = taking.cursor()
     if (
         found.is_second_hand
@@ -141,14 +141,14 @@ def take(
     taking.finish(conclude=conclude)
 
 
-class _Taking:
+class _ConversationImport:
     """The import of one conversation."""
 
     def __init__(
         self,
         store: Store,
         context: Context,
-        found: Found,
+        found: FoundConversation,
         report: Report,
         via: Via,
         foretold: set[int] | None,
@@ -169,7 +169,9 @@ class _Taking:
         """Where reading goes on, if the file is still the one that was read."""
         row = find(self._store, self._found.conversation)
         return (
-            None if row is None else _known(_noted(self._store, row.id, self._found), self._found)
+            None
+            if row is None
+            else _valid_cursor(_noted(self._store, row.id, self._found), self._found)
         )
 
     def take(self, item: Item) -> None:
@@ -180,9 +182,9 @@ class _Taking:
         if isinstance(item, Cursor):
             self._cursor = item
             return
-        full = self._waiting >= PART_ITEMS or self._bytes >= PART_BYTES
+        full = self._waiting >= BATCH_ITEMS or self._bytes >= BATCH_BYTES
         whole = isinstance(item, Prompted) and not item.within
-        if (full and whole) or self._waiting >= 4 * PART_ITEMS or self._bytes >= 4 * PART_BYTES:
+        if (full and whole) or self._waiting >= 4 * BATCH_ITEMS or self._bytes >= 4 * BATCH_BYTES:
             self._flush()
         recorder = self._recorder(item.within)
         self._count(recorder, recorder.take(item))
@@ -214,7 +216,9 @@ class _Taking:
                 self._recorder("")
                 self._flush()
             talk = (
-                self._found.conversation if not within else below(self._found.conversation, within)
+                self._found.conversation
+                if not within
+                else subagent_conversation(self._found.conversation, within)
             )
             known = (
                 Recorder(self._store, self._context, talk, via=self._via)
@@ -248,11 +252,11 @@ class _Taking:
         new = recorder.told() if isinstance(recorder, Foreteller) else commits
         self._report.recorded(new)
         for one in new:
-            self._touched |= _files(one)
+            self._touched |= _touched_files(one)
         self._new += sum(one.kind != "scratch" for one in new)
 
 
-def _files(one: Commit | Draft) -> set[str]:
+def _touched_files(one: Commit | Draft) -> set[str]:
     """The files that a commit touches, under names that are unique within a conversation."""
     if isinstance(one, Commit):
         return {op.id for op in one.delta if op.collection == "files"}
@@ -260,7 +264,7 @@ def _files(one: Commit | Draft) -> set[str]:
     return {f"{file.root} {file.path}" for file in records if isinstance(file, FileRecord)}
 
 
-def below(above: Conversation, within: str) -> Conversation:
+def subagent_conversation(above: Conversation, within: str) -> Conversation:
     """The conversation of a sub-agent whose records are in its parent's file."""
     return Conversation(
         source=above.source,
@@ -273,11 +277,11 @@ def below(above: Conversation, within: str) -> Conversation:
     )
 
 
-def _noted(store: Store, session: str, found: Found) -> Any:
+def _noted(store: Store, session: str, found: FoundConversation) -> Any:
     return noted_cursor(store, session, found.place)
 
 
-def _known(note: Any, found: Found) -> Cursor | None:
+def _valid_cursor(note: Any, found: FoundConversation) -> Cursor | None:
     """The cursor in a recorded note; None if the file has been replaced since."""
     if not isinstance(note, dict) or not isinstance(note.get("offset"), int):
         return None

@@ -16,31 +16,31 @@ import msgspec
 
 from stator.errors import InvalidInput
 from stator.importers import registry
-from stator.importers.format import Format, Found
-from stator.importers.reading.jsonl import beginning
+from stator.importers.format import Format, FoundConversation
+from stator.importers.reading.jsonl import read_beginning
 from stator.model.exchange.bundle import MAGIC
 
 FILES_MAX = 200_000
 """The most files that one walk looks at."""
 DEPTH_MAX = 40
-PASSED_BY = frozenset({".git", "node_modules", ".venv", "__pycache__"})
+IGNORED_FOLDERS = frozenset({".git", "node_modules", ".venv", "__pycache__"})
 """Large folders in which no agent stores transcripts."""
-STUMBLES = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)  # fmt: skip
+READ_ERRORS = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)  # fmt: skip
 """What a format may raise on a file that is not what it seemed to be. The file is reported as
 unreadable; the other files are imported."""
 
 
-class Told(msgspec.Struct, frozen=True):
+class ImportCandidate(msgspec.Struct, frozen=True):
     """A conversation that was found, and the format that reads it."""
 
     form: Format
-    found: Found
+    found: FoundConversation
 
 
-class Sight(msgspec.Struct, kw_only=True):
+class Discovery(msgspec.Struct, kw_only=True):
     """The transcripts and bundles that were found, and the files that are neither."""
 
-    told: list[Told] = []
+    told: list[ImportCandidate] = []
     """The newest first; sub-agents follow their parents, and forks follow what they were forked
     from."""
     bundles: list[str] = []
@@ -59,28 +59,28 @@ class Sight(msgspec.Struct, kw_only=True):
         return sum(one.found.size for one in self.told)
 
 
-def look(
+def discover(
     paths: Iterable[str | os.PathLike[str]],
     *,
     formats: Sequence[Format] | None = None,
     about: str = "",
     since: int = 0,
     seen: Callable[[int], None] | None = None,
-) -> Sight:
+) -> Discovery:
     """Find the transcripts and bundles in files and folders, judging by their content.
 
     `about` selects conversations that took place in a folder or below it. `since` selects those
     that changed at that time (µs) or later. `seen` is called with the number of files looked at so
     far.
     """
-    sight = Sight()
-    known = registry.every() if formats is None else formats
+    sight = Discovery()
+    known = registry.load_all() if formats is None else formats
     met: set[tuple[str, str]] = set()
-    told: list[Told] = []
-    for number, (path, is_named) in enumerate(_files(paths, sight.unread)):
+    told: list[ImportCandidate] = []
+    for number, (path, is_named) in enumerate(_walk(paths, sight.unread)):
         if seen is not None:
             seen(number + 1)
-        for one in _read(path, known, sight, is_named):
+        for one in _candidates_in(path, known, sight, is_named):
             key = os.path.realpath(one.found.path), one.found.part
             if key in met:
                 continue
@@ -95,12 +95,12 @@ def look(
     return sight
 
 
-def together(sights: Sequence[Sight]) -> Sight:
+def merge(sights: Sequence[Discovery]) -> Discovery:
     """Combine several discoveries into one."""
     others = Counter[str]()
     for sight in sights:
         others.update(sight.others)
-    return Sight(
+    return Discovery(
         told=_in_order([one for sight in sights for one in sight.told]),
         bundles=[path for sight in sights for path in sight.bundles],
         others=dict(others),
@@ -110,7 +110,7 @@ def together(sights: Sequence[Sight]) -> Sight:
     )
 
 
-def kept_by(form: Format, home: Path, environ: Mapping[str, str]) -> list[Path]:
+def existing_paths(form: Format, home: Path, environ: Mapping[str, str]) -> list[Path]:
     """The paths at which an agent stores transcripts, as far as they exist."""
     return [place for place in form.places(home, environ) if os.path.lexists(place)]
 
@@ -118,7 +118,7 @@ def kept_by(form: Format, home: Path, environ: Mapping[str, str]) -> list[Path]:
 # -- walking --------------------------------------------------------------------------------------
 
 
-def _files(
+def _walk(
     paths: Iterable[str | os.PathLike[str]], unread: dict[str, str]
 ) -> Iterator[tuple[str, bool]]:
     """Yield the given files and the files below the given folders; the flag says whether a file was
@@ -129,7 +129,7 @@ def _files(
         if not os.path.isdir(path):
             yield path, True  # also when the file does not exist: reading it reports that
             continue
-        for file in _below(path, unread, 0):
+        for file in _files_below(path, unread, 0):
             if not left:
                 unread[path] = f"more than {FILES_MAX:,} files; name folders further down"
                 return
@@ -137,9 +137,8 @@ def _files(
             yield file, False
 
 
-def _below(folder: str, unread: dict[str, str], depth: int) -> Iterator[str]:
-    """Yield the files of a folder before those of its subfolders; symbolic links are not followed.
-    """
+def _files_below(folder: str, unread: dict[str, str], depth: int) -> Iterator[str]:
+    """Yield the files of a folder before those of its subfolders; symbolic links are not followed."""
     try:
         with os.scandir(folder) as entries:
             there = sorted(entries, key=lambda entry: entry.name)
@@ -148,30 +147,32 @@ def _below(folder: str, unread: dict[str, str], depth: int) -> Iterator[str]:
         return
     yield from (entry.path for entry in there if entry.is_file(follow_symlinks=False))
     for entry in there:
-        if not entry.is_dir(follow_symlinks=False) or entry.name in PASSED_BY:
+        if not entry.is_dir(follow_symlinks=False) or entry.name in IGNORED_FOLDERS:
             continue
         if depth == DEPTH_MAX:
             unread[entry.path] = f"more than {DEPTH_MAX} folders deep"
         else:
-            yield from _below(entry.path, unread, depth + 1)
+            yield from _files_below(entry.path, unread, depth + 1)
 
 
 # -- reading --------------------------------------------------------------------------------------
 
 
-def _read(path: str, formats: Sequence[Format], sight: Sight, is_named: bool) -> list[Told]:
+def _candidates_in(
+    path: str, formats: Sequence[Format], sight: Discovery, is_named: bool
+) -> list[ImportCandidate]:
     """List the conversations in a file; note bundles, other files and errors in `discovery`."""
     try:
-        begin = beginning(path)
+        begin = read_beginning(path)
         if begin.startswith(MAGIC):
             sight.bundles.append(path)
             return []
-        form = form_of(Path(path), begin, formats)
+        form = detect_format(Path(path), begin, formats)
         if form is not None:
-            return [Told(form, found) for found in form.conversations(Path(path))]
+            return [ImportCandidate(form, found) for found in form.conversations(Path(path))]
     except InvalidInput as refusal:
         sight.unread[path] = refusal.what
-    except STUMBLES as error:
+    except READ_ERRORS as error:
         sight.unread[path] = f"cannot be read: {error!r:.200}"
     else:
         if is_named:
@@ -182,14 +183,14 @@ def _read(path: str, formats: Sequence[Format], sight: Sight, is_named: bool) ->
     return []
 
 
-def form_of(path: Path, begin: bytes, formats: Sequence[Format]) -> Format | None:
+def detect_format(path: Path, begin: bytes, formats: Sequence[Format]) -> Format | None:
     """The first format that recognizes a file."""
     if not begin.strip():
         return None
     return next((form for form in formats if form.is_one(path, begin)), None)
 
 
-def _in_order(told: list[Told]) -> list[Told]:
+def _in_order(told: list[ImportCandidate]) -> list[ImportCandidate]:
     """Sort the newest first, but keep every conversation behind its parent and behind what it was
     forked from.
 
@@ -197,29 +198,30 @@ def _in_order(told: list[Told]) -> list[Told]:
     contains the first prompt, which names the session.
     """
     told = sorted(told, key=lambda one: -one.found.changed)
-    by_id: dict[tuple[str, str], list[Told]] = {}
+    by_id: dict[tuple[str, str], list[ImportCandidate]] = {}
     for one in sorted(told, key=_is_partial):
-        by_id.setdefault(_key(one), []).append(one)
-    placed: dict[int, Told] = {}
+        by_id.setdefault(_identity(one), []).append(one)
+    placed: dict[int, ImportCandidate] = {}
     for one in told:
-        for each in reversed(_line_of(one, by_id)):
-            for same in by_id[_key(each)]:
+        for each in reversed(_with_ancestors(one, by_id)):
+            for same in by_id[_identity(each)]:
                 placed.setdefault(id(same), same)
     return list(placed.values())
 
 
-def _key(one: Told) -> tuple[str, str]:
+def _identity(one: ImportCandidate) -> tuple[str, str]:
     """The identity of a conversation: the agent's name and the agent's id for it."""
     return one.found.conversation.source, one.found.conversation.id
 
 
-def _is_partial(one: Told) -> tuple[bool, bool]:
-    """Sort output that a program printed behind transcripts it stored; printed output has no title.
-    """
+def _is_partial(one: ImportCandidate) -> tuple[bool, bool]:
+    """Sort output that a program printed behind transcripts it stored; printed output has no title."""
     return one.found.is_second_hand, not one.found.conversation.name.strip()
 
 
-def _line_of(one: Told, by_id: Mapping[tuple[str, str], list[Told]]) -> list[Told]:
+def _with_ancestors(
+    one: ImportCandidate, by_id: Mapping[tuple[str, str], list[ImportCandidate]]
+) -> list[ImportCandidate]:
     """A conversation and all its ancestors (parents and fork origins); a cycle of ancestors is
     followed once."""
     line, met, left = [one], {id(one)}, [one]

@@ -21,7 +21,7 @@ Progress = Callable[[int], None]
 """Called with the number of bytes read since the last call."""
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class FoundConversation(msgspec.Struct, frozen=True, kw_only=True):
     """One conversation in a file, before any of it is imported."""
 
     path: str
@@ -50,17 +50,16 @@ class Format(Protocol):
     """
 
     def is_one(self, path: Path, begin: bytes) -> bool:
-        """Whether a file is of this format, judging by its first bytes (decompressed, up to 64 KB).
-        """
+        """Whether a file is of this format, judging by its first bytes (decompressed, up to 64 KB)."""
         ...
 
-    def conversations(self, path: Path) -> Iterable[Found]:
+    def conversations(self, path: Path) -> Iterable[FoundConversation]:
         """List the conversations in a file. Sub-agents come after their parents, and forks after
         the conversations they were forked from."""
         ...
 
     def read(
-        self, found: Found, cursor: Cursor | None, progress: Progress | None
+        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
     ) -> Iterator[Item]:
         """Read what happened in a conversation, starting at a cursor.
 
@@ -73,12 +72,12 @@ class Format(Protocol):
         """The files and folders in which the agent stores its transcripts by default."""
         ...
 
-    def is_about(self, found: Found, root: str) -> bool:
+    def is_about(self, found: FoundConversation, root: str) -> bool:
         """Whether a conversation took place in a folder, or in a folder below it."""
         ...
 
 
-def below(cwd: str, root: str) -> bool:
+def is_inside(cwd: str, root: str) -> bool:
     """Whether a folder is `root` or lies below it."""
     return bool(cwd) and (
         cwd.rstrip("/") == root.rstrip("/") or cwd.startswith(root.rstrip("/") + "/")

@@ -12,24 +12,24 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from stator.importers.format import Found, Progress
-from stator.importers.reading.attachments import without_bytes
+from stator.importers.format import FoundConversation, Progress
+from stator.importers.reading.attachments import strip_attachments
 from stator.importers.reading.fields import (
     MICROS,
-    amount,
+    files_touched_by,
     headline,
     record,
     records,
-    shell_files,
-    tagged,
+    tagged_texts,
     text,
+    whole_number,
 )
-from stator.importers.reading.json_document import document, only
+from stator.importers.reading.json_document import read_document, single_conversation
 from stator.importers.reading.unnamed_messages import (
-    Asked,
     Dialogue,
+    RequestedCall,
     Status,
-    asked_of,
+    requested_call,
 )
 from stator.model.exchange.items import (
     Conversation,
@@ -59,8 +59,8 @@ class MiniSweAgent:
         listed = bool(_LIST.match(begin)) and (named or b"mswea" in begin)
         return listed or told or (named and b'"messages"' in begin)
 
-    def conversations(self, path: Path) -> Iterable[Found]:
-        value = document(str(path)).value
+    def conversations(self, path: Path) -> Iterable[FoundConversation]:
+        value = read_document(str(path)).value
         messages = records(_messages(value))
         if not messages:
             return
@@ -75,12 +75,12 @@ class MiniSweAgent:
             name=headline(issue[1] if issue else asked) or path.stem,
             labels={"exit status": status} if status else {},
         )
-        yield only(path, talk)
+        yield single_conversation(path, talk)
 
     def read(
-        self, found: Found, cursor: Cursor | None, progress: Progress | None
+        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
     ) -> Iterator[Item]:
-        whole = document(found.path, progress)
+        whole = read_document(found.path, progress)
         info = record(record(whole.value).get("info"))
         talk = Dialogue()
         for number, one in enumerate(_messages(whole.value)):
@@ -97,7 +97,7 @@ class MiniSweAgent:
     def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         return []
 
-    def is_about(self, found: Found, root: str) -> bool:
+    def is_about(self, found: FoundConversation, root: str) -> bool:
         return False
 
 
@@ -119,7 +119,7 @@ def _is_over(value: Any) -> bool:
 
 
 def _message(talk: Dialogue, number: int, one: dict[str, Any]) -> Iterator[Item]:
-    role, content = one.get("role"), without_bytes(one.get("content"))
+    role, content = one.get("role"), strip_attachments(one.get("content"))
     extra = record(one.get("extra"))
     at = _time(one.get("timestamp")) or _time(extra.get("timestamp"))
     if role == "system":
@@ -135,18 +135,18 @@ def _message(talk: Dialogue, number: int, one: dict[str, Any]) -> Iterator[Item]
     elif role == "exit":
         yield talk.note(content, at)
     else:
-        yield Unknown(id=f"message/{number}", at=at, raw=without_bytes(one))
+        yield Unknown(id=f"message/{number}", at=at, raw=strip_attachments(one))
 
 
 def _answered(
     talk: Dialogue, one: dict[str, Any], extra: dict[str, Any], at: int
 ) -> Iterator[Item]:
     words = text(one.get("content"))
-    calls = [asked_of(call, ()) for call in records(one.get("tool_calls"))]
+    calls = [requested_call(call, ()) for call in records(one.get("tool_calls"))]
     commands = _FENCED.findall(words)
     # with several commands, or none, mini-swe-agent runs nothing
     if not calls and len(commands) == 1:
-        calls = [Asked(tool="bash", input={"command": commands[0]})]
+        calls = [RequestedCall(tool="bash", input={"command": commands[0]})]
     response = record(extra.get("response"))
     blocks = [{"type": "text", "text": words}] if words else []
     model = text(response.get("model"))
@@ -160,7 +160,7 @@ def _returned(talk: Dialogue, one: dict[str, Any], extra: dict[str, Any], at: in
     code = _CODE.search(words)
     told = extra.get("returncode")
     number = int(code[1]) if code else told if isinstance(told, int) else 0
-    output = next(tagged(words, ("output",)), None)
+    output = next(tagged_texts(words, ("output",)), None)
     status: Status = "error" if number else "ok"
     if "timed out" in words[:200]:
         status = "timeout"
@@ -168,10 +168,10 @@ def _returned(talk: Dialogue, one: dict[str, Any], extra: dict[str, Any], at: in
     return talk.result(
         call, output.body.strip("\n") if output else words, status, at=at, call=named,
         cause=f"exit code {number}" if number else "",
-        files=shell_files(given.get("command")) if status == "ok" else (),
+        files=files_touched_by(given.get("command")) if status == "ok" else (),
     )  # fmt: skip
 
 
 def _time(value: Any) -> int:
     """Convert seconds since 1970 to µs."""
-    return amount(value * MICROS) if isinstance(value, (int, float)) and value < 1e11 else 0
+    return whole_number(value * MICROS) if isinstance(value, (int, float)) and value < 1e11 else 0

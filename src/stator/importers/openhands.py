@@ -13,28 +13,28 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from stator.importers.format import Found, Progress, below
-from stator.importers.reading.attachments import without_bytes
+from stator.importers.format import FoundConversation, Progress, is_inside
+from stator.importers.reading.attachments import strip_attachments
 from stator.importers.reading.fields import (
+    files_touched_by,
     headline,
-    moment,
+    micros_of_iso,
     record,
     records,
-    shell_files,
     text,
 )
-from stator.importers.reading.json_document import document, only
+from stator.importers.reading.json_document import read_document, single_conversation
 from stator.importers.reading.jsonl import (
-    Line,
-    beginning,
-    lines,
-    parsed,
+    JsonlLine,
+    parse_line,
+    read_beginning,
+    read_lines,
 )
 from stator.importers.reading.unnamed_messages import (
-    Asked,
     Dialogue,
+    RequestedCall,
     Status,
-    asked_of,
+    requested_call,
 )
 from stator.model.exchange.items import (
     Called,
@@ -56,7 +56,7 @@ from stator.model.window.reply import message_of, usage_of
 
 NAME = "openhands"
 READS = frozenset("read browse think finish recall task_tracking view".split())
-SILENT = frozenset(
+IGNORED = frozenset(
     "change_agent_state agent_state_changed null recall system initialize pause resume stop "
     "agent_summarize condensation_request loop_detection_recovery".split()
 )
@@ -81,35 +81,35 @@ class OpenHands:
             return bool(_LIST.match(begin)) and b'"timestamp"' in begin
         return begin.lstrip()[:1] == b"{" and _is_output(begin)
 
-    def conversations(self, path: Path) -> Iterable[Found]:
+    def conversations(self, path: Path) -> Iterable[FoundConversation]:
         stat = path.stat()
         changed = stat.st_mtime_ns // 1000
-        if beginning(str(path), 64).lstrip()[:1] == b"[":
-            told = records(document(str(path)).value)
+        if read_beginning(str(path), 64).lstrip()[:1] == b"[":
+            told = records(read_document(str(path)).value)
             if told:
-                yield only(path, _talk(told, {}))
+                yield single_conversation(path, _conversation(told, {}))
             return
-        for line in lines(str(path)):
-            given = record(parsed(line)[0])
+        for line in read_lines(str(path)):
+            given = record(parse_line(line)[0])
             told = _history(given)
             if told:
-                yield Found(
-                    path=str(path), conversation=_talk(told, given), changed=changed,
+                yield FoundConversation(
+                    path=str(path), conversation=_conversation(told, given), changed=changed,
                     part=f"{line.number}@{line.offset}", size=stat.st_size,
                 )  # fmt: skip
 
     def read(
-        self, found: Found, cursor: Cursor | None, progress: Progress | None
+        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
     ) -> Iterator[Item]:
         if not found.part:
-            whole = document(found.path, progress)
+            whole = read_document(found.path, progress)
             given = whole.value if isinstance(whole.value, list) else []
-            yield from _Reading().read(given)
+            yield from _OpenHandsReader().read(given)
             yield from whole.skipped
             return
         number, _, offset = found.part.partition("@")
-        for line in lines(found.path, offset=int(offset), number=int(number) - 1):
-            yield from _of_line(line)
+        for line in read_lines(found.path, offset=int(offset), number=int(number) - 1):
+            yield from _items_of_line(line)
             if progress is not None:
                 progress(line.end - line.offset)
             return
@@ -117,8 +117,8 @@ class OpenHands:
     def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         return []
 
-    def is_about(self, found: Found, root: str) -> bool:
-        return below(found.conversation.cwd, root)
+    def is_about(self, found: FoundConversation, root: str) -> bool:
+        return is_inside(found.conversation.cwd, root)
 
 
 FORMAT = OpenHands()
@@ -138,7 +138,7 @@ def _history(given: dict[str, Any]) -> list[dict[str, Any]]:
     return told
 
 
-def _talk(told: list[dict[str, Any]], given: dict[str, Any]) -> Conversation:
+def _conversation(told: list[dict[str, Any]], given: dict[str, Any]) -> Conversation:
     issue = record(given.get("issue"))
     instance = text(given.get("instance_id")) or "/".join(
         str(issue[name]) for name in ("owner", "repo", "number") if name in issue
@@ -158,12 +158,12 @@ def _talk(told: list[dict[str, Any]], given: dict[str, Any]) -> Conversation:
     )
 
 
-def _of_line(line: Line) -> Iterator[Item]:
-    given, why = parsed(line)
+def _items_of_line(line: JsonlLine) -> Iterator[Item]:
+    given, why = parse_line(line)
     if given is None:
         yield Skipped(line=line.number, why=why)
         return
-    yield from _Reading().read(_history(given))
+    yield from _OpenHandsReader().read(_history(given))
 
 
 def _key(one: dict[str, Any], field: str = "id") -> int | str | None:
@@ -177,7 +177,7 @@ def _fields(one: dict[str, Any]) -> dict[str, Any]:
     return {**one, **record(one.get("extras")), **record(one.get("args"))}
 
 
-class _Reading:
+class _OpenHandsReader:
     """Reads one conversation."""
 
     def __init__(self) -> None:
@@ -191,12 +191,12 @@ class _Reading:
     def read(self, told: list[Any]) -> Iterator[Item]:
         for number, one in enumerate(told):
             if not isinstance(one, dict):
-                yield Unknown(id=f"record/{number}", raw=without_bytes(one))
+                yield Unknown(id=f"record/{number}", raw=strip_attachments(one))
                 continue
             kind = one.get("action") or one.get("observation")
             if not isinstance(kind, str):
-                yield Unknown(id=f"record/{number}", raw=without_bytes(one))
-            elif kind in SILENT:
+                yield Unknown(id=f"record/{number}", raw=strip_attachments(one))
+            elif kind in IGNORED:
                 yield Noise(kind=kind)
             elif one.get("action"):
                 yield from self._action(kind, one)
@@ -206,7 +206,7 @@ class _Reading:
     # -- what was done ------------------------------------------------------------------------------
 
     def _action(self, kind: str, one: dict[str, Any]) -> Iterator[Item]:
-        at, fields = moment(one.get("timestamp")), _fields(one)
+        at, fields = micros_of_iso(one.get("timestamp")), _fields(one)
         if kind == "message":
             yield from self._message(one, fields, at)
         elif kind == "condensation":
@@ -226,7 +226,7 @@ class _Reading:
         shown = fields.get("image_urls") or fields.get("images_urls")
         is_user = one.get("source") == "user" or not ("source" in one or self._talk.is_begun)
         if isinstance(shown, list) and shown:
-            images = [without_bytes({"type": "image", "image": url}) for url in shown]
+            images = [strip_attachments({"type": "image", "image": url}) for url in shown]
             words = [{"type": "text", "text": words}, *images]
         if is_user:
             asked = self._talk.prompt(words, at)
@@ -255,12 +255,14 @@ class _Reading:
         tool = text(known.get("function_name")) or kind
         thought = text(fields.get("thought")) or text(fields.get("final_thought"))
         calls = [
-            Asked(tool=tool, id=name, input=_input(kind, fields), effect=_effect(kind, fields))
+            RequestedCall(
+                tool=tool, id=name, input=_input(kind, fields), effect=_effect(kind, fields)
+            )
         ]
         if response:
             said = message_of(response)
             thought = text(said.get("content"))
-            calls = [asked_of(one, READS) for one in records(said.get("tool_calls"))] or calls
+            calls = [requested_call(one, READS) for one in records(said.get("tool_calls"))] or calls
             self._responses |= {call.id for call in calls}
         blocks = [{"type": "text", "text": thought}] if thought else []
         yield from self._talk.answer(
@@ -289,7 +291,7 @@ class _Reading:
     # -- what was seen ------------------------------------------------------------------------------
 
     def _observation(self, kind: str, one: dict[str, Any]) -> Iterator[Item]:
-        fields, at = _fields(one), moment(one.get("timestamp"))
+        fields, at = _fields(one), micros_of_iso(one.get("timestamp"))
         named = text(record(one.get("tool_call_metadata")).get("tool_call_id"))
         call = self._by_record.get(_key(one, "cause")) if "cause" in one else None
         call = call or (self._talk.waiting(named) if named else None)
@@ -297,7 +299,7 @@ class _Reading:
             call = self._talk.waiting()
         status, cause = _outcome(kind, fields)
         files = self._files(call, kind, fields) if status == "ok" else ()
-        output = without_bytes(fields.get("content", one.get("message")))
+        output = strip_attachments(fields.get("content", one.get("message")))
         returned = self._talk.result(
             call, output, status, at=at, cause=cause, files=files, tool=kind, call=named
         )
@@ -308,7 +310,7 @@ class _Reading:
         given = record(call.input) if call is not None else {}
         path = text(fields.get("path"))
         if kind == "run":
-            return shell_files(given.get("command") or fields.get("command"))
+            return files_touched_by(given.get("command") or fields.get("command"))
         if kind == "run_ipython":
             code = text(given.get("code")) or text(fields.get("code"))
             changed = "lines total after edit" in text(fields.get("content"))
@@ -340,7 +342,7 @@ def _input(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
     wanted = ("command", "code", "path", "content", "url", "browser_actions", "name", "arguments")
     more = ("agent", "inputs", "outputs", "task_list", "old_str", "new_str", "file_text")
     return {
-        name: without_bytes(fields[name])
+        name: strip_attachments(fields[name])
         for name in (*wanted, *more)
         if fields.get(name) not in (None, "") and not (kind == "finish" and name == "content")
     }

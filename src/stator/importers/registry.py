@@ -33,6 +33,6 @@ def load(name: str) -> Format:
     return cast("Format", import_module(f"stator.importers.{MODULES[name]}").FORMAT)
 
 
-def every() -> list[Format]:
+def load_all() -> list[Format]:
     """Load every format, in the order in which detection tries them."""
     return [load(name) for name in MODULES]

@@ -21,8 +21,8 @@ from stator.errors import (
     StoreError,
     WrongState,
 )
-from stator.importers.conversation import Report, take
-from stator.importers.discover import STUMBLES, Sight, Told
+from stator.importers.conversation import Report, import_conversation
+from stator.importers.discover import READ_ERRORS, Discovery, ImportCandidate
 from stator.model.exchange.items import Conversation
 from stator.model.log.query import SessionRow
 from stator.model.sessions.lifecycle import check_transition
@@ -34,25 +34,25 @@ from stator.runtime.ingest.dry_run import is_foretold
 from stator.runtime.ingest.recorder import find, name_of
 from stator.store import port
 
-Fate = Literal["new", "grown", "same", "left", "refused"]
+ImportStatus = Literal["new", "grown", "same", "left", "refused"]
 """The outcome for one conversation; `left` means that a person closed, archived, trashed or purged
 the session."""
-Moved = Callable[[str, int, int], None]
+ReportProgress = Callable[[str, int, int], None]
 """Called with (what is being read, bytes read, bytes in total)."""
-SHOWN = 32
+NAME_SHOWN = 32
 """The most characters of a conversation's name in a progress message."""
-Home = tuple[str, str]
+ProjectFolder = tuple[str, str]
 """A project's id and its folder."""
 
 
-class Taken(msgspec.Struct, frozen=True, kw_only=True):
+class ImportedConversation(msgspec.Struct, frozen=True, kw_only=True):
     """What an import did with one conversation."""
 
     path: str
     source: str
     name: str
     project: str
-    fate: Fate
+    fate: ImportStatus
     session: str = ""
     agent: str = ""
     why: str = ""
@@ -60,10 +60,10 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
     report: Report
 
 
-class Brought(msgspec.Struct, kw_only=True):
+class ImportResult(msgspec.Struct, kw_only=True):
     """What an import did, or with `dry_run` would do."""
 
-    taken: list[Taken] = []
+    taken: list[ImportedConversation] = []
     total: Report
     """The sum over all conversations; `sessions` counts each session once, even if several files
     hold it."""
@@ -78,24 +78,24 @@ class Brought(msgspec.Struct, kw_only=True):
     dry_run: bool = False
 
     @property
-    def changed(self) -> list[Taken]:
+    def changed(self) -> list[ImportedConversation]:
         return [one for one in self.taken if one.fate in ("new", "grown")]
 
     @property
-    def refused(self) -> list[Taken]:
+    def refused(self) -> list[ImportedConversation]:
         return [one for one in self.taken if one.fate == "refused"]
 
 
-class Stopped(Exception):
+class ImportStopped(Exception):
     """The caller asked the import to stop."""
 
 
-def bring(store: Store, sight: Sight, **options: Any) -> Brought:
+def import_discovered(store: Store, sight: Discovery, **options: Any) -> ImportResult:
     """Import everything that was discovered; the options are those of `ImportRun`."""
-    return Bringing(store, sight, **options).run()
+    return ImportRun(store, sight, **options).run()
 
 
-class Bringing:
+class ImportRun:
     """One import. `result` holds what was imported so far, also after the store failed.
 
     New sessions go into `project` (default: the current one). With `spread`, each goes into the
@@ -107,14 +107,14 @@ class Bringing:
     def __init__(
         self,
         store: Store,
-        sight: Sight,
+        sight: Discovery,
         *,
         project: str = "",
-        home_of: Callable[[str], Home] | None = None,
+        home_of: Callable[[str], ProjectFolder] | None = None,
         spread: bool = False,
         passphrase: str | Callable[[], str] | None = None,
         dry_run: bool = False,
-        progress: Moved | None = None,
+        progress: ReportProgress | None = None,
         stop: Callable[[], bool] = bool,
     ) -> None:
         self._store = store
@@ -133,7 +133,7 @@ class Bringing:
         self._changed: set[str] = set()
         self._foretold: set[int] = set()
         self._names: dict[str, str] = {}
-        self.brought = Brought(
+        self.brought = ImportResult(
             total=Report(),
             others=sight.others,
             unread=sight.unread,
@@ -142,20 +142,20 @@ class Bringing:
             dry_run=dry_run,
         )
 
-    def run(self) -> Brought:
+    def run(self) -> ImportResult:
         try:
             for path in self._sight.bundles:
                 self._bundle(path)
             for number, one in enumerate(self._sight.told, 1):
                 self._now = f"{number}/{len(self._sight.told)}"
                 self._one(one)
-        except Stopped:
+        except ImportStopped:
             self.brought.stopped = True
         return self.brought
 
     def _bundle(self, path: str) -> None:
         if self._stop():
-            raise Stopped
+            raise ImportStopped
         try:
             brought = self._store.import_bundle(
                 path,
@@ -169,23 +169,23 @@ class Bringing:
         else:
             self.brought.bundles.append(brought)
 
-    def _one(self, told: Told) -> None:
+    def _one(self, told: ImportCandidate) -> None:
         """Import one conversation and note the outcome."""
         report = Report()
         talk, context = self._placed(told.found.conversation)
-        told = Told(told.form, msgspec.structs.replace(told.found, conversation=talk))
+        told = ImportCandidate(told.form, msgspec.structs.replace(told.found, conversation=talk))
         row = find(self._port, talk)
         is_known = is_foretold(self._port, talk, self._foretold)
         before = self._read
-        self._now += f" {name_of(talk)[:SHOWN]}"
+        self._now += f" {name_of(talk)[:NAME_SHOWN]}"
         why = self._put_away(talk, row)
-        fate: Fate = "left"
+        fate: ImportStatus = "left"
         try:
             self._moved(0)
             if not why:
                 self._take(told, context, report)
                 fate = _fate(is_known, report)
-        except (Stopped, StoreError):
+        except (ImportStopped, StoreError):
             if report.commits:  # some turns were recorded before the failure
                 report.sessions = 1
                 self._note(told, report, _fate(is_known, report), "")
@@ -194,14 +194,14 @@ class Bringing:
             why, report = refusal.what, Report()
         except StatorError as refusal:
             fate, why = "refused", str(refusal)
-        except STUMBLES as error:
+        except READ_ERRORS as error:
             fate, why = "refused", f"cannot be read: {error!r:.200}"
         self._note(told, report, fate, why)
         self._read = before + told.found.size
 
-    def _take(self, told: Told, context: Context, report: Report) -> None:
+    def _take(self, told: ImportCandidate, context: Context, report: Report) -> None:
         foretold = self._foretold if self.brought.dry_run else None
-        take(
+        import_conversation(
             self._port, context, told.form, told.found, report,
             progress=self._moved, foretold=foretold,
         )  # fmt: skip
@@ -211,7 +211,7 @@ class Bringing:
         if row is not None and report.sessions:
             check_transition("entry", row.record.status, row.id)
 
-    def _note(self, told: Told, report: Report, fate: Fate, why: str) -> None:
+    def _note(self, told: ImportCandidate, report: Report, fate: ImportStatus, why: str) -> None:
         found, talk = told.found, told.found.conversation
         row = find(self._port, talk)
         session = talk.session if row is None else row.id
@@ -224,7 +224,7 @@ class Bringing:
         elif report.sessions:
             self._changed.add(session)
         self.brought.taken.append(
-            Taken(
+            ImportedConversation(
                 path=found.path,
                 source=talk.source,
                 name=row.record.name if row is not None else name,
@@ -259,13 +259,13 @@ class Bringing:
     def _moved(self, read: int) -> None:
         """Report progress, and stop the import if the caller asked for that."""
         if self._stop():
-            raise Stopped
+            raise ImportStopped
         self._read += read
         if self._progress is not None:
             self._progress(self._now, min(self._read, self._size), self._size)
 
 
-def _fate(is_known: bool, report: Report) -> Fate:
+def _fate(is_known: bool, report: Report) -> ImportStatus:
     if not report.sessions:
         return "same"
     return "grown" if is_known else "new"

@@ -12,20 +12,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from stator.importers.format import Found, Progress
-from stator.importers.reading.attachments import without_bytes
+from stator.importers.format import FoundConversation, Progress
+from stator.importers.reading.attachments import strip_attachments
 from stator.importers.reading.fields import (
+    files_touched_by,
     headline,
+    joined_text,
     record,
     records,
-    shell_files,
-    spend,
     text,
-    words_of,
+    usage_units,
 )
-from stator.importers.reading.json_document import document, only
-from stator.importers.reading.jsonl import decode
-from stator.importers.reading.unnamed_messages import Asked, Dialogue, asked_of
+from stator.importers.reading.json_document import read_document, single_conversation
+from stator.importers.reading.jsonl import decode_json
+from stator.importers.reading.unnamed_messages import Dialogue, RequestedCall, requested_call
 from stator.model.exchange.items import (
     Called,
     Conversation,
@@ -58,8 +58,8 @@ class SweAgent:
             return False
         return path.suffix == ".traj" or (b'"environment"' in begin and b'"observation"' in begin)
 
-    def conversations(self, path: Path) -> Iterable[Found]:
-        whole = record(document(str(path)).value)
+    def conversations(self, path: Path) -> Iterable[FoundConversation]:
+        whole = record(read_document(str(path)).value)
         told = records(whole.get("history"))
         acted = records(whole.get("trajectory"))
         if not told and not acted:
@@ -76,19 +76,19 @@ class SweAgent:
             cwd=text(state.get("working_dir")),
             labels={"exit status": status} if status else {},
         )
-        yield only(path, talk)
+        yield single_conversation(path, talk)
 
     def read(
-        self, found: Found, cursor: Cursor | None, progress: Progress | None
+        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
     ) -> Iterator[Item]:
-        whole = document(found.path, progress)
-        yield from _Reading(record(whole.value)).read()
+        whole = read_document(found.path, progress)
+        yield from _SweAgentReader(record(whole.value)).read()
         yield from whole.skipped
 
     def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         return []
 
-    def is_about(self, found: Found, root: str) -> bool:
+    def is_about(self, found: FoundConversation, root: str) -> bool:
         return False
 
 
@@ -107,13 +107,13 @@ def _state(step: dict[str, Any]) -> dict[str, Any]:
     given = step.get("state")
     if isinstance(given, str):
         try:
-            given = decode(given.encode("utf-8", "surrogatepass"))
+            given = decode_json(given.encode("utf-8", "surrogatepass"))
         except ValueError:
             return {}
     return record(given)
 
 
-class _Reading:
+class _SweAgentReader:
     """Reads one run."""
 
     def __init__(self, whole: dict[str, Any]) -> None:
@@ -145,26 +145,26 @@ class _Reading:
     def _message(self, number: int, one: dict[str, Any], answers: int) -> Iterator[Item]:
         role, content = one.get("role"), one.get("content")
         if one.get("is_demo") is True:
-            yield self._talk.note(without_bytes(content), by="user")
+            yield self._talk.note(strip_attachments(content), by="user")
         elif role == "system":
-            yield self._talk.note(without_bytes(content))
+            yield self._talk.note(strip_attachments(content))
         elif role == "assistant":
             self._said += 1
             yield from self._answered(one, self._said == answers)
         elif role in ("user", "tool") and self._talk.open:
             named = one.get("tool_call_ids")
             call = text(named[0]) if isinstance(named, list) and named else ""
-            yield self._returned(words_of(content), call)
+            yield self._returned(joined_text(content), call)
         elif role == "user":
-            yield self._talk.prompt(without_bytes(content))
+            yield self._talk.prompt(strip_attachments(content))
         elif role == "tool":
-            yield self._talk.result(None, without_bytes(content))
+            yield self._talk.result(None, strip_attachments(content))
         else:
-            yield Unknown(id=f"message/{number}", raw=without_bytes(one))
+            yield Unknown(id=f"message/{number}", raw=strip_attachments(one))
 
     def _answered(self, one: dict[str, Any], is_last: bool) -> Iterator[Item]:
-        words = words_of(one.get("content"))
-        calls = [asked_of(call, READS) for call in records(one.get("tool_calls"))]
+        words = joined_text(one.get("content"))
+        calls = [requested_call(call, READS) for call in records(one.get("tool_calls"))]
         action = text(one.get("action")).strip()
         if not calls and action:
             calls = [_command(action)]
@@ -189,17 +189,17 @@ class _Reading:
     def _usage(self) -> dict[str, int]:
         """The cost of the whole run; the cost of a single answer is unknown."""
         stats = record(self._info.get("model_stats"))
-        return spend(
+        return usage_units(
             fresh=stats.get("tokens_sent"), said=stats.get("tokens_received"),
             dollars=stats.get("instance_cost"),
         )  # fmt: skip
 
 
-def _command(action: str) -> Asked:
+def _command(action: str) -> RequestedCall:
     first = action.split(maxsplit=1)[0]
     tool = first if first in OWN else "bash"
     effect: Effect = "read" if tool in READS else "write"
-    return Asked(tool=tool, input={"command": action}, effect=effect)
+    return RequestedCall(tool=tool, input={"command": action}, effect=effect)
 
 
 def _files(call: Called, output: str) -> tuple[Touch, ...]:
@@ -207,7 +207,7 @@ def _files(call: Called, output: str) -> tuple[Touch, ...]:
     given = record(call.input)
     if call.tool == "bash":  # there is no exit code; a command without output has succeeded
         silent = not output.strip() or output.startswith("Your command ran successfully")
-        return shell_files(given.get("command")) if silent else ()
+        return files_touched_by(given.get("command")) if silent else ()
     shown = _SHOWN.search(output)
     path = text(given.get("path")) or (shown[1].strip() if shown else "")
     if not path or call.tool not in OWN:

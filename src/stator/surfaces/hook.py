@@ -41,15 +41,15 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 STDIN_MAX = 32 * 2**20
-SOON_S = 0.25
+PAUSE_S = 0.25
 """Seconds without input after which the input counts as complete, if it parses."""
 WAIT_S = 3.0
 """The same, if it does not parse."""
-ALL_S = 20.0
+TOTAL_S = 20.0
 """Seconds after which reading ends in any case."""
 NOTES_MAX = 64 * 1024
 ATTEMPTS = 8
-INTENTS = frozenset(("PreToolUse", "BeforeTool", "preToolUse"))
+BEFORE_CALLS = frozenset(("PreToolUse", "BeforeTool", "preToolUse"))
 """Hooks before a tool call. Their line must survive a power failure, because the call may have an
 effect."""
 STARTS = frozenset(("SessionStart", "sessionStart"))
@@ -65,28 +65,28 @@ def main() -> NoReturn:
     """Record an agent's hook input from standard input."""
     gc.disable()  # the program ends before there is anything to collect
     try:
-        _hook(sys.argv[1:])
+        _record(sys.argv[1:])
     finally:
         os._exit(0)  # whatever failed, the agent must not notice
 
 
-def _hook(arguments: list[str]) -> None:
+def _record(arguments: list[str]) -> None:
     agent, store = _arguments(arguments)
     data, why = _read_all()
     said = None if why else _parsed(data)
     if said is None:
         if not data.strip():
             return
-        data, said = _unread(why or "not a JSON object", data), {}
+        data, said = _placeholder_for(why or "not a JSON object", data), {}
     cwd = said.get("cwd")
     here = cwd if isinstance(cwd, str) and cwd else _working_folder()
-    folder = _spool(store, _project(agent) or here)
+    folder = _spool_folder(store, _project(agent) or here)
     if not folder:
         return
     name = str(said.get("hook_event_name"))
     try:
-        payload, cwd = _clean(folder, data, said, here)
-        _append(folder, line_of(agent, cwd, payload), durable=name in INTENTS)
+        payload, cwd = _redacted(folder, data, said, here)
+        _append(folder, line_of(agent, cwd, payload), durable=name in BEFORE_CALLS)
     except OSError as error:
         _note(folder, agent, error)
     if name in STARTS:
@@ -117,11 +117,11 @@ def _read_all() -> tuple[bytes, str]:
     pieces: list[bytes] = []
     size = 0
     silent = 0.0
-    until = time.monotonic() + ALL_S
+    until = time.monotonic() + TOTAL_S
     while silent < WAIT_S:
-        if not select.select([0], [], [], SOON_S)[0]:
+        if not select.select([0], [], [], PAUSE_S)[0]:
             # an agent may leave its end open; its input is complete once it parses
-            silent = silent + SOON_S if _parsed(b"".join(pieces)) is None else WAIT_S
+            silent = silent + PAUSE_S if _parsed(b"".join(pieces)) is None else WAIT_S
             continue
         silent = 0.0
         piece = os.read(0, 1 << 20)
@@ -132,11 +132,11 @@ def _read_all() -> tuple[bytes, str]:
         if size > STDIN_MAX:
             return b"".join(pieces)[:STDIN_MAX], f"more than {STDIN_MAX // 2**20} MB"
         if time.monotonic() > until:
-            return b"".join(pieces), f"not at its end after {ALL_S:.0f} s"
+            return b"".join(pieces), f"not at its end after {TOTAL_S:.0f} s"
     return b"".join(pieces), ""
 
 
-class _Reading:
+class _ScannerSettings:
     """The settings that the C scanner of `json` reads, with the values of `json.JSONDecoder`."""
 
     array_hook = None
@@ -153,13 +153,13 @@ class _Reading:
 def _parsed(data: bytes) -> dict[str, Any] | None:
     try:
         text = data.decode().strip(" \t\r\n")
-        found, end = make_scanner(_Reading)(text, 0)  # type: ignore[arg-type]  # only names are looked at
+        found, end = make_scanner(_ScannerSettings)(text, 0)  # type: ignore[arg-type]  # only names are looked at
     except (ValueError, StopIteration, RecursionError, SystemError):
         return None  # a SystemError: its own exception is in `json.decoder`, which is not imported
     return found if isinstance(found, dict) and end == len(text) else None
 
 
-def _unread(why: str, data: bytes) -> bytes:
+def _placeholder_for(why: str, data: bytes) -> bytes:
     """The payload for input that cannot be parsed. It contains none of the input, which cannot be
     searched for secrets."""
     return b'{"unread":"%b","bytes":%d}' % (why.encode(), len(data))
@@ -179,7 +179,7 @@ def _project(agent: str) -> str:
     return told if os.path.isabs(told) else ""
 
 
-def _spool(store: str, here: str) -> str:
+def _spool_folder(store: str, here: str) -> str:
     """The folder of the spool, created if necessary; "" if there is no store with a spool."""
     path = path_of(store or os.environ.get("STATOR_STORE", ""))
     if not path and (store or os.environ.get("STATOR_STORE")):
@@ -204,7 +204,7 @@ def _spool(store: str, here: str) -> str:
 # -- what is written ------------------------------------------------------------------------------
 
 
-def _clean(folder: str, data: bytes, said: dict[str, Any], cwd: str) -> tuple[bytes, str]:
+def _redacted(folder: str, data: bytes, said: dict[str, Any], cwd: str) -> tuple[bytes, str]:
     """The payload as one line, and the working folder, both with their secrets redacted."""
     from stator.model.log.secret_prefilter import suspicious
 
@@ -220,7 +220,7 @@ def _clean(folder: str, data: bytes, said: dict[str, Any], cwd: str) -> tuple[by
         try:
             line = json.dumps(_scrubbed(redactor.scrub, said, None), separators=(",", ":")).encode()
         except RecursionError:
-            line = _unread("nested too deeply", data)
+            line = _placeholder_for("nested too deeply", data)
     return line, redactor.scrub(cwd, None)
 
 
@@ -306,17 +306,17 @@ def _append(folder: str, line: bytes, *, durable: bool) -> None:
             why = error
             continue
         try:
-            if _written(handle, path, line, durable):
+            if _write(handle, path, line, durable):
                 return
         finally:
             os.close(handle)
     raise why
 
 
-def _written(handle: int, path: str, line: bytes, durable: bool) -> bool:
+def _write(handle: int, path: str, line: bytes, durable: bool) -> bool:
     """Append a line; return False if the file is being ingested, or only part of the line was
     written."""
-    if not _is_ours(handle, path):
+    if not _lock_shared(handle, path):
         return False
     if os.write(handle, line) < len(line):
         os.write(handle, b"\n")  # so that the next line starts on a line of its own
@@ -326,7 +326,7 @@ def _written(handle: int, path: str, line: bytes, durable: bool) -> bool:
     return True
 
 
-def _is_ours(handle: int, path: str) -> bool:
+def _lock_shared(handle: int, path: str) -> bool:
     """Whether the handle is still the file with that name, and stays so until it is closed."""
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)

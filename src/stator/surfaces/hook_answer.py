@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from stator.connect import connect_as_is, take_spool
 from stator.errors import NotFound
-from stator.hooks.ingest import Limits, load
+from stator.hooks.ingest import IngestLimits, load_mapper
 from stator.locations import spool_of
 from stator.model.log.query import SessionQuery
 from stator.model.values.json_text import canonical
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 MAX_TOKENS = 1500
 """The most tokens of the brief. Codex shows an agent about 2,500."""
-LIMITS = Limits(lines=300, transcript=256 * 1024, wait_s=0.05)
+LIMITS = IngestLimits(lines=300, transcript=256 * 1024, wait_s=0.05)
 SECONDS = 3
 """How long an agent has to wait at most, for example for the store's lock."""
 TARGETS: dict[str, Target] = {"claude-code": "claude-code", "codex": "codex"}
-OWN = ("resume", "compact", "fork")
+CONTINUING = ("resume", "compact", "fork")
 """The sources of a session start that continue an existing session."""
-LOOKED_AT = 20
+SESSIONS_SEARCHED = 20
 """The number of recent sessions among which one with a turn is searched for."""
 
 
@@ -38,33 +38,37 @@ def answer(agent: str, said: dict[str, Any], cwd: str, path: str) -> bytes:
     """The bytes for standard output; empty if there is nothing to answer."""
     signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
     signal.setitimer(signal.ITIMER_REAL, SECONDS)
-    about = load(agent).conversation(said)
+    about = load_mapper(agent).conversation(said)
     if about is None:
         return b""
     with connect_as_is(path, create=True, start=cwd) as store:
         take_spool(store.port, spool_of(path), limits=LIMITS)
-        own = _found(store, about.session)
-        told = own if said.get("source") in OWN and own else _newest(store, but=about.session)
-        text = _text(store, told or own, TARGETS.get(agent, "generic"))
+        own = _existing(store, about.session)
+        told = (
+            own
+            if said.get("source") in CONTINUING and own
+            else _newest_other(store, but=about.session)
+        )
+        text = _brief(store, told or own, TARGETS.get(agent, "generic"))
     context = "\n\n".join(filter(None, (text, _handle(about.session))))
-    return canonical(_shaped(agent, said, context)).encode() + b"\n"
+    return canonical(_as_hook_output(agent, said, context)).encode() + b"\n"
 
 
-def _found(store: Store, session: str) -> str:
+def _existing(store: Store, session: str) -> str:
     try:
         return store.port.session(session).id
     except NotFound:
         return ""
 
 
-def _newest(store: Store, *, but: str) -> str:
+def _newest_other(store: Store, *, but: str) -> str:
     """The most recently used session of the project that has a turn."""
     query = SessionQuery(project=store.context.project)
-    rows = store.port.sessions(query, limit=LOOKED_AT).rows
+    rows = store.port.sessions(query, limit=SESSIONS_SEARCHED).rows
     return next((row.id for row in rows if row.turns and row.id != but), "")
 
 
-def _text(store: Store, session: str, target: Target) -> str:
+def _brief(store: Store, session: str, target: Target) -> str:
     if not session or not store.port.session(session).turns:
         return ""
     return store.read(session).brief(max_tokens=MAX_TOKENS, target=target, disk=False).text
@@ -78,7 +82,7 @@ def _handle(session: str) -> str:
     )
 
 
-def _shaped(agent: str, said: dict[str, Any], context: str) -> dict[str, Any]:
+def _as_hook_output(agent: str, said: dict[str, Any], context: str) -> dict[str, Any]:
     if agent == "cursor":
         return {"additional_context": context}
     name = said.get("hook_event_name")

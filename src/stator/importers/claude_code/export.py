@@ -27,7 +27,7 @@ _SPACE = UUID("5e6b1c1e-3a52-5c7e-9d7e-2f6a0c0d5b11")
 _DASHED = re.compile(r"[^a-zA-Z0-9]")
 
 
-class Written(msgspec.Struct, frozen=True, kw_only=True):
+class ExportSource(msgspec.Struct, frozen=True, kw_only=True):
     """The session that is exported, and the facts that each line of the transcript repeats."""
 
     session: str
@@ -48,7 +48,7 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
         return str(uuid5(_SPACE, f"{self.session}@{self.seq}"))
 
 
-def lines(about: Written, messages: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+def lines(about: ExportSource, messages: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """The lines of the transcript, each linked to the one before; `messages` are in the provider's
     form."""
     above: str | None = None
@@ -90,7 +90,7 @@ def _parts(message: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], bool
             yield {"role": "user", "content": [block]}, False
 
 
-def _answer(about: Written, number: int, message: Mapping[str, Any]) -> dict[str, Any]:
+def _answer(about: ExportSource, number: int, message: Mapping[str, Any]) -> dict[str, Any]:
     content = message["content"]
     asks = any(block.get("type") == "tool_use" for block in content if isinstance(block, dict))
     return {

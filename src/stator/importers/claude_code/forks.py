@@ -17,11 +17,11 @@ from typing import Any
 
 from stator.errors import InvalidInput
 from stator.importers.claude_code.lines import prompt_text
-from stator.importers.reading.jsonl import lines, open_plain, parsed
+from stator.importers.reading.jsonl import open_regular_file, parse_line, read_lines
 
-LOOKED_AT = 16 * 2**20
+SEARCHED_BYTES = 16 * 2**20
 """The bytes at the start of a file in which a second prompt is searched for."""
-BESIDE_MAX = 2_000
+SIBLINGS_MAX = 2_000
 """The most files beside a fork that are searched."""
 SHARED_MAX = 400
 """The most ids of shared items that are returned; the last of them show where the fork begins."""
@@ -30,16 +30,16 @@ SHARED_MAX = 400
 def parent_of(path: Path, session: str) -> tuple[str, str]:
     """The session a file was forked from, and the first line they share; ("", "") if it is not a
     fork or its parent is unknown."""
-    above, line, is_fork = _marks(path, session)
-    return (_beside(path, line), line) if is_fork and not above else (above, line)
+    above, line, is_fork = _fork_marks(path, session)
+    return (_parent_beside(path, line), line) if is_fork and not above else (above, line)
 
 
-def _marks(path: Path, session: str) -> tuple[str, str, bool]:
+def _fork_marks(path: Path, session: str) -> tuple[str, str, bool]:
     """The session that a file names as its origin, the first line they share, and whether the file
     is a fork."""
     first = ""
     texts: dict[str, str] = {}
-    for said in _objects(path, most=LOOKED_AT):
+    for said in _objects(path, most=SEARCHED_BYTES):
         uuid = said.get("uuid")
         if not isinstance(uuid, str):
             continue
@@ -62,7 +62,7 @@ def _marks(path: Path, session: str) -> tuple[str, str, bool]:
     return "", "", False
 
 
-def copied(path: Path, parent: str) -> dict[str, str]:
+def copied_prompt_ids(path: Path, parent: str) -> dict[str, str]:
     """The prompt ids that copied lines have in the parent, by the uuid of the line.
 
     A turn's id is made from its prompt id. The copies have another prompt id than the originals, so
@@ -80,15 +80,15 @@ def copied(path: Path, parent: str) -> dict[str, str]:
     }
 
 
-def shared(path: Path, parent: str) -> frozenset[str]:
+def shared_ids(path: Path, parent: str) -> frozenset[str]:
     """Ids of the last items that a fork and its parent share; answers and calls keep their ids in a
     copy."""
     above = path.with_name(f"{parent}.jsonl")
     if not above.is_file():
         marked = (said for said in _objects(path) if isinstance(said.get("forkedFrom"), dict))
-        return frozenset(_last(marked))
+        return frozenset(_last_ids(marked))
     names = {hash(said.get("uuid")) for said in _objects(above)}
-    return frozenset(_last(said for said in _objects(path) if hash(_origin(said)) in names))
+    return frozenset(_last_ids(said for said in _objects(path) if hash(_origin(said)) in names))
 
 
 def _origin(said: dict[str, Any]) -> Any:
@@ -98,7 +98,7 @@ def _origin(said: dict[str, Any]) -> Any:
     return name if isinstance(name, str) else None
 
 
-def _last(copies: Iterator[dict[str, Any]]) -> deque[str]:
+def _last_ids(copies: Iterator[dict[str, Any]]) -> deque[str]:
     """The ids of the answers and calls in the last copied lines."""
     found: deque[str] = deque(maxlen=SHARED_MAX)
     for said in copies:
@@ -115,7 +115,7 @@ def _last(copies: Iterator[dict[str, Any]]) -> deque[str]:
     return found
 
 
-def _beside(path: Path, first: str) -> str:
+def _parent_beside(path: Path, first: str) -> str:
     """The session beside a fork that contains its first line.
 
     If several do, all but one are forks of it too. The original is the one that is not a fork
@@ -124,19 +124,19 @@ def _beside(path: Path, first: str) -> str:
     needle = first.encode("utf-8", "surrogatepass")
     holders = []
     for place, other in enumerate(sorted(path.parent.glob("*.jsonl"))):
-        if place >= BESIDE_MAX:
+        if place >= SIBLINGS_MAX:
             break
-        if other.name != path.name and not other.is_symlink() and _holds(other, needle):
-            is_fork = _marks(other, other.stem)[2]
+        if other.name != path.name and not other.is_symlink() and _contains(other, needle):
+            is_fork = _fork_marks(other, other.stem)[2]
             holders.append((is_fork, other.stat().st_mtime_ns, other.stem))
     return min(holders)[2] if holders else ""
 
 
-def _holds(path: Path, needle: bytes) -> bool:
+def _contains(path: Path, needle: bytes) -> bool:
     """Whether a file contains some bytes."""
     try:
         with (
-            open_plain(str(path)) as file,
+            open_regular_file(str(path)) as file,
             mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view,
         ):
             return view.find(needle) >= 0
@@ -146,8 +146,8 @@ def _holds(path: Path, needle: bytes) -> bool:
 
 def _objects(path: Path, most: int = 0) -> Iterator[dict[str, Any]]:
     """The objects in a file, up to about `most` bytes (0: all of it)."""
-    for line in lines(str(path)):
-        said, _ = parsed(line)
+    for line in read_lines(str(path)):
+        said, _ = parse_line(line)
         if said is not None:
             yield said
         if most and line.end > most:

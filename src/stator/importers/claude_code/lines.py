@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from stator.importers.claude_code import tools
-from stator.importers.reading.jsonl import Line, parsed
+from stator.importers.reading.jsonl import JsonlLine, parse_line
 from stator.model.exchange.items import (
     About,
     Answered,
@@ -102,7 +102,7 @@ def compaction_id(count: int) -> str:
     return f"compact/{count}"
 
 
-def moment(said: Mapping[str, Any]) -> int:
+def timestamp_of(said: Mapping[str, Any]) -> int:
     """The time of a line in µs; 0 if it has none."""
     given = said.get("timestamp")
     if not isinstance(given, str):
@@ -141,7 +141,7 @@ def prompt_text(said: Mapping[str, Any]) -> str | None:
     return text
 
 
-def from_stream(said: dict[str, Any]) -> dict[str, Any]:
+def from_printed(said: dict[str, Any]) -> dict[str, Any]:
     """Convert a line that Claude Code printed (`--output-format stream-json`) to the form of a
     transcript."""
     named = {"session_id": "sessionId", "tool_use_result": "toolUseResult"}
@@ -152,7 +152,7 @@ def from_stream(said: dict[str, Any]) -> dict[str, Any]:
     return line
 
 
-def is_streamed(said: Mapping[str, Any]) -> bool:
+def is_printed(said: Mapping[str, Any]) -> bool:
     """Whether a line was printed and does not come from a transcript."""
     return "session_id" in said and "sessionId" not in said
 
@@ -174,7 +174,7 @@ class _Message(msgspec.Struct):
     """Items that stand between its lines."""
 
 
-class Reader:
+class ClaudeCodeReader:
     """Reads the lines of one file.
 
     `copied` maps the uuids of lines that a fork copied to their prompt ids in the parent. `state`
@@ -189,7 +189,7 @@ class Reader:
         self._open: dict[str, _Message] = {}
         self._known: OrderedDict[str, str] = OrderedDict()
         self._chains: OrderedDict[str, str] = OrderedDict()
-        self._calls: OrderedDict[str, tools.Call] = OrderedDict()
+        self._calls: OrderedDict[str, tools.ClaudeCodeCall] = OrderedDict()
         self._blocks: OrderedDict[str, int] = OrderedDict()
         self._boundary: Compacted | None = None
         counts, names, splits = (state.get(name) for name in ("compactions", "tasks", "splits"))
@@ -198,16 +198,16 @@ class Reader:
         self._splits: dict[str, list[int]] = dict(splits) if isinstance(splits, dict) else {}
         self._cursor: Cursor | None = None
 
-    def read(self, line: Line) -> Iterator[Item]:
+    def read(self, line: JsonlLine) -> Iterator[Item]:
         """The items that a line adds."""
-        said, why = parsed(line)
+        said, why = parse_line(line)
         if said is None:
             if why:
                 yield Skipped(line=line.number, why=why)
             return
-        streamed = is_streamed(said)
+        streamed = is_printed(said)
         if streamed:
-            said = from_stream(said)
+            said = from_printed(said)
         uuid = _text(said, "uuid")
         if uuid and uuid in self._known:
             yield Noise(kind="repeated")
@@ -235,7 +235,10 @@ class Reader:
             failed = said.get("is_error") is True
             why = _text(said, "subtype") if failed else ""
             yield TurnEnded(
-                at=moment(said), within=within, status="interrupted" if failed else "ok", why=why
+                at=timestamp_of(said),
+                within=within,
+                status="interrupted" if failed else "ok",
+                why=why,
             )
         elif kind in TITLES:
             yield self._title(said, kind)
@@ -262,7 +265,7 @@ class Reader:
     # -- kinds of lines ---------------------------------------------------------------------------
 
     def _user(
-        self, said: dict[str, Any], line: Line, within: str, streamed: bool
+        self, said: dict[str, Any], line: JsonlLine, within: str, streamed: bool
     ) -> Iterator[Item]:
         content = _content(said)
         if content is None:
@@ -286,7 +289,7 @@ class Reader:
         yield from self._prompt(said, line, within, content, text)
 
     def _prompt(
-        self, said: dict[str, Any], line: Line, within: str, content: Any, text: str
+        self, said: dict[str, Any], line: JsonlLine, within: str, content: Any, text: str
     ) -> Iterator[Item]:
         uuid = _text(said, "uuid")
         prompt = self._copied.get(_original(said)) or _text(said, "promptId")
@@ -303,9 +306,11 @@ class Reader:
             yield self._cursor
         self._name(uuid, identifier)
         shown = text if text != tools.text_of(content) else tools.without_images(content)
-        yield Prompted(id=identifier, at=moment(said), within=within, content=shown)
+        yield Prompted(id=identifier, at=timestamp_of(said), within=within, content=shown)
 
-    def _aside(self, said: dict[str, Any], line: Line, within: str, content: Any) -> Iterator[Item]:
+    def _aside(
+        self, said: dict[str, Any], line: JsonlLine, within: str, content: Any
+    ) -> Iterator[Item]:
         """Items for a line of type `user` that is not a prompt."""
         text = tools.text_of(content)
         start = text.lstrip()
@@ -329,7 +334,10 @@ class Reader:
             yield from self._close(within)
             yield self._noted(said, line, within, text)
             yield TurnEnded(
-                at=moment(said), within=within, status="interrupted", why=text.strip(" []\n")[:200]
+                at=timestamp_of(said),
+                within=within,
+                status="interrupted",
+                why=text.strip(" []\n")[:200],
             )
             return
         by_user = not (said.get("isMeta") or start.startswith(_NOTICES))
@@ -344,7 +352,7 @@ class Reader:
             ),
         )
 
-    def _assistant(self, said: dict[str, Any], line: Line, within: str) -> Iterator[Item]:
+    def _assistant(self, said: dict[str, Any], line: JsonlLine, within: str) -> Iterator[Item]:
         message = said.get("message")
         content = _content(said)
         if not isinstance(message, dict) or content is None:
@@ -361,14 +369,14 @@ class Reader:
             yield from self._close(within)
             known = None
         if known is None:
-            known = _Message(identifier, at=moment(said), cwd=_text(said, "cwd"))
+            known = _Message(identifier, at=timestamp_of(said), cwd=_text(said, "cwd"))
             self._open[within] = known
         spelled = [
             {"type": "text", "text": block} if isinstance(block, str) else block for block in blocks
         ]
         whole = [tools.without_images(block) for block in spelled if isinstance(block, dict)]
         known.blocks += whole
-        known.last = moment(said) or known.last
+        known.last = timestamp_of(said) or known.last
         known.times += [known.last] * len(whole)
         known.model = _text(message, "model") or known.model
         known.stop = _text(message, "stop_reason") or known.stop
@@ -378,14 +386,14 @@ class Reader:
         if len(known.held) >= HELD_MAX:
             yield from self._close(within)
 
-    def _system(self, said: dict[str, Any], line: Line, within: str) -> Iterator[Item]:
+    def _system(self, said: dict[str, Any], line: JsonlLine, within: str) -> Iterator[Item]:
         subtype = _text(said, "subtype")
         if subtype == "compact_boundary":
             yield from self._close(within)
             self._boundary = self._compacted(said, within)
         elif subtype == "turn_duration":
             yield from self._close(within)
-            yield TurnEnded(at=moment(said), within=within)
+            yield TurnEnded(at=timestamp_of(said), within=within)
         elif subtype == "local_command":
             yield from self._aside(said, line, within, _text(said, "content"))
         elif subtype in QUIET_SYSTEM:
@@ -393,7 +401,7 @@ class Reader:
         else:
             yield from self._put(within, self._unknown(said, line, within))
 
-    def _attachment(self, said: dict[str, Any], line: Line, within: str) -> Iterator[Item]:
+    def _attachment(self, said: dict[str, Any], line: JsonlLine, within: str) -> Iterator[Item]:
         given = said.get("attachment")
         if not isinstance(given, dict):
             yield from self._put(within, self._unknown(said, line, within))
@@ -418,7 +426,10 @@ class Reader:
         if kind == "file" and _text(given, "filename"):
             touch = Touch(path=_text(given, "filename"), op="read")
             item = Touched(
-                id=f"file/{_text(said, 'uuid')}", at=moment(said), within=within, files=(touch,)
+                id=f"file/{_text(said, 'uuid')}",
+                at=timestamp_of(said),
+                within=within,
+                files=(touch,),
             )
             yield from self._put(within, item)
 
@@ -434,9 +445,9 @@ class Reader:
     def _result(self, said: dict[str, Any], block: dict[str, Any], within: str) -> Iterator[Item]:
         identifier = _text(block, "tool_use_id") or f"result/{_text(said, 'uuid')}"
         call = self._calls.pop(identifier, None) or self._asked(within, identifier)
-        call = call or tools.Call(identifier, cwd=_text(said, "cwd"))
-        at, result, output = moment(said), said.get("toolUseResult"), block.get("content")
-        told = tools.returned(
+        call = call or tools.ClaudeCodeCall(identifier, cwd=_text(said, "cwd"))
+        at, result, output = timestamp_of(said), said.get("toolUseResult"), block.get("content")
+        told = tools.result_of(
             call,
             at=at,
             within=within,
@@ -447,13 +458,15 @@ class Reader:
         )
         yield told
         self._name(_text(said, "uuid"), identifier)
-        more: list[Item | None] = [tools.spawned(call, result, self._session, at=at, within=within)]
+        more: list[Item | None] = [
+            tools.subagent_of(call, result, self._session, at=at, within=within)
+        ]
         if told.status == "ok":
             text = tools.text_of(output)
-            more.append(tools.planned(call, text, result, self._tasks, at=at, within=within))
+            more.append(tools.plan_of(call, text, result, self._tasks, at=at, within=within))
         yield from (item for item in more if item is not None)
 
-    def _asked(self, within: str, identifier: str) -> tools.Call | None:
+    def _asked(self, within: str, identifier: str) -> tools.ClaudeCodeCall | None:
         """A call in the message that is held back."""
         message = self._open.get(within)
         for block in message.blocks if message is not None else []:
@@ -475,7 +488,7 @@ class Reader:
         first = (self._known.get(name, "") for name in names if isinstance(name, str))
         return Compacted(
             id=compaction_id(count),
-            at=moment(said),
+            at=timestamp_of(said),
             within=within,
             keeps_from=next((identifier for identifier in first if identifier), ""),
             before=_number(about, "preTokens", "pre_tokens"),
@@ -554,7 +567,7 @@ class Reader:
         )
 
     def _noted(
-        self, said: dict[str, Any], line: Line, within: str, content: Any, by: str = "system"
+        self, said: dict[str, Any], line: JsonlLine, within: str, content: Any, by: str = "system"
     ) -> Noted:
         uuid = _text(said, "uuid")
         identifier = uuid or _raw_id(line)
@@ -564,16 +577,16 @@ class Reader:
             content = f"{text[:NOTED_MAX]}\n[{len(text) - NOTED_MAX} more characters]"
         return Noted(
             id=identifier,
-            at=moment(said),
+            at=timestamp_of(said),
             within=within,
             content=content,
             by="user" if by == "user" else "system",
         )
 
-    def _unknown(self, said: dict[str, Any], line: Line, within: str) -> Unknown:
+    def _unknown(self, said: dict[str, Any], line: JsonlLine, within: str) -> Unknown:
         identifier = _text(said, "uuid") or _raw_id(line)
         return Unknown(
-            id=identifier, at=moment(said), within=within, raw=tools.without_images(said)
+            id=identifier, at=timestamp_of(said), within=within, raw=tools.without_images(said)
         )
 
     def _within(self, said: dict[str, Any], uuid: str) -> str:
@@ -592,10 +605,10 @@ class Reader:
             _remember(self._known, uuid, identifier, KNOWN_MAX)
 
 
-def _call(block: dict[str, Any], identifier: str, cwd: str) -> tools.Call:
+def _call(block: dict[str, Any], identifier: str, cwd: str) -> tools.ClaudeCodeCall:
     given = block.get("input")
     name = block.get("name")
-    return tools.Call(
+    return tools.ClaudeCodeCall(
         identifier,
         name if isinstance(name, str) and name else "?",
         given if isinstance(given, dict) else {},
@@ -621,7 +634,7 @@ def _kind(said: Mapping[str, Any], kind: str) -> str:
     return f"{kind}/{more}" if more else kind
 
 
-def _raw_id(line: Line) -> str:
+def _raw_id(line: JsonlLine) -> str:
     """An id for a line without a uuid, made from its content."""
     return f"line/{text_id(line.data.decode('utf-8', 'surrogateescape'))}"
 

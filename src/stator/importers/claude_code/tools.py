@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from stator.importers.reading.attachments import DEEP, bytes_of
-from stator.importers.reading.shell_effects import touched
+from stator.importers.reading.attachments import DEPTH_MAX, decoded_bytes
+from stator.importers.reading.shell_effects import files_touched
 from stator.model.exchange.item_commits import legible
 from stator.model.exchange.items import (
     Planned,
@@ -30,7 +30,7 @@ READS = frozenset(
     " AskUserQuestion EnterPlanMode ExitPlanMode ListMcpResourcesTool ReadMcpResourceTool ToolSearch"
     " LSP Skill SlashCommand".split()
 )
-AGAIN = frozenset("TodoWrite TaskUpdate".split())
+IDEMPOTENT = frozenset("TodoWrite TaskUpdate".split())
 """Tools that set a state; calling them twice with the same input changes nothing more."""
 WEB = frozenset({"WebFetch", "WebSearch"})
 AGENTS = frozenset({"Task", "Agent"})
@@ -72,7 +72,7 @@ _WRITTEN: dict[str, Status] = {
 _TASK_NUMBER = re.compile(r"Task #(\d{1,9})\b")
 
 
-class Call(msgspec.Struct, frozen=True):
+class ClaudeCodeCall(msgspec.Struct, frozen=True):
     """A call, with what is needed to interpret its result."""
 
     id: str
@@ -85,7 +85,7 @@ def effect_of(tool: str) -> Effect:
     """The effect that calling a tool may have."""
     if tool in READS:
         return "read"
-    return "idempotent" if tool in AGAIN else "write"
+    return "idempotent" if tool in IDEMPOTENT else "write"
 
 
 def source_of(tool: str) -> Source:
@@ -109,7 +109,7 @@ def text_of(content: Any) -> str:
 
 def without_images(value: Any, depth: int = 0) -> Any:
     """A content in which images and documents are replaced by notes."""
-    if depth > DEEP:
+    if depth > DEPTH_MAX:
         return value
     if isinstance(value, list):
         return [without_images(one, depth + 1) for one in value]
@@ -120,14 +120,14 @@ def without_images(value: Any, depth: int = 0) -> Any:
         data = source["data"]
         if source.get("type") == "text":
             return value
-        kept = f"{len(data) * 3 // 4} bytes, sha256 {digest_of(bytes_of(data))}"
+        kept = f"{len(data) * 3 // 4} bytes, sha256 {digest_of(decoded_bytes(data))}"
         kind, media = value.get("type", "file"), source.get("media_type", "")
         return {"type": "text", "text": f"[{kind} {media}, {kept}]"}
     return {name: without_images(one, depth + 1) for name, one in value.items()}
 
 
-def verdict(
-    call: Call, said: str, is_error: bool, result: Any, denial: str = ""
+def outcome_of(
+    call: ClaudeCodeCall, said: str, is_error: bool, result: Any, denial: str = ""
 ) -> tuple[Status, str]:
     """The outcome of a call and its cause, from the text that the model received and the result
     that Claude Code stored."""
@@ -153,12 +153,18 @@ def first_line(text: str) -> str:
     return plain.split("\n", 1)[0][:CAUSE_MAX]
 
 
-def returned(
-    call: Call, *, at: int, within: str, output: Any, result: Any, is_error: bool, denial: str = ""
+def result_of(
+    call: ClaudeCodeCall,
+    *,
+    at: int,
+    within: str,
+    output: Any,
+    result: Any,
+    is_error: bool,
+    denial: str = "",
 ) -> Returned:
-    """The result of a call; `output` is what the model received, `result` what Claude Code stored.
-    """
-    status, cause = verdict(call, text_of(output), is_error, result, denial)
+    """The result of a call; `output` is what the model received, `result` what Claude Code stored."""
+    status, cause = outcome_of(call, text_of(output), is_error, result, denial)
     return Returned(
         id=call.id,
         at=at,
@@ -175,12 +181,12 @@ def returned(
 # -- files ----------------------------------------------------------------------------------------
 
 
-def files_of(call: Call, result: Any) -> tuple[Touch, ...]:
+def files_of(call: ClaudeCodeCall, result: Any) -> tuple[Touch, ...]:
     """The files that a successful call touched."""
     given = call.input
     kept = result if isinstance(result, dict) else {}
     if call.tool == "Bash":
-        return touched(_text(given.get("command")), call.cwd)
+        return files_touched(_text(given.get("command")), call.cwd)
     if call.tool == "Read":
         inner = kept.get("file")
         path = _text(inner.get("filePath")) if isinstance(inner, dict) else ""
@@ -240,8 +246,8 @@ def _edited(before: Any, given: dict[str, Any], kept: dict[str, Any]) -> str | N
 # -- plans and sub-agents -------------------------------------------------------------------------
 
 
-def planned(
-    call: Call, said: str, result: Any, tasks: dict[str, str], **item: Any
+def plan_of(
+    call: ClaudeCodeCall, said: str, result: Any, tasks: dict[str, str], **item: Any
 ) -> Planned | None:
     """The plan after a call changed it. `tasks` maps task numbers to names and is updated."""
     given = call.input
@@ -289,7 +295,7 @@ def _number(result: Any, said: str) -> str:
     return match[1] if match else ""
 
 
-def spawned(call: Call, result: Any, session: str, **item: Any) -> Spawned | None:
+def subagent_of(call: ClaudeCodeCall, result: Any, session: str, **item: Any) -> Spawned | None:
     """The sub-agent that a call ran, once the result names it."""
     agent = result.get("agentId") if isinstance(result, dict) else None
     if call.tool not in AGENTS or not isinstance(agent, str) or not agent:

@@ -18,24 +18,24 @@ import msgspec
 from stator.errors import InvalidInput
 from stator.importers.claude_code import forks
 from stator.importers.claude_code.lines import (
-    Reader,
-    from_stream,
-    is_streamed,
+    ClaudeCodeReader,
+    from_printed,
+    is_printed,
     prompt_text,
 )
 from stator.importers.claude_code.tools import child_id
-from stator.importers.format import Found, Progress, below
+from stator.importers.format import FoundConversation, Progress, is_inside
 from stator.importers.reading.jsonl import (
-    decode,
-    lines,
-    open_plain,
-    parsed,
+    decode_json,
+    open_regular_file,
+    parse_line,
+    read_lines,
 )
 from stator.model.exchange.items import Conversation, Cursor, Item
 
-LOOKED_AT = 4 * 2**20
+SEARCHED_BYTES = 4 * 2**20
 """The bytes at the start of a file in which its first prompt is searched for."""
-TAIL = 128 * 1024
+TITLE_BYTES = 128 * 1024
 """The bytes at the end of a file in which its title is searched for."""
 AGENTS_MAX = 10_000
 """The most sub-agents of one session."""
@@ -50,7 +50,7 @@ _AGENT = re.compile(r"agent-(?P<id>[\w-]+)")
 _PRINTED = frozenset({"system", "assistant", "user", "result", "stream_event"})
 
 
-class _About(msgspec.Struct):
+class _FileSummary(msgspec.Struct):
     """What the first lines of a file say about the session."""
 
     session: str = ""
@@ -75,19 +75,19 @@ class ClaudeCode:
         whole = begin.split(b"\n")
         for data in whole[: 50 if len(whole) > 1 else 1]:
             try:
-                said = decode(data)
+                said = decode_json(data)
             except ValueError:
                 continue
             if isinstance(said, dict):
-                known = _is_line(said)
+                known = _is_claude_code_line(said)
                 if known is not None:
                     return known
         marks = (b'"parentUuid"', b'"sessionId"', b'"isSidechain"')
         return all(mark in begin for mark in marks)  # the first line is longer than `begin`
 
-    def conversations(self, path: Path) -> Iterable[Found]:
+    def conversations(self, path: Path) -> Iterable[FoundConversation]:
         """The session in a file, and its sub-agents in the folder beside it."""
-        about = _about(path)
+        about = _summary_of(path)
         named = _AGENT.fullmatch(path.stem)
         if not about.is_talk or not (about.session or _UUID.fullmatch(path.stem)):
             return
@@ -101,28 +101,30 @@ class ClaudeCode:
         talk = Conversation(
             source=self.name,
             id=session,
-            name=_title(path) or _gist(about.prompt),
+            name=_title(path) or _first_line(about.prompt),
             agent=self.name,
             cwd=about.cwd,
             labels={name: value for name, value in labels.items() if value and value != "HEAD"},
             fork_of=fork_of,
-            fork_ids=forks.shared(path, fork_of) if fork_of else frozenset(),
+            fork_ids=forks.shared_ids(path, fork_of) if fork_of else frozenset(),
         )
         yield self._found(path, talk)
-        for agent in _agents(path.with_name(session)):
-            below_it = _about(agent)
+        for agent in _subagent_files(path.with_name(session)):
+            below_it = _summary_of(agent)
             match = _AGENT.fullmatch(agent.stem)
             if match is not None and below_it.is_talk:
                 yield self._child(agent, below_it, match["id"], session, talk.name)
 
     def read(
-        self, found: Found, cursor: Cursor | None, progress: Progress | None
+        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
     ) -> Iterator[Item]:
         """Read the items, starting at a cursor."""
-        copied = forks.copied(Path(found.path), found.conversation.fork_of)
+        copied = forks.copied_prompt_ids(Path(found.path), found.conversation.fork_of)
         start = cursor or Cursor(offset=0)
-        reader = Reader(found.conversation, start.state, copied)
-        for line in lines(found.path, offset=start.offset, number=start.line, progress=progress):
+        reader = ClaudeCodeReader(found.conversation, start.state, copied)
+        for line in read_lines(
+            found.path, offset=start.offset, number=start.line, progress=progress
+        ):
             yield from reader.read(line)
         yield from reader.finish()
 
@@ -131,19 +133,21 @@ class ClaudeCode:
         base = environ.get("CLAUDE_CONFIG_DIR", "")
         yield (Path(base) if base else home / ".claude") / "projects"
 
-    def is_about(self, found: Found, root: str) -> bool:
+    def is_about(self, found: FoundConversation, root: str) -> bool:
         """Whether the session worked in a folder, or below it."""
-        return below(found.conversation.cwd, root)
+        return is_inside(found.conversation.cwd, root)
 
-    def _found(self, path: Path, talk: Conversation) -> Found:
+    def _found(self, path: Path, talk: Conversation) -> FoundConversation:
         state = path.stat()
         changed = state.st_mtime_ns // 1_000
-        return Found(path=str(path), conversation=talk, changed=changed, size=state.st_size)
+        return FoundConversation(
+            path=str(path), conversation=talk, changed=changed, size=state.st_size
+        )
 
     def _child(
-        self, path: Path, about: _About, agent: str, session: str = "", above: str = ""
-    ) -> Found:
-        meta = _meta(path)
+        self, path: Path, about: _FileSummary, agent: str, session: str = "", above: str = ""
+    ) -> FoundConversation:
+        meta = _metadata(path)
         session = session or about.session
         parent = meta.get("parentAgentId")
         call = meta.get("toolUseId")
@@ -165,7 +169,7 @@ class ClaudeCode:
 FORMAT = ClaudeCode()
 
 
-def _is_line(said: dict[str, Any]) -> bool | None:
+def _is_claude_code_line(said: dict[str, Any]) -> bool | None:
     """Whether a line is one of Claude Code's; None if that is uncertain."""
     kind = said.get("type")
     if kind in CHAINED and "uuid" in said and "parentUuid" in said:
@@ -179,22 +183,22 @@ def _is_line(said: dict[str, Any]) -> bool | None:
     return None
 
 
-def _about(path: Path) -> _About:
+def _summary_of(path: Path) -> _FileSummary:
     """What a file says about its session, up to the first prompt."""
-    about = _About()
-    for line in lines(str(path)):
-        said, _ = parsed(line)
+    about = _FileSummary()
+    for line in read_lines(str(path)):
+        said, _ = parse_line(line)
         if said is not None:
-            _learn(about, said)
-        if (about.prompt and about.cwd) or line.end > LOOKED_AT:
+            _add_line(about, said)
+        if (about.prompt and about.cwd) or line.end > SEARCHED_BYTES:
             break
     return about
 
 
-def _learn(about: _About, said: dict[str, Any]) -> None:
-    if is_streamed(said):
+def _add_line(about: _FileSummary, said: dict[str, Any]) -> None:
+    if is_printed(said):
         about.is_printed = True
-        said = from_stream(said)
+        said = from_printed(said)
         about.version = about.version or _text(said, "claude_code_version")
     about.session = about.session or _text(said, "sessionId")
     about.cwd = about.cwd or _text(said, "cwd")
@@ -209,15 +213,15 @@ def _learn(about: _About, said: dict[str, Any]) -> None:
 def _title(path: Path) -> str:
     """The current title: the one the user gave, otherwise the generated one."""
     found: dict[str, str] = {}
-    with open_plain(str(path)) as file:
+    with open_regular_file(str(path)) as file:
         size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - TAIL))
-        data = file.read(TAIL)
+        file.seek(max(0, size - TITLE_BYTES))
+        data = file.read(TITLE_BYTES)
     for line in data.split(b"\n"):
         if b'itle"' not in line:
             continue
         try:
-            said = decode(line)
+            said = decode_json(line)
         except ValueError:
             continue
         for name in ("customTitle", "aiTitle"):
@@ -226,12 +230,12 @@ def _title(path: Path) -> str:
     return found.get("customTitle") or found.get("aiTitle") or ""
 
 
-def _gist(text: str) -> str:
+def _first_line(text: str) -> str:
     line = next((line.strip() for line in text.split("\n") if line.strip()), "")
     return line if len(line) <= 60 else f"{line[:59]}…"
 
 
-def _agents(folder: Path) -> list[Path]:
+def _subagent_files(folder: Path) -> list[Path]:
     """The files of a session's sub-agents, in order; symbolic links are not followed."""
     found: list[Path] = []
     for base, folders, files in os.walk(folder / "subagents", followlinks=False):
@@ -241,14 +245,14 @@ def _agents(folder: Path) -> list[Path]:
         found += [
             Path(base) / name
             for name in wanted
-            if not name.startswith("agent-acompact-") and _is_plain(Path(base) / name)
+            if not name.startswith("agent-acompact-") and _is_regular(Path(base) / name)
         ]
         if len(found) >= AGENTS_MAX:
             break
     return found[:AGENTS_MAX]
 
 
-def _is_plain(path: Path) -> bool:
+def _is_regular(path: Path) -> bool:
     return path.is_file() and not path.is_symlink()
 
 
@@ -256,12 +260,12 @@ def _is_below(path: Path) -> bool:
     return "subagents" in path.parent.parts
 
 
-def _meta(path: Path) -> dict[str, Any]:
+def _metadata(path: Path) -> dict[str, Any]:
     """The metadata beside a sub-agent's file; empty if it cannot be read."""
     beside = path.with_suffix(".meta.json")
     try:
-        with open_plain(str(beside)) as file:
-            said = decode(file.read(META_MAX))
+        with open_regular_file(str(beside)) as file:
+            said = decode_json(file.read(META_MAX))
     except (InvalidInput, ValueError, OSError):
         return {}
     return said if isinstance(said, dict) else {}

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from stator.importers.codex import tools
-from stator.importers.reading.attachments import without_bytes
+from stator.importers.reading.attachments import strip_attachments
 from stator.importers.reading.fields import record, records, text
-from stator.importers.reading.jsonl import Line, beginning, parsed
+from stator.importers.reading.jsonl import JsonlLine, parse_line, read_beginning
 from stator.model.exchange.items import (
     Answered,
     Called,
@@ -32,7 +32,7 @@ from stator.model.exchange.items import (
 from stator.model.values.json_text import shown
 from stator.model.window.reply import usage_of
 
-UNTOLD = "(what was asked is not in the output of codex exec)"
+UNKNOWN_PROMPT = "(what was asked is not in the output of codex exec)"
 TOOLS = {
     "command_execution": "exec_command",
     "file_change": "apply_patch",
@@ -42,19 +42,19 @@ TOOLS = {
 QUIET = frozenset({"turn.started", "thread.started", "item.updated"})
 
 
-def is_first(value: dict[str, Any]) -> bool:
+def is_first_line(value: dict[str, Any]) -> bool:
     """Whether a line is the first of such an output."""
     return value.get("type") == "thread.started" and isinstance(value.get("thread_id"), str)
 
 
-def thread_of(path: str) -> str:
+def session_of(path: str) -> str:
     """The session of such an output; "" if the file is something else."""
-    first = beginning(path).split(b"\n", 1)[0]
-    value, _ = parsed(Line(1, 0, len(first), first.removesuffix(b"\r")))
-    return text(value["thread_id"]) if value is not None and is_first(value) else ""
+    first = read_beginning(path).split(b"\n", 1)[0]
+    value, _ = parse_line(JsonlLine(1, 0, len(first), first.removesuffix(b"\r")))
+    return text(value["thread_id"]) if value is not None and is_first_line(value) else ""
 
 
-def read(rows: Iterable[Line]) -> Iterator[Item]:
+def read(rows: Iterable[JsonlLine]) -> Iterator[Item]:
     """Read the items of an output. Ids are made from the content, because Codex numbers the items
     from zero again in every run."""
     turn = ""
@@ -63,7 +63,7 @@ def read(rows: Iterable[Line]) -> Iterator[Item]:
     # every import reads from the start; the cursor only records that this file was read
     yield Cursor(offset=0)
     for line in rows:
-        value, problem = parsed(line)
+        value, problem = parse_line(line)
         if value is None:
             if problem:
                 yield Skipped(line=line.number, why=problem)
@@ -73,10 +73,10 @@ def read(rows: Iterable[Line]) -> Iterator[Item]:
             number += 1
             turn = ""
         elif kind in ("item.started", "item.completed") and item:
-            made = _made(item)
+            made = _content_key(item)
             if not turn:
                 turn = f"exec/{number}/{text_id(made)}"
-                yield Prompted(id=turn, content=UNTOLD)
+                yield Prompted(id=turn, content=UNKNOWN_PROMPT)
             yield from _item(item, f"{turn}/{made}", kind == "item.completed", told)
         elif kind in ("turn.completed", "turn.failed"):
             why = text(record(value.get("error")).get("message"))[:400]
@@ -89,10 +89,10 @@ def read(rows: Iterable[Line]) -> Iterator[Item]:
         elif kind in QUIET:
             yield Noise(kind=kind)
         else:
-            yield Unknown(id=f"exec/line/{line.number}", raw=without_bytes(value))
+            yield Unknown(id=f"exec/line/{line.number}", raw=strip_attachments(value))
 
 
-def _made(item: dict[str, Any]) -> str:
+def _content_key(item: dict[str, Any]) -> str:
     """An item's number together with a digest of its content."""
     kind = text(item.get("type"))
     given = shown(item.get("command") or item.get("arguments") or item.get("query") or "")
@@ -103,7 +103,7 @@ def _item(item: dict[str, Any], name: str, done: bool, told: set[str]) -> Iterat
     kind = text(item.get("type"))
     if kind in ("agent_message", "reasoning"):
         if done:
-            yield Answered(id=name, reply={"output": [_said(kind, text(item.get("text")))]})
+            yield Answered(id=name, reply={"output": [_reply_item(kind, text(item.get("text")))]})
     elif kind == "todo_list":
         steps = tuple(
             Step(step=text(step.get("text")), status="done" if step.get("completed") else "pending")
@@ -115,10 +115,10 @@ def _item(item: dict[str, Any], name: str, done: bool, told: set[str]) -> Iterat
     elif kind == "error":
         yield Noise(kind="item/error")
     else:
-        yield Unknown(id=name, raw=without_bytes(item))
+        yield Unknown(id=name, raw=strip_attachments(item))
 
 
-def _said(kind: str, words: str) -> dict[str, Any]:
+def _reply_item(kind: str, words: str) -> dict[str, Any]:
     if kind == "reasoning":
         return {"type": "reasoning", "summary": [{"type": "summary_text", "text": words}]}
     return {
@@ -135,23 +135,25 @@ def _call(item: dict[str, Any], name: str, done: bool, told: set[str]) -> Iterat
         key: item[key] for key in ("command", "changes", "query", "tool") if item.get(key)
     }
     if kind == "command_execution":
-        given = {"command": _parts(text(item.get("command")))}
+        given = {"command": _command_words(text(item.get("command")))}
     if name not in told:
         told.add(name)
-        yield Called(id=name, tool=tool, input=without_bytes(given), effect=tools.effect_of(tool))
+        yield Called(
+            id=name, tool=tool, input=strip_attachments(given), effect=tools.effect_of(tool)
+        )
     if not done:
         return
     output = item.get("result") or item.get("error") or item.get("aggregated_output")
-    seen = {**item, "changes": _changes(item)}
+    seen = {**item, "changes": _changes_by_path(item)}
     ended = tools.outcome_of(tool, "", seen)
     files = tools.files_of(tool, given, "", seen) if ended.status == "ok" else ()
     yield Returned(
-        id=name, status=ended.status, cause=ended.cause, output=without_bytes(output),
+        id=name, status=ended.status, cause=ended.cause, output=strip_attachments(output),
         files=files, tool=tool, source=tools.source_of(tool),
     )  # fmt: skip
 
 
-def _parts(command: str) -> Any:
+def _command_words(command: str) -> Any:
     """The words of a command: the shell and its arguments."""
     try:
         return shlex.split(command)
@@ -159,7 +161,7 @@ def _parts(command: str) -> Any:
         return command
 
 
-def _changes(item: dict[str, Any]) -> dict[str, Any]:
+def _changes_by_path(item: dict[str, Any]) -> dict[str, Any]:
     return {
         text(change.get("path")): {"type": change.get("kind")}
         for change in records(item.get("changes"))

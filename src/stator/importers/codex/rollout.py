@@ -19,22 +19,22 @@ from stator.importers.codex.tools import (
     source_of,
     tool_of,
 )
-from stator.importers.format import Found, Progress, below
-from stator.importers.reading.attachments import note, without_bytes
+from stator.importers.format import FoundConversation, Progress, is_inside
+from stator.importers.reading.attachments import attachment_note, strip_attachments
 from stator.importers.reading.fields import (
     headline,
-    moment,
+    micros_of_iso,
     record,
     records,
     text,
 )
 from stator.importers.reading.jsonl import (
-    Line,
-    beginning,
-    lines,
-    parsed,
+    JsonlLine,
+    parse_line,
+    read_beginning,
+    read_lines,
 )
-from stator.importers.reading.plain_text import words
+from stator.importers.reading.plain_text import plain_text
 from stator.model.exchange.items import (
     About,
     Answered,
@@ -137,16 +137,16 @@ class Codex:
         first = begin.lstrip(b"\xef\xbb\xbf").lstrip().split(b"\n", 1)[0]
         if first.startswith(b"{") and re.search(rb'"type"\s*:\s*"session_meta"', first[:4096]):
             return True
-        value, _ = parsed(Line(1, 0, len(first), first.removesuffix(b"\r")))
+        value, _ = parse_line(JsonlLine(1, 0, len(first), first.removesuffix(b"\r")))
         if value is None:
             return False
-        kind, _ = normal(value)
-        return kind == "session_meta" or exec_output.is_first(value)
+        kind, _ = unwrap_line(value)
+        return kind == "session_meta" or exec_output.is_first_line(value)
 
-    def conversations(self, path: Path) -> Iterable[Found]:
+    def conversations(self, path: Path) -> Iterable[FoundConversation]:
         """The conversation in a file. If the output of `exec` lies beside its rollout, the rollout
         is read instead, because it contains more."""
-        thread = exec_output.thread_of(str(path))
+        thread = exec_output.session_of(str(path))
         if thread:
             beside = rollout_of(thread, path)
             if beside is None:
@@ -158,29 +158,29 @@ class Codex:
             yield _found(path, told)
 
     def read(
-        self, found: Found, cursor: Cursor | None, progress: Progress | None
+        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
     ) -> Iterator[Item]:
         """Read the items, starting at a cursor."""
         at = cursor or Cursor(offset=0)
-        rows = lines(found.path, offset=at.offset, number=at.line, progress=progress)
+        rows = read_lines(found.path, offset=at.offset, number=at.line, progress=progress)
         if found.part == EXEC:
             return exec_output.read(rows)
-        return Reader(found.conversation, at).read(rows)
+        return CodexReader(found.conversation, at).read(rows)
 
     def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         """The folders in which Codex stores its rollouts."""
         root = Path(environ.get("CODEX_HOME") or home / ".codex")
         return [root / "sessions", root / "archived_sessions"]
 
-    def is_about(self, found: Found, root: str) -> bool:
+    def is_about(self, found: FoundConversation, root: str) -> bool:
         """Whether the session took place in a folder, or below it."""
-        return below(found.conversation.cwd, root)
+        return is_inside(found.conversation.cwd, root)
 
 
 FORMAT = Codex()
 
 
-def normal(value: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def unwrap_line(value: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """The kind of a line and its payload, from any version's envelope; the kind is "" if it is
     unknown."""
     kind, payload = value.get("type"), value.get("payload")
@@ -202,13 +202,13 @@ def conversation_of(path: Path) -> Conversation | None:
     """What the first lines of a rollout say about its conversation."""
     meta: dict[str, Any] | None = None
     asked = ""
-    for line in lines(str(path)):
-        value, _ = parsed(line)
-        kind, payload = normal(value) if value is not None else ("", {})
+    for line in read_lines(str(path)):
+        value, _ = parse_line(line)
+        kind, payload = unwrap_line(value) if value is not None else ("", {})
         if kind == "session_meta" and meta is None:
             meta = payload
         elif kind == "response_item" and is_prompt(payload) and not _inherited(meta, value):
-            asked = words(payload.get("content"))
+            asked = plain_text(payload.get("content"))
         if asked or line.number >= HEAD_LINES:
             break
     thread = text(meta.get("id")) or text(meta.get("session_id")) if meta else ""
@@ -286,19 +286,19 @@ def shared_ids(path: Path, base: dict[str, Any], depth: int = 0) -> frozenset[st
 
 
 def _base_of(path: Path) -> dict[str, Any]:
-    first = beginning(str(path)).split(b"\n", 1)[0]
-    value, _ = parsed(Line(1, 0, len(first), first))
-    return record(normal(value)[1].get("history_base")) if value is not None else {}
+    first = read_beginning(str(path)).split(b"\n", 1)[0]
+    value, _ = parse_line(JsonlLine(1, 0, len(first), first))
+    return record(unwrap_line(value)[1].get("history_base")) if value is not None else {}
 
 
 def _ids(path: Path, upto: int | None) -> Iterator[str]:
-    reader = Reader(Conversation(source=SOURCE, id=""), Cursor(offset=0), upto)
-    return (item.id for item in reader.read(lines(str(path))) if item.id)
+    reader = CodexReader(Conversation(source=SOURCE, id=""), Cursor(offset=0), upto)
+    return (item.id for item in reader.read(read_lines(str(path))) if item.id)
 
 
-def _found(path: Path, conversation: Conversation, part: str = "") -> Found:
+def _found(path: Path, conversation: Conversation, part: str = "") -> FoundConversation:
     stat = path.stat()
-    return Found(
+    return FoundConversation(
         path=str(path),
         conversation=conversation,
         part=part,
@@ -319,13 +319,13 @@ def is_prompt(item: dict[str, Any]) -> bool:
     } - {""}
     if by:
         return "user" in by
-    return not words(item.get("content")).lstrip().startswith(INJECTED)
+    return not plain_text(item.get("content")).lstrip().startswith(INJECTED)
 
 
 # -- reading ----------------------------------------------------------------------------------------
 
 
-class Reader:
+class CodexReader:
     """Reads the lines of one rollout. It holds only the current answer and the calls without a
     result.
 
@@ -360,7 +360,7 @@ class Reader:
         self._paid: dict[str, int] = {}
         self._calls: dict[str, tuple[str, Any, str]] = {}
         self._seen: dict[str, dict[str, Any]] = {}
-        self._takes: dict[str, Callable[[dict[str, Any], Line, int], Iterator[Item]]] = {
+        self._takes: dict[str, Callable[[dict[str, Any], JsonlLine, int], Iterator[Item]]] = {
             "session_meta": self._meta,
             "response_item": self._response,
             "event_msg": self._notice,
@@ -370,10 +370,10 @@ class Reader:
             "inter_agent_communication": self._message_between,
         }
 
-    def read(self, rows: Iterable[Line]) -> Iterator[Item]:
+    def read(self, rows: Iterable[JsonlLine]) -> Iterator[Item]:
         """Yield the items of some lines."""
         for line in rows:
-            value, problem = parsed(line)
+            value, problem = parse_line(line)
             if value is None:
                 if problem:
                     yield Skipped(line=line.number, why=problem)
@@ -381,13 +381,13 @@ class Reader:
             ordinal = value.get("ordinal")
             if self._upto is not None and type(ordinal) is int and ordinal >= self._upto:
                 break
-            kind, payload = normal(value)
+            kind, payload = unwrap_line(value)
             if kind != "session_meta" and _inherited(self._own, value):
                 yield Noise(kind="inherited")
                 continue
             take = self._takes.get(kind)
             if take is not None:
-                yield from take(payload, line, moment(value.get("timestamp")))
+                yield from take(payload, line, micros_of_iso(value.get("timestamp")))
             elif kind in QUIET:
                 yield Noise(kind=kind)
             else:
@@ -415,17 +415,19 @@ class Reader:
             "records": self._records,
         }
 
-    def _set_mark(self, line: Line) -> None:
+    def _set_mark(self, line: JsonlLine) -> None:
         self._mark = Cursor(offset=line.offset, line=line.number - 1, state=self._state())
 
-    def _unknown(self, value: dict[str, Any], line: Line) -> Item:
+    def _unknown(self, value: dict[str, Any], line: JsonlLine) -> Item:
         return Unknown(
-            id=f"line/{line.number}", at=moment(value.get("timestamp")), raw=without_bytes(value)
+            id=f"line/{line.number}",
+            at=micros_of_iso(value.get("timestamp")),
+            raw=strip_attachments(value),
         )
 
     # -- the session and its turns ----------------------------------------------------------------
 
-    def _meta(self, meta: dict[str, Any], line: Line, at: int) -> Iterator[Item]:
+    def _meta(self, meta: dict[str, Any], line: JsonlLine, at: int) -> Iterator[Item]:
         if text(meta.get("id")) not in ("", self._thread) and self._thread:
             # a fork copies the line of the session it was forked from
             yield Noise(kind="session_meta")
@@ -434,16 +436,16 @@ class Reader:
         self._cwd = text(meta.get("cwd")) or self._cwd
         yield About(at=at, cwd=self._cwd, agent=SOURCE, labels=labels_of(meta))
 
-    def _context(self, context: dict[str, Any], line: Line, at: int) -> Iterator[Item]:
+    def _context(self, context: dict[str, Any], line: JsonlLine, at: int) -> Iterator[Item]:
         self._cwd = text(context.get("cwd")) or self._cwd
         self._model = text(context.get("model")) or self._model
         yield Noise(kind="turn_context")
 
-    def _message(self, item: dict[str, Any], line: Line, at: int) -> Iterator[Item]:
+    def _message(self, item: dict[str, Any], line: JsonlLine, at: int) -> Iterator[Item]:
         yield from self._close()
-        content = _plain(without_bytes(item.get("content")))
+        content = _plain(strip_attachments(item.get("content")))
         meta = record(item.get(PASSTHROUGH))
-        made = text_id(words(item.get("content")), self._prompts)
+        made = text_id(plain_text(item.get("content")), self._prompts)
         name = text(item.get("id")) or f"note/{made}"
         turn = text(meta.get("turn_id")) or self._task
         if not is_prompt(item):
@@ -453,7 +455,7 @@ class Reader:
         else:
             yield from self._begin(f"turn/{turn}" if turn else f"prompt/{made}", content, line, at)
 
-    def _begin(self, name: str, content: Any, line: Line, at: int) -> Iterator[Item]:
+    def _begin(self, name: str, content: Any, line: JsonlLine, at: int) -> Iterator[Item]:
         yield from self._answer_seen(at)
         if self._mark is None:
             self._set_mark(line)
@@ -468,7 +470,7 @@ class Reader:
         yield Prompted(id=name, at=at, content=content)
         yield from self._release()
 
-    def _note(self, note: Noted, line: Line) -> Iterator[Item]:
+    def _note(self, note: Noted, line: JsonlLine) -> Iterator[Item]:
         """Yield a note, or hold it back until the prompt whose turn it belongs to."""
         if self._is_open or len(self._notes) >= HELD:
             yield note
@@ -489,16 +491,18 @@ class Reader:
             yield TurnEnded(id=f"end/{self._prompt}", at=at, status=status, why=why)
         self._task = ""
 
-    def _compacted(self, payload: dict[str, Any], line: Line, at: int) -> Iterator[Item]:
+    def _compacted(self, payload: dict[str, Any], line: JsonlLine, at: int) -> Iterator[Item]:
         yield from self._close()
         self._compactions += 1
         kept = records(payload.get("replacement_history"))
-        summary = text(payload.get("message")) or (words(kept[-1].get("content")) if kept else "")
+        summary = text(payload.get("message")) or (
+            plain_text(kept[-1].get("content")) if kept else ""
+        )
         yield Compacted(id=f"compact/{self._compactions}", at=at, summary=summary)
 
     # -- answers, calls, results ------------------------------------------------------------------
 
-    def _response(self, item: dict[str, Any], line: Line, at: int) -> Iterator[Item]:
+    def _response(self, item: dict[str, Any], line: JsonlLine, at: int) -> Iterator[Item]:
         kind = text(item.get("type"))
         if kind in SAID or kind in CALLS or (kind == "message" and item.get("role") == "assistant"):
             self._group.append((item, at))
@@ -517,11 +521,11 @@ class Reader:
         else:
             yield self._unknown({"type": "response_item", "payload": item}, line)
 
-    def _message_between(self, item: dict[str, Any], line: Line, at: int) -> Iterator[Item]:
+    def _message_between(self, item: dict[str, Any], line: JsonlLine, at: int) -> Iterator[Item]:
         """A message from another agent."""
         yield from self._close()
         name = text(item.get("id")) or f"line/{line.number}"
-        yield from self._note(Noted(id=name, at=at, content=without_bytes(_bare(item))), line)
+        yield from self._note(Noted(id=name, at=at, content=strip_attachments(_bare(item))), line)
 
     def _answer_id(self) -> str:
         """The id of the current answer. It is made from the first item alone, because the others
@@ -529,7 +533,7 @@ class Reader:
         first = self._group[0][0]
         if text(first.get("id")):
             return text(first["id"])
-        made = text_id(words(first.get("content")), self._prompt, self._answers)
+        made = text_id(plain_text(first.get("content")), self._prompt, self._answers)
         return f"answer/{text(first.get('call_id')) or made}"
 
     def _close(self, *, is_cut: bool = False) -> Iterator[Item]:
@@ -554,7 +558,7 @@ class Reader:
             yield Answered(
                 id=f"{name}+{start}" if start else name,
                 at=group[start][1],
-                reply={"output": without_bytes([_bare(item) for item, _ in group[start:stop]])},
+                reply={"output": strip_attachments([_bare(item) for item, _ in group[start:stop]])},
                 usage=owed if stop == len(group) and stop not in cuts else {},
                 model=self._model,
             )
@@ -568,7 +572,7 @@ class Reader:
             self._cuts[name] = {"after": sorted({*cuts, len(group)}), "paid": paid}
 
     def _called(self, item: dict[str, Any], at: int) -> Iterator[Item]:
-        tool, given = tool_of(item), without_bytes(input_of(item))
+        tool, given = tool_of(item), strip_attachments(input_of(item))
         name = text(item.get("call_id")) or text(item.get("id"))
         if not name:
             name = f"call/{text_id(tool, self._prompt, self._answers, at)}"
@@ -580,8 +584,8 @@ class Reader:
             seen = self._seen.pop(name, {})
             failed = text(item.get("status")) not in ("", "completed")
             result = text(item.get("result"))
-            output = without_bytes(seen.get("results")) or (
-                note("image", result) if result else None
+            output = strip_attachments(seen.get("results")) or (
+                attachment_note("image", result) if result else None
             )
             yield Returned(
                 id=name, at=at, tool=tool, output=output, source=source_of(tool),
@@ -592,7 +596,7 @@ class Reader:
         while len(self._calls) > OPEN_MAX:
             del self._calls[next(iter(self._calls))]
 
-    def _returned(self, item: dict[str, Any], line: Line, at: int) -> Item:
+    def _returned(self, item: dict[str, Any], line: JsonlLine, at: int) -> Item:
         name = text(item.get("call_id")) or f"line/{line.number}"
         output = item.get("output", item.get("tools"))
         return self._result(name, output, at)
@@ -603,25 +607,24 @@ class Reader:
         ended = tools.outcome_of(tool, output, seen)
         result = record(seen.get("result"))
         result = record(result.get("Ok")) or result
-        shown = result if "content" in result else tools.unwrapped(output)[0]
+        shown = result if "content" in result else tools.unwrap_output(output)[0]
         files = tools.files_of(tool, given, cwd, seen) if ended.status == "ok" else ()
         return Returned(
             id=name, at=at, status=ended.status, cause=ended.cause,
-            output=without_bytes(shown), files=files, tool=tool, source=source_of(tool),
+            output=strip_attachments(shown), files=files, tool=tool, source=source_of(tool),
         )  # fmt: skip
 
     def _answer_seen(self, at: int) -> Iterator[Item]:
-        """Results that only a notice contains, because Codex died before it gave them to the model.
-        """
+        """Results that only a notice contains, because Codex died before it gave them to the model."""
         for name in [name for name in self._seen if name in self._calls]:
             seen = self._seen[name]
             shown = seen.get("aggregated_output", seen.get("stdout"))
-            yield self._result(name, shown, at or moment(seen.get("completed_at")))
+            yield self._result(name, shown, at or micros_of_iso(seen.get("completed_at")))
         self._seen.clear()
 
     # -- notices ----------------------------------------------------------------------------------
 
-    def _notice(self, notice: dict[str, Any], line: Line, at: int) -> Iterator[Item]:
+    def _notice(self, notice: dict[str, Any], line: JsonlLine, at: int) -> Iterator[Item]:
         kind = text(notice.get("type"))
         if kind in ("task_started", "turn_started"):
             # a new turn begins, so the open one was never ended
@@ -678,7 +681,7 @@ class Reader:
 
     def _spawned_by(self, item: dict[str, Any], at: int) -> Iterator[Item]:
         """Older versions name a sub-agent only in the result of the call that started it."""
-        plain = tools.unwrapped(item.get("output"))[0]
+        plain = tools.unwrap_output(item.get("output"))[0]
         if isinstance(plain, str) and plain.startswith('{"agent_id"'):
             told, _ = parse_object(plain)
             child = text(told.get("agent_id"))
@@ -687,7 +690,7 @@ class Reader:
 
     # -- what was spent ---------------------------------------------------------------------------
 
-    def _usage_record(self, payload: dict[str, Any], line: Line, at: int) -> Iterator[Item]:
+    def _usage_record(self, payload: dict[str, Any], line: JsonlLine, at: int) -> Iterator[Item]:
         self._records = True
         self._pay(record(payload.get("usage")))
         yield Noise(kind="token_usage_record")
@@ -722,7 +725,7 @@ def _plain(content: Any) -> Any:
     plain = all(block.get("type") == "input_text" for block in blocks)
     if not blocks or not plain or len(blocks) != len(content):
         return content
-    return "\n\n".join(words([block]) for block in blocks)
+    return "\n\n".join(plain_text([block]) for block in blocks)
 
 
 def _number(value: Any) -> int:

@@ -16,13 +16,13 @@ import msgspec
 
 from stator.importers.reading import patch_text
 from stator.importers.reading.fields import record, records, text
-from stator.importers.reading.shell_effects import touched
+from stator.importers.reading.shell_effects import files_touched
 from stator.model.exchange.items import Step, Touch, digest_of
 from stator.model.log.commit import Source
 from stator.model.records.types import Effect, StepStatus
 from stator.model.values.json_text import parse_object
 
-Status = Literal["ok", "error", "timeout", "cancelled", "denied", "in doubt"]
+CallStatus = Literal["ok", "error", "timeout", "cancelled", "denied", "in doubt"]
 
 READS = frozenset(
     "view_image web_search tool_search update_plan read_file list_dir grep_files request_user_input "
@@ -41,10 +41,10 @@ _FAILED = re.compile(r"exit code:? (-?\d{1,9})")
 _TIMED_OUT = re.compile(r"^(?:command )?timed out after ", re.M)
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class CallOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """How a call ended, judging by its output."""
 
-    status: Status = "ok"
+    status: CallStatus = "ok"
     cause: str = ""
 
 
@@ -103,7 +103,7 @@ def command_of(given: Any) -> str:
 # -- how it ended -----------------------------------------------------------------------------------
 
 
-def unwrapped(output: Any) -> tuple[Any, int | None, bool | None]:
+def unwrap_output(output: Any) -> tuple[Any, int | None, bool | None]:
     """The output, its exit code, and whether it says that it succeeded, without its wrappers."""
     said: bool | None = None
     if isinstance(output, dict):
@@ -117,27 +117,27 @@ def unwrapped(output: Any) -> tuple[Any, int | None, bool | None]:
     return output, None, said
 
 
-def outcome_of(tool: str, output: Any, seen: dict[str, Any]) -> Outcome:
+def outcome_of(tool: str, output: Any, seen: dict[str, Any]) -> CallOutcome:
     """The outcome of a call, from its output and from the structured notice, if there is one."""
-    plain, code, said = unwrapped(output)
+    plain, code, said = unwrap_output(output)
     head = plain[:HEADER] if isinstance(plain, str) else ""
     told = head.partition("\nOutput:\n")[0]
     if code is None:
-        code = seen["exit_code"] if type(seen.get("exit_code")) is int else _code(tool, told)
-    status, cause = _ended(tool, told, seen, code, said)
-    return Outcome(status=status, cause=cause)
+        code = seen["exit_code"] if type(seen.get("exit_code")) is int else _exit_code(tool, told)
+    status, cause = _status_and_cause(tool, told, seen, code, said)
+    return CallOutcome(status=status, cause=cause)
 
 
-def _code(tool: str, head: str) -> int | None:
+def _exit_code(tool: str, head: str) -> int | None:
     found = _EXIT.search(head)
     if found is None and head.startswith("failed in sandbox"):
         found = _FAILED.search(head)
     return int(found[1]) if found and tool not in READS else None
 
 
-def _ended(
+def _status_and_cause(
     tool: str, head: str, seen: dict[str, Any], code: int | None, said: bool | None
-) -> tuple[Status, str]:
+) -> tuple[CallStatus, str]:
     first = head[:200].lower()
     if text(seen.get("status")) == "declined" or "rejected by user" in first:
         return "denied", "rejected by the user"
@@ -161,24 +161,27 @@ def _ended(
 def files_of(tool: str, given: Any, cwd: str, seen: dict[str, Any]) -> tuple[Touch, ...]:
     """The files that a successful call touched."""
     folder = posixpath.join(cwd, text(record(given).get("workdir")))
-    told = tuple(_changes(seen.get("changes"))) or tuple(_named(tool, given))
+    told = tuple(_files_in_notice(seen.get("changes"))) or tuple(_files_in_input(tool, given))
     if not told and tool in SHELLS:
         command = command_of(given)
-        told = patch_text.in_command(command) or (*touched(command, folder), *_read(seen))
-    return in_folder(told, folder)
+        told = patch_text.files_in_command(command) or (
+            *files_touched(command, folder),
+            *_files_read(seen),
+        )
+    return resolve_touches(told, folder)
 
 
-def _named(tool: str, given: Any) -> Iterator[Touch]:
+def _files_in_input(tool: str, given: Any) -> Iterator[Touch]:
     if tool in PATCHES:
         patch = given if isinstance(given, str) else record(given).get("input")
-        yield from patch_text.touches(text(patch) or text(record(given).get("command")))
+        yield from patch_text.files_in_patch(text(patch) or text(record(given).get("command")))
     elif tool in ("view_image", "read_file"):
         path = text(record(given).get("path")) or text(record(given).get("file_path"))
         if path:
             yield Touch(path=path, op="read")
 
 
-def _changes(changes: Any) -> Iterator[Touch]:
+def _files_in_notice(changes: Any) -> Iterator[Touch]:
     """The files in a structured notice, which maps paths to changes."""
     for path, change in record(changes).items():
         kind = text(record(change).get("type")) or next(iter(record(change)), "")
@@ -196,14 +199,14 @@ def _changes(changes: Any) -> Iterator[Touch]:
             yield Touch(path=path, op="modified")
 
 
-def _read(seen: dict[str, Any]) -> Iterator[Touch]:
+def _files_read(seen: dict[str, Any]) -> Iterator[Touch]:
     """Files that a command read, according to Codex's own analysis."""
     for part in records(seen.get("parsed_cmd")):
         if part.get("type") == "read" and text(part.get("path")):
             yield Touch(path=part["path"], op="read", how="inferred")
 
 
-def in_folder(touches: Iterable[Touch], folder: str) -> tuple[Touch, ...]:
+def resolve_touches(touches: Iterable[Touch], folder: str) -> tuple[Touch, ...]:
     """The touches with their paths resolved against a folder."""
 
     def place(path: str) -> str:

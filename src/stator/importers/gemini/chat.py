@@ -23,28 +23,28 @@ from pathlib import Path
 from typing import Any
 
 from stator.errors import InvalidInput
-from stator.importers.format import Found, Progress, below
+from stator.importers.format import FoundConversation, Progress, is_inside
 from stator.importers.gemini import tools
-from stator.importers.reading.attachments import without_bytes
+from stator.importers.reading.attachments import strip_attachments
 from stator.importers.reading.fields import (
-    asks,
+    assistant_message,
     headline,
-    moment,
+    micros_of_iso,
     record,
     records,
-    said,
     text,
+    tool_use_block,
 )
 from stator.importers.reading.jsonl import (
     LINE_MAX,
-    Line,
-    beginning,
-    content,
-    decode,
-    lines,
-    parsed,
+    JsonlLine,
+    decode_json,
+    parse_line,
+    read_beginning,
+    read_lines,
+    read_whole,
 )
-from stator.importers.reading.plain_text import nameable, words
+from stator.importers.reading.plain_text import plain_text, redaction_stable
 from stator.model.exchange.items import (
     About,
     Answered,
@@ -87,12 +87,12 @@ class Gemini:
         head = begin[:8192].lstrip(b"\xef\xbb\xbf").lstrip()
         return head.startswith(b"{") and _FIRST.search(head) is not None
 
-    def conversations(self, path: Path) -> Iterable[Found]:
+    def conversations(self, path: Path) -> Iterable[FoundConversation]:
         """The conversation in a file."""
         told = conversation_of(path)
         if told is not None:
             stat = path.stat()
-            yield Found(
+            yield FoundConversation(
                 path=str(path),
                 conversation=told,
                 changed=stat.st_mtime_ns // 1000,
@@ -100,26 +100,26 @@ class Gemini:
             )
 
     def read(
-        self, found: Found, cursor: Cursor | None, progress: Progress | None
+        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
     ) -> Iterator[Item]:
         """Read the items. Ids contain how often a text occurred before, so the whole file is read;
         items before the cursor are not yielded again."""
-        reader = Reader(found.conversation, cursor)
-        if is_whole(found.path):
+        reader = GeminiReader(found.conversation, cursor)
+        if is_document(found.path):
             return reader.whole(_document(found.path, progress))
-        return reader.read(lines(found.path, progress=progress))
+        return reader.read(read_lines(found.path, progress=progress))
 
     def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         """The folders in which Gemini CLI stores its chats, one for each project."""
         root = Path(environ.get("GEMINI_CLI_HOME") or home) / ".gemini" / "tmp"
         return sorted(root.glob("*/chats"))
 
-    def is_about(self, found: Found, root: str) -> bool:
+    def is_about(self, found: FoundConversation, root: str) -> bool:
         """Whether the chat took place in a folder, or below it; some files only name the folder's
         digest."""
         digest = sha256(root.rstrip("/").encode("utf-8", "surrogateescape")).hexdigest()
         talk = found.conversation
-        return below(talk.cwd, root) or talk.labels.get("project") == digest
+        return is_inside(talk.cwd, root) or talk.labels.get("project") == digest
 
 
 FORMAT = Gemini()
@@ -128,17 +128,17 @@ FORMAT = Gemini()
 # -- which conversation -----------------------------------------------------------------------------
 
 
-def is_whole(path: str) -> bool:
+def is_document(path: str) -> bool:
     """Whether a file is one document and not lines."""
-    first = beginning(path).split(b"\n", 1)[0].removesuffix(b"\r")
-    if parsed(Line(1, 0, len(first), first))[0] is not None:
+    first = read_beginning(path).split(b"\n", 1)[0].removesuffix(b"\r")
+    if parse_line(JsonlLine(1, 0, len(first), first))[0] is not None:
         return False
     return path.endswith(".json") or first.strip() == b"{"
 
 
 def _document(path: str, progress: Progress | None) -> dict[str, Any]:
     try:
-        return record(decode(content(path, LINE_MAX, progress)))
+        return record(decode_json(read_whole(path, LINE_MAX, progress)))
     except ValueError:
         raise InvalidInput(f"{path} is cut off, or not JSON", path=path) from None
 
@@ -147,15 +147,21 @@ def conversation_of(path: Path) -> Conversation | None:
     """What the first records of a file say about its conversation."""
     meta: dict[str, Any] = {}
     asked = context = ""
-    for value in _head(str(path)):
+    for value in _first_records(str(path)):
         meta |= {key: value[key] for key in ("summary", "directories") if key in value}
         if "projectHash" in value and not meta.get("sessionId"):
             meta = {**value, **meta}
         for message in [value, *records(value.get("messages"))]:
             if message.get("type") == "user":
-                said = said_in(message)
-                context = context or (said if said.startswith(INJECTED[0]) else "")
-                asked = asked or ("" if said.startswith((*INJECTED, *COMMANDS)) else said)
+                words = text_of_message(message)
+                context = context or (
+                    words if words.startswith(INJECTED[0]) else ""
+                )
+                asked = asked or (
+                    ""
+                    if words.startswith((*INJECTED, *COMMANDS))
+                    else words
+                )
         if asked:
             break
     session = text(meta.get("sessionId"))
@@ -173,13 +179,13 @@ def conversation_of(path: Path) -> Conversation | None:
     )
 
 
-def _head(path: str) -> Iterator[dict[str, Any]]:
+def _first_records(path: str) -> Iterator[dict[str, Any]]:
     """The first records of a file; of a `$set`, the values it sets."""
-    if is_whole(path):
+    if is_document(path):
         yield _document(path, None)
         return
-    for line in lines(path):
-        value, _ = parsed(line)
+    for line in read_lines(path):
+        value, _ = parse_line(line)
         if value is not None:
             yield record(value.get("$set")) or value
         if line.number >= HEAD_LINES:
@@ -191,7 +197,7 @@ def _cwd(path: Path, meta: dict[str, Any], context: str) -> str:
     model."""
     for folder in (path.parent.parent, path.parent.parent.parent):
         try:
-            root = beginning(str(folder / ROOT_FILE), 4096).decode("utf-8", "replace").strip()
+            root = read_beginning(str(folder / ROOT_FILE), 4096).decode("utf-8", "replace").strip()
         except InvalidInput:
             continue
         if root.startswith("/"):
@@ -204,17 +210,17 @@ def _cwd(path: Path, meta: dict[str, Any], context: str) -> str:
     return next(exact, named[0] if named else "")
 
 
-def said_in(message: dict[str, Any]) -> str:
+def text_of_message(message: dict[str, Any]) -> str:
     """The text of a message, without what hooks added to it."""
     content = message.get("content")
     parts = content if isinstance(content, list) else [content]
-    return "".join(tools.spoken(words([part])) for part in parts)
+    return "".join(tools.typed_text(plain_text([part])) for part in parts)
 
 
 # -- reading ----------------------------------------------------------------------------------------
 
 
-class Reader:
+class GeminiReader:
     """Reads the records of one chat. Of earlier turns it holds only ids and counts."""
 
     def __init__(self, conversation: Conversation, cursor: Cursor | None = None) -> None:
@@ -243,7 +249,7 @@ class Reader:
         self._paid: set[str] = set()
         self._compactions = 0
 
-    def read(self, rows: Iterable[Line]) -> Iterator[Item]:
+    def read(self, rows: Iterable[JsonlLine]) -> Iterator[Item]:
         """Yield the items of some lines, starting at the cursor."""
         behind = self._from > 0
         for item in self._all(rows):
@@ -253,16 +259,15 @@ class Reader:
                 yield item
 
     def whole(self, document: dict[str, Any]) -> Iterator[Item]:
-        """Yield the items of a document. Gemini CLI rewrites it completely, so there is no cursor.
-        """
-        for item in self._record(document, Line(1, 0, 0)):
+        """Yield the items of a document. Gemini CLI rewrites it completely, so there is no cursor."""
+        for item in self._record(document, JsonlLine(1, 0, 0)):
             if not isinstance(item, Cursor):
                 yield item
         yield from self._close()
 
-    def _all(self, rows: Iterable[Line]) -> Iterator[Item]:
+    def _all(self, rows: Iterable[JsonlLine]) -> Iterator[Item]:
         for line in rows:
-            value, problem = parsed(line)
+            value, problem = parse_line(line)
             if value is not None:
                 yield from self._record(value, line)
             elif problem:
@@ -273,7 +278,7 @@ class Reader:
             at = self._turn_at
             yield Cursor(offset=at.offset, line=at.line, state={"cuts": self._cuts})
 
-    def _record(self, value: dict[str, Any], line: Line) -> Iterator[Item]:
+    def _record(self, value: dict[str, Any], line: JsonlLine) -> Iterator[Item]:
         if isinstance(value.get("$rewindTo"), str):
             yield from self._rewound(value["$rewindTo"], line)
         elif isinstance(value.get("$set"), dict):
@@ -282,14 +287,14 @@ class Reader:
             yield from self._take(value, line)
         elif isinstance(value.get("sessionId"), str):
             yield About(
-                at=moment(value.get("startTime")), name=headline(text(value.get("summary")))
+                at=micros_of_iso(value.get("startTime")), name=headline(text(value.get("summary")))
             )
             for message in records(value.get("messages")):
                 yield from self._take(message, line)
         else:
-            yield Unknown(id=f"line/{line.number}", raw=without_bytes(value))
+            yield Unknown(id=f"line/{line.number}", raw=strip_attachments(value))
 
-    def _take(self, message: dict[str, Any], line: Line) -> Iterator[Item]:
+    def _take(self, message: dict[str, Any], line: JsonlLine) -> Iterator[Item]:
         name, kind = text(message.get("id")), text(message.get("type"))
         if name != self._message.get("id"):
             yield from self._close()
@@ -302,36 +307,44 @@ class Reader:
         elif kind in QUIET:
             yield Noise(kind=f"message/{kind}")
         else:
-            yield Unknown(id=name, at=moment(message.get("timestamp")), raw=without_bytes(message))
+            yield Unknown(
+                id=name, at=micros_of_iso(message.get("timestamp")), raw=strip_attachments(message)
+            )
         self._met.add(name)
 
     # -- what people and the program say ----------------------------------------------------------
 
-    def _user(self, message: dict[str, Any], line: Line) -> Iterator[Item]:
-        name, at = text(message["id"]), moment(message.get("timestamp"))
+    def _user(self, message: dict[str, Any], line: JsonlLine) -> Iterator[Item]:
+        name, at = text(message["id"]), micros_of_iso(message.get("timestamp"))
         answers = [
             record(part["functionResponse"])
             for part in records(message.get("content"))
             if isinstance(part.get("functionResponse"), dict)
         ]
-        said = said_in(message)
+        words = text_of_message(message)
         self._view[name] = name
         if answers:
             yield from self._answered_late(answers, at)
-        elif said.lstrip().startswith(INJECTED):
-            yield Noted(id=name, at=at, content=said)
-        elif not said.strip() and (added := words(message.get("content")).strip()):
+        elif words.lstrip().startswith(INJECTED):
+            yield Noted(id=name, at=at, content=words)
+        elif not words.strip() and (
+            added := plain_text(message.get("content")).strip()
+        ):
             yield Noted(id=name, at=at, content=added)  # only text that hooks added
-        elif said.lstrip().startswith(COMMANDS):
+        elif words.lstrip().startswith(COMMANDS):
             yield Noise(kind="message/command")
         else:
-            yield from self._begin(name, said, without_bytes(message.get("content")), line, at)
+            yield from self._begin(
+                name, words, strip_attachments(message.get("content")), line, at
+            )
 
-    def _begin(self, name: str, said: str, content: Any, line: Line, at: int) -> Iterator[Item]:
-        digest = text_id(nameable(said))
+    def _begin(
+        self, name: str, words: str, content: Any, line: JsonlLine, at: int
+    ) -> Iterator[Item]:
+        digest = text_id(redaction_stable(words))
         before = self._asked.get(digest, 0)
         self._asked[digest] = before + 1
-        self._prompt = self._view[name] = tools.prompt_id(said, before)
+        self._prompt = self._view[name] = tools.prompt_id(words, before)
         self._tried, self._recent = {}, {}
         if line.offset > self._from:
             self._cuts = {}
@@ -339,18 +352,18 @@ class Reader:
         self._turn_at = Cursor(offset=line.offset, line=line.number - 1, state=state)
         yield self._turn_at
         plain = all(set(part) == {"text"} for part in records(content))
-        yield Prompted(id=self._prompt, at=at, content=said if plain else content)
+        yield Prompted(id=self._prompt, at=at, content=words if plain else content)
 
-    def _rewound(self, target: str, line: Line) -> Iterator[Item]:
+    def _rewound(self, target: str, line: JsonlLine) -> Iterator[Item]:
         yield from self._close()
         names = list(self._view)
         left = names[names.index(target) :] if target in self._view else names
         for name in left:
             del self._view[name]
-        said = f"[went back: {len(left)} messages were taken out]"
-        yield Noted(id=f"rewind/{line.number}", content=said, by="user")
+        note = f"[went back: {len(left)} messages were taken out]"
+        yield Noted(id=f"rewind/{line.number}", content=note, by="user")
 
-    def _set(self, change: dict[str, Any], line: Line) -> Iterator[Item]:
+    def _set(self, change: dict[str, Any], line: JsonlLine) -> Iterator[Item]:
         if text(change.get("summary")):
             yield About(name=headline(text(change["summary"])))
         if not isinstance(change.get("messages"), list):
@@ -366,20 +379,27 @@ class Reader:
                     yield from self._take(message, line)
             yield Noise(kind="$set/messages")
             return
-        yield from self._compacted(messages, moment(change.get("lastUpdated")))
+        yield from self._compacted(messages, micros_of_iso(change.get("lastUpdated")))
         self._view = {name: self._view.get(name, name) for name in names}
         self._met.update(names)
 
     def _compacted(self, messages: list[dict[str, Any]], at: int) -> Iterator[Item]:
         """Some messages have left the model's view; the first new one contains the summary."""
         fresh = [m for m in messages if text(m.get("id")) not in self._met]
-        sums = (said_in(message) for message in fresh if message.get("type") == "user")
+        sums = (text_of_message(message) for message in fresh if message.get("type") == "user")
         kept = (self._view[n] for m in messages if (n := text(m.get("id"))) in self._view)
         self._compactions += 1
         yield Compacted(
             id=f"compact/{self._compactions}",
             at=at,
-            summary=next((said for said in sums if not said.startswith(INJECTED)), ""),
+            summary=next(
+                (
+                    words
+                    for words in sums
+                    if not words.startswith(INJECTED)
+                ),
+                "",
+            ),
             keeps_from=next(kept, ""),
         )
 
@@ -394,12 +414,12 @@ class Reader:
         message, self._message = self._message, {}
         if not message:
             return
-        name, at = text(message["id"]), moment(message.get("timestamp"))
+        name, at = text(message["id"]), micros_of_iso(message.get("timestamp"))
         calls = list(self._named(message))
         blocks = list(_blocks(message, calls))
         known, cuts = self._said.get(name, 0), self._cuts.get(name, {})
         after = [number for number in cuts.get("after", []) if known < number < len(blocks)]
-        owed = tools.spent(message.get("tokens"))
+        owed = tools.usage_of(message.get("tokens"))
         if name in self._paid or cuts.get("paid"):
             owed = {}
         for start, stop in pairwise([known, *after, len(blocks)]):
@@ -435,7 +455,7 @@ class Reader:
             key = f"{text(message['id'])}/{text(call.get('id')) or number}"
             if key not in self._calls:
                 tool, given = text(call.get("name")), call.get("args")
-                what = tools.asked(tool, given)
+                what = tools.call_digest(tool, given)
                 before = self._tried.get(what, 0)
                 self._tried[what] = before + 1
                 self._calls[key] = tools.call_id(self._prompt, tool, given, before)
@@ -443,8 +463,8 @@ class Reader:
             yield self._calls[key], call
 
     def _call(self, name: str, call: dict[str, Any], at: int) -> Iterator[Item]:
-        tool, given = text(call.get("name")), without_bytes(call.get("args"))
-        over = moment(call.get("timestamp")) or at
+        tool, given = text(call.get("name")), strip_attachments(call.get("args"))
+        over = micros_of_iso(call.get("timestamp")) or at
         if name not in self._told:
             yield Called(
                 id=name, at=at, tool=tool, input=given, effect=tools.effect_of(tool),
@@ -458,7 +478,7 @@ class Reader:
                 named = text(record(given).get("agent_name"))
                 yield Spawned(at=at, child=call["agentId"], name=named, call=name)
         status = text(call.get("status"))
-        if status in tools.OVER and f"{name}/over" not in self._told:
+        if status in tools.ENDED and f"{name}/over" not in self._told:
             self._told.add(f"{name}/over")
             yield tools.result(
                 name, tool, given, over, status=status, cwd=self._cwd,
@@ -480,20 +500,20 @@ class Reader:
             ended = tools.outcome_of(tool, status, output)
             yield Returned(
                 id=name, at=at, tool=tool, status=ended.status, cause=ended.cause,
-                output=without_bytes(output), source=tools.source_of(tool),
+                output=strip_attachments(output), source=tools.source_of(tool),
             )  # fmt: skip
 
 
 def _reply(blocks: list[dict[str, Any]], thoughts: Any) -> dict[str, Any]:
-    told = {"thoughts": without_bytes(thoughts)} if thoughts else {}
-    return {**said(blocks), **told}
+    told = {"thoughts": strip_attachments(thoughts)} if thoughts else {}
+    return {**assistant_message(blocks), **told}
 
 
 def _blocks(
     message: dict[str, Any], calls: list[tuple[str, dict[str, Any]]]
 ) -> Iterator[dict[str, Any]]:
-    said = words(message.get("content"))
-    if said:
-        yield {"type": "text", "text": said}
+    words = plain_text(message.get("content"))
+    if words:
+        yield {"type": "text", "text": words}
     for name, call in calls:
-        yield asks(name, text(call.get("name")), without_bytes(call.get("args")))
+        yield tool_use_block(name, text(call.get("name")), strip_attachments(call.get("args")))

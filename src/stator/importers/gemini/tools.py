@@ -13,17 +13,17 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from stator.importers.codex.tools import Outcome, in_folder
-from stator.importers.reading.attachments import without_bytes
+from stator.importers.codex.tools import CallOutcome, resolve_touches
+from stator.importers.reading.attachments import strip_attachments
 from stator.importers.reading.fields import (
-    amount,
     record,
     records,
-    spend,
     text,
+    usage_units,
+    whole_number,
 )
-from stator.importers.reading.plain_text import nameable, words
-from stator.importers.reading.shell_effects import touched
+from stator.importers.reading.plain_text import plain_text, redaction_stable
+from stator.importers.reading.shell_effects import files_touched
 from stator.model.exchange.items import (
     Returned,
     Step,
@@ -44,7 +44,7 @@ READS = frozenset(
 """Tools that change nothing outside the conversation; any other tool may."""
 WEB = frozenset({"web_fetch", "google_web_search"})
 EDITS = frozenset({"write_file", "replace"})
-OVER = frozenset({"success", "error", "cancelled"})
+ENDED = frozenset({"success", "error", "cancelled"})
 """The states of a call that is over."""
 STEPS: dict[str, StepStatus] = {
     "in_progress": "in_progress",
@@ -60,7 +60,7 @@ _EXIT = re.compile(r"^Exit Code: (-?\d{1,9})$", re.M)
 _HOOKED = re.compile(r"\s*<hook_context>.*?(?:</hook_context>\s*|\Z)", re.S)
 
 
-def spoken(said: str) -> str:
+def typed_text(said: str) -> str:
     """The text that a person typed, without what hooks put before it: the answer to a session's
     start hook is put into the first prompt."""
     while (found := _HOOKED.match(said)) is not None:
@@ -70,20 +70,20 @@ def spoken(said: str) -> str:
 
 def prompt_id(prompt: str, before: int) -> str:
     """A prompt's id, made from its text and from how often the same text occurred before."""
-    return f"prompt/{text_id(nameable(prompt), before)}"
+    return f"prompt/{text_id(redaction_stable(prompt), before)}"
 
 
-def asked(tool: str, given: Any) -> str:
+def call_digest(tool: str, given: Any) -> str:
     """A digest of a tool and its input."""
     try:
-        return text_id(tool, nameable(canonical(given)))
+        return text_id(tool, redaction_stable(canonical(given)))
     except RecursionError:
         return text_id(tool, "too deep")
 
 
 def call_id(prompt: str, tool: str, given: Any, before: int) -> str:
     """A call's id, in characters that every provider accepts."""
-    return f"call_{text_id(prompt, asked(tool, given), before)}"
+    return f"call_{text_id(prompt, call_digest(tool, given), before)}"
 
 
 def effect_of(tool: str) -> Effect:
@@ -117,7 +117,7 @@ def result(
     ended = outcome_of(tool, status, output)
     files = files_of(tool, given, display, cwd) if ended.status == "ok" else ()
     return Returned(
-        id=name, at=at, tool=tool, status=ended.status, cause=ended.cause, output=without_bytes(output),
+        id=name, at=at, tool=tool, status=ended.status, cause=ended.cause, output=strip_attachments(output),
         source=source_of(tool), files=files,
     )  # fmt: skip
 
@@ -135,21 +135,21 @@ def output_of(answer: Any) -> Any:
     return whole
 
 
-def outcome_of(tool: str, status: str, output: Any) -> Outcome:
+def outcome_of(tool: str, status: str, output: Any) -> CallOutcome:
     """How a call ended."""
-    said = words(output)[:HEADER]
+    said = plain_text(output)[:HEADER]
     if status == "cancelled":
         if any(word in said.lower() for word in REFUSED):
-            return Outcome(status="denied", cause="refused by the user")
+            return CallOutcome(status="denied", cause="refused by the user")
         doubtful = effect_of(tool) == "write"
-        return Outcome(status="in doubt" if doubtful else "cancelled", cause="interrupted")
+        return CallOutcome(status="in doubt" if doubtful else "cancelled", cause="interrupted")
     if status == "error":
-        first = said or words(record(record(output).get("error")).get("message"))
-        return Outcome(status="error", cause=first.partition("\n")[0][:200])
+        first = said or plain_text(record(record(output).get("error")).get("message"))
+        return CallOutcome(status="error", cause=first.partition("\n")[0][:200])
     found = _EXIT.search(said) if tool == "run_shell_command" else None
     if found and int(found[1]):
-        return Outcome(status="error", cause=f"exit code {found[1]}")
-    return Outcome()
+        return CallOutcome(status="error", cause=f"exit code {found[1]}")
+    return CallOutcome()
 
 
 def files_of(tool: str, given: Any, display: Any, cwd: str) -> tuple[Touch, ...]:
@@ -176,13 +176,15 @@ def _files(tool: str, given: dict[str, Any], display: dict[str, Any], cwd: str) 
         yield Touch(path=posixpath.join(cwd, path), op="read")
     elif tool == "run_shell_command":
         folder = text(given.get("dir_path")) or text(given.get("directory"))
-        yield from in_folder(touched(text(given.get("command")), cwd), posixpath.join(cwd, folder))
+        yield from resolve_touches(
+            files_touched(text(given.get("command")), cwd), posixpath.join(cwd, folder)
+        )
 
 
-def spent(tokens: Any) -> dict[str, int]:
+def usage_of(tokens: Any) -> dict[str, int]:
     """The cost of an answer. Cached tokens are included in the input tokens, so they are
     subtracted."""
-    told = {name: amount(count) for name, count in record(tokens).items()}
+    told = {name: whole_number(count) for name, count in record(tokens).items()}
     read = min(told.get("cached", 0), told.get("input", 0))
     fresh = told.get("input", 0) - read + told.get("tool", 0)
-    return spend(fresh=fresh, read=read, said=told.get("output", 0) + told.get("thoughts", 0))
+    return usage_units(fresh=fresh, read=read, said=told.get("output", 0) + told.get("thoughts", 0))

@@ -15,17 +15,17 @@ from typing import Any
 
 import msgspec
 
-from stator.importers.reading.attachments import without_bytes
+from stator.importers.reading.attachments import strip_attachments
 from stator.importers.reading.fields import (
-    Names,
-    asks,
-    millis,
+    UniqueIds,
+    assistant_message,
+    files_touched_by,
+    micros_of_millis,
     record,
     records,
-    said,
-    shell_files,
-    spend,
     text,
+    tool_use_block,
+    usage_units,
 )
 from stator.importers.reading.unnamed_messages import Status
 from stator.model.exchange.items import (
@@ -54,7 +54,7 @@ READS = frozenset(
     "lsp_diagnostics lsp_hover plan_enter plan_exit invalid".split()
 )
 WEB = frozenset(("webfetch", "websearch", "codesearch"))
-MARKS = frozenset(("step-start", "step-finish", "snapshot", "retry", "agent"))
+MARKERS = frozenset(("step-start", "step-finish", "snapshot", "retry", "agent"))
 """Parts without content of their own."""
 TODO: dict[str, StepStatus] = {
     "pending": "pending",
@@ -69,41 +69,42 @@ _REFUSED = re.compile(r"rejected permission|permission.{0,40}denied|prevents you
 _STOPPED = re.compile(r"abort|interrupt|cancel", re.I)
 
 
-class Message(msgspec.Struct, frozen=True):
+class OpenCodeMessage(msgspec.Struct, frozen=True):
     """A message and its parts, in the order in which they were created."""
 
     info: dict[str, Any]
     parts: list[dict[str, Any]]
 
 
-class _Answer(msgspec.Struct, frozen=True):
+class _AnswerParts(msgspec.Struct, frozen=True):
     """The parts of one answer. A message has one answer; in older versions it may have several."""
 
     parts: list[dict[str, Any]]
     finish: dict[str, Any]
 
 
-def asked(message: Message) -> str:
+def prompt_text(message: OpenCodeMessage) -> str:
     """The text of a user's message."""
     typed = [p for p in message.parts if p.get("type") == "text" and p.get("synthetic") is not True]
     return "\n".join(text(part.get("text")) for part in typed)
 
 
-def items(messages: Iterable[Message]) -> Iterator[Item]:
+def items(messages: Iterable[OpenCodeMessage]) -> Iterator[Item]:
     """Turn a conversation's messages into items."""
-    return _Reading().read(messages)
+    return _OpenCodeReader().read(messages)
 
 
-class _Reading:
+class _OpenCodeReader:
     """Reads the messages of one conversation."""
+
     def __init__(self) -> None:
-        self._names = Names()
+        self._names = UniqueIds()
         self._places: dict[str, str] = {}
         """A message's id → the id of its first item."""
         self._compacting: Item | None = None
         self._tail = ""
 
-    def read(self, messages: Iterable[Message]) -> Iterator[Item]:
+    def read(self, messages: Iterable[OpenCodeMessage]) -> Iterator[Item]:
         ended: TurnEnded | None = None
         for message in messages:
             role = message.info.get("role")
@@ -115,14 +116,14 @@ class _Reading:
                 yield from self._answered(message)
             else:
                 yield Unknown(id=text(message.info.get("id")), raw=_plain(message))
-            ended = _ending(message) if role == "assistant" else None
+            ended = _turn_end(message) if role == "assistant" else None
         if ended is not None:
             yield ended
 
     # -- what people say ----------------------------------------------------------------------------
 
-    def _asked(self, message: Message) -> Iterator[Item]:
-        at = millis(record(message.info.get("time")).get("created"))
+    def _asked(self, message: OpenCodeMessage) -> Iterator[Item]:
+        at = micros_of_millis(record(message.info.get("time")).get("created"))
         for part in message.parts:
             if part.get("type") == "compaction":
                 self._compacting = Compacted(id=f"compaction/{at}", at=at)
@@ -135,13 +136,13 @@ class _Reading:
             if kind == "text" and part.get("ignored") is not True:
                 (shown if part.get("synthetic") is True else typed).append(text(part.get("text")))
             elif kind == "file":
-                typed.append(_attached(part))
+                typed.append(_attachment(part))
             elif kind == "subtask":
                 typed.append(text(part.get("prompt")) or text(part.get("description")))
-            elif kind in MARKS or kind == "text":
+            elif kind in MARKERS or kind == "text":
                 yield Noise(kind=f"part/{kind}")
             else:
-                yield Unknown(id=text(part.get("id")), at=at, raw=without_bytes(part))
+                yield Unknown(id=text(part.get("id")), at=at, raw=strip_attachments(part))
         identifier = self._names.once(f"prompt/{text_id(_words(typed or shown), at)}")
         self._places[text(message.info.get("id"))] = identifier
         yield Prompted(id=identifier, at=at, content=_content(typed or shown))
@@ -150,20 +151,20 @@ class _Reading:
 
     # -- what the model says, and what came of it ---------------------------------------------------
 
-    def _answered(self, message: Message) -> Iterator[Item]:
+    def _answered(self, message: OpenCodeMessage) -> Iterator[Item]:
         info = message.info
         if info.get("summary") is True and self._compacting is not None:
             yield self._compacted(message)
             return
         times = record(info.get("time"))
         for answer in _answers(message):
-            anchor = _anchor(answer.parts) or f"message/{text(info.get('id'))}"
+            anchor = _stable_id(answer.parts) or f"message/{text(info.get('id'))}"
             yield from self._one(info, times, answer, anchor)
 
     def _one(
-        self, info: dict[str, Any], times: dict[str, Any], answer: _Answer, anchor: str
+        self, info: dict[str, Any], times: dict[str, Any], answer: _AnswerParts, anchor: str
     ) -> Iterator[Item]:
-        at = millis(times.get("created")) or _start(answer.parts)
+        at = micros_of_millis(times.get("created")) or _start(answer.parts)
         # once a call was started, its answer is final, even if opencode died before it marked it
         # complete
         whole = bool(
@@ -182,7 +183,7 @@ class _Reading:
         self._places.setdefault(text(info.get("id")), identifier)
         if blocks:
             yield Answered(
-                id=identifier, at=at, reply=said(blocks), usage=_usage(answer.finish, info),
+                id=identifier, at=at, reply=assistant_message(blocks), usage=_usage(answer.finish, info),
                 model=text(info.get("modelID")), partial=not whole,
             )  # fmt: skip
         touched: set[str] = set()
@@ -194,32 +195,32 @@ class _Reading:
         for part in answer.parts:
             yield from _other(part, at, touched)
 
-    def _compacted(self, message: Message) -> Item:
+    def _compacted(self, message: OpenCodeMessage) -> Item:
         begun = self._compacting
         assert begun is not None  # the caller checked
         self._compacting = None
         words = "".join(text(p.get("text")) for p in message.parts if p.get("type") == "text")
         usage = record(message.info.get("tokens"))
-        before = spend(fresh=usage.get("input"), read=record(usage.get("cache")).get("read"))
+        before = usage_units(fresh=usage.get("input"), read=record(usage.get("cache")).get("read"))
         return Compacted(
             id=begun.id, at=begun.at, summary=words, before=before.get("tokens", 0),
             keeps_from=self._places.get(self._tail, ""),
         )  # fmt: skip
 
 
-def _answers(message: Message) -> list[_Answer]:
+def _answers(message: OpenCodeMessage) -> list[_AnswerParts]:
     """Split a message into its answers; each ends with a `step-finish`."""
-    found: list[_Answer] = []
+    found: list[_AnswerParts] = []
     parts: list[dict[str, Any]] = []
     for part in message.parts:
         parts.append(part)
         if part.get("type") == "step-finish":
-            found.append(_Answer(parts, part))
+            found.append(_AnswerParts(parts, part))
             parts = []
     if any(part.get("type") not in ("patch", "snapshot") for part in parts) or not found:
-        found.append(_Answer(parts, {}))
+        found.append(_AnswerParts(parts, {}))
     else:
-        found[-1] = _Answer([*found[-1].parts, *parts], found[-1].finish)
+        found[-1] = _AnswerParts([*found[-1].parts, *parts], found[-1].finish)
     return found
 
 
@@ -228,13 +229,13 @@ def _is_started(part: dict[str, Any]) -> bool:
     return part.get("type") == "tool" and state.get("status") not in (None, "pending")
 
 
-def _anchor(parts: list[dict[str, Any]]) -> str:
+def _stable_id(parts: list[dict[str, Any]]) -> str:
     """An answer's id, made from what stays the same when opencode copies it into a fork."""
     for part in parts:
         if part.get("type") == "tool" and text(part.get("callID")):
             return f"answer/{part['callID']}"
     for part in parts:
-        begun = millis(record(part.get("time")).get("start"))
+        begun = micros_of_millis(record(part.get("time")).get("start"))
         if part.get("type") == "text" and begun:
             return f"answer/{begun}"
     return ""
@@ -243,7 +244,7 @@ def _anchor(parts: list[dict[str, Any]]) -> str:
 def _start(parts: list[dict[str, Any]]) -> int:
     for part in parts:
         times = record(part.get("time")) or record(record(part.get("state")).get("time"))
-        if begun := millis(times.get("start")):
+        if begun := micros_of_millis(times.get("start")):
             return begun
     return 0
 
@@ -259,7 +260,9 @@ def _blocks(parts: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any
             blocks.append({"type": "thinking", "thinking": part["text"]})
         elif kind == "tool":
             given = record(part.get("state")).get("input")
-            blocks.append(asks(next(calls), text(part.get("tool")), without_bytes(given)))
+            blocks.append(
+                tool_use_block(next(calls), text(part.get("tool")), strip_attachments(given))
+            )
     return blocks
 
 
@@ -267,11 +270,11 @@ def _usage(finish: dict[str, Any], info: dict[str, Any]) -> dict[str, int]:
     given = finish or info
     tokens = record(given.get("tokens"))
     cache = record(tokens.get("cache"))
-    spent = spend(
+    spent = usage_units(
         fresh=tokens.get("input"), said=tokens.get("output"), read=cache.get("read"),
         written=cache.get("write"), dollars=given.get("cost"),
     )  # fmt: skip
-    thought = spend(said=tokens.get("reasoning")).get("tokens", 0)
+    thought = usage_units(said=tokens.get("reasoning")).get("tokens", 0)
     # otherwise the output tokens include the reasoning
     if thought and spent.get("tokens") != tokens.get("total"):
         spent["tokens:out"] = spent.get("tokens:out", 0) + thought
@@ -283,8 +286,8 @@ def _call(name: str, part: dict[str, Any]) -> Iterator[Item]:
     state, tool = record(part.get("state")), text(part.get("tool"))
     times, given = record(state.get("time")), record(state.get("input"))
     effect: Effect = "read" if tool in READS else "write"
-    begun = millis(times.get("start"))
-    yield Called(id=name, at=begun, tool=tool, input=without_bytes(given), effect=effect)
+    begun = micros_of_millis(times.get("start"))
+    yield Called(id=name, at=begun, tool=tool, input=strip_attachments(given), effect=effect)
     child = record(state.get("metadata"))
     spawned = text(child.get("sessionId")) or text(child.get("sessionID"))
     if tool == "task" and spawned:
@@ -293,7 +296,7 @@ def _call(name: str, part: dict[str, Any]) -> Iterator[Item]:
     status = state.get("status")
     if status not in ("completed", "error"):
         return
-    at = millis(times.get("end"))
+    at = micros_of_millis(times.get("end"))
     if status == "completed":
         yield _completed(name, tool, state, at)
         if tool == "todowrite":
@@ -310,7 +313,7 @@ def _completed(name: str, tool: str, state: dict[str, Any], at: int) -> Returned
     exit_code = record(state.get("metadata")).get("exit")
     failed = tool == "bash" and isinstance(exit_code, int) and exit_code != 0
     return Returned(
-        id=name, at=at, tool=tool, output=without_bytes(state.get("output")),
+        id=name, at=at, tool=tool, output=strip_attachments(state.get("output")),
         status="error" if failed else "ok", cause=f"exit code {exit_code}" if failed else "",
         summary=text(state.get("title")), source="web" if tool in WEB else "tool",
         files=() if failed else _files(tool, state),
@@ -342,7 +345,7 @@ def _files(tool: str, state: dict[str, Any]) -> tuple[Touch, ...]:
         )  # fmt: skip
     if tool in ("patch", "apply_patch"):
         return _patched(text(given.get("patchText")))
-    return shell_files(given.get("command")) if tool == "bash" else ()
+    return files_touched_by(given.get("command")) if tool == "bash" else ()
 
 
 def _patched(patch: str) -> tuple[Touch, ...]:
@@ -379,12 +382,12 @@ def _other(part: dict[str, Any], at: int, touched: set[str]) -> Iterator[Item]:
         files = tuple(Touch(path=path, op="modified", how="observed") for path in paths)
         if files:
             yield Touched(id=f"patch/{text_id(text(part.get('hash')), *paths)}", at=at, files=files)
-    elif kind in MARKS:
+    elif kind in MARKERS:
         yield Noise(kind=f"part/{kind}")
     elif kind == "file":
-        yield Noted(id=f"file/{text(part.get('id'))}", at=at, content=_attached(part))
+        yield Noted(id=f"file/{text(part.get('id'))}", at=at, content=_attachment(part))
     elif kind not in ("text", "reasoning", "tool"):
-        yield Unknown(id=text(part.get("id")), at=at, raw=without_bytes(part))
+        yield Unknown(id=text(part.get("id")), at=at, raw=strip_attachments(part))
 
 
 def _same(path: str, other: str) -> bool:
@@ -392,35 +395,37 @@ def _same(path: str, other: str) -> bool:
     return path == other or path.endswith(f"/{other.removeprefix('./')}")
 
 
-def _attached(part: dict[str, Any]) -> Any:
+def _attachment(part: dict[str, Any]) -> Any:
     """A file that was attached; one that is embedded in the message becomes a note."""
     url = text(part.get("url"))
-    shown = without_bytes({"type": "file", "url": url})
+    shown = strip_attachments({"type": "file", "url": url})
     if shown.get("type") == "text":
         return shown
     return {"type": "text", "text": f"[file {text(part.get('filename')) or url}]"}
 
 
-def _content(said: list[Any]) -> Any:
-    if all(isinstance(piece, str) for piece in said):
-        return "\n".join(said)
-    return [{"type": "text", "text": p} if isinstance(p, str) else p for p in said]
+def _content(pieces: list[Any]) -> Any:
+    if all(isinstance(piece, str) for piece in pieces):
+        return "\n".join(pieces)
+    return [{"type": "text", "text": p} if isinstance(p, str) else p for p in pieces]
 
 
-def _words(said: list[Any]) -> str:
-    return "\n".join(piece if isinstance(piece, str) else text(piece.get("text")) for piece in said)
+def _words(pieces: list[Any]) -> str:
+    return "\n".join(
+        piece if isinstance(piece, str) else text(piece.get("text")) for piece in pieces
+    )
 
 
-def _ending(message: Message) -> TurnEnded | None:
+def _turn_end(message: OpenCodeMessage) -> TurnEnded | None:
     """How the turn ended, if this was its last message and the agent waits for the user."""
     info = message.info
     failure = text(record(info.get("error")).get("name"))
-    at = millis(record(info.get("time")).get("completed"))
+    at = micros_of_millis(record(info.get("time")).get("completed"))
     if failure:
         return TurnEnded(at=at, status="aborted", why=failure)
     finish = text(info.get("finish"))
     return TurnEnded(at=at) if finish and finish not in ("tool-calls", "unknown") else None
 
 
-def _plain(message: Message) -> Any:
-    return without_bytes({"info": message.info, "parts": message.parts})
+def _plain(message: OpenCodeMessage) -> Any:
+    return strip_attachments({"info": message.info, "parts": message.parts})

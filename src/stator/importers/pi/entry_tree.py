@@ -12,18 +12,18 @@ from typing import Any
 import msgspec
 
 from stator.importers.reading.fields import (
-    Names,
+    UniqueIds,
     headline,
-    moment,
+    joined_text,
+    micros_of_iso,
     record,
     text,
-    words_of,
 )
-from stator.importers.reading.jsonl import lines, parsed
+from stator.importers.reading.jsonl import parse_line, read_lines
 from stator.model.exchange.items import text_id
 
 
-class Entry(msgspec.Struct):
+class PiEntry(msgspec.Struct):
     """One entry of the tree."""
 
     id: str
@@ -34,11 +34,11 @@ class Entry(msgspec.Struct):
     """The call whose result it is."""
 
 
-class Tree(msgspec.Struct):
+class PiTree(msgspec.Struct):
     """A file's entries, without their content."""
 
     header: dict[str, Any] = {}
-    entries: dict[str, Entry] = {}
+    entries: dict[str, PiEntry] = {}
     lines: dict[int, str] = {}
     """Line number → entry."""
     order: list[str] = []
@@ -50,7 +50,7 @@ class Tree(msgspec.Struct):
     """Branches that contain messages → the time of the last message."""
     name: str = ""
 
-    def before(self, entry: str) -> list[Entry]:
+    def before(self, entry: str) -> list[PiEntry]:
         """An entry and all its ancestors, the latest first."""
         found = []
         while entry:
@@ -64,14 +64,14 @@ class Tree(msgspec.Struct):
         return own | {entry.id for entry in self.before(self.branches[branch])}
 
 
-def tree_of(path: str) -> Tree:
+def read_tree(path: str) -> PiTree:
     """Read the tree in a file; damaged lines are ignored."""
-    tree = Tree()
-    names = Names()
+    tree = PiTree()
+    names = UniqueIds()
     followed: set[str] = set()
     last = ""
-    for line in lines(path):
-        given = record(parsed(line)[0])
+    for line in read_lines(path):
+        given = record(parse_line(line)[0])
         if not tree.header and given.get("type") == "session":
             tree.header = given
             tree.order.append("")
@@ -85,7 +85,7 @@ def tree_of(path: str) -> Tree:
     return tree
 
 
-def _parent(tree: Tree, given: dict[str, Any], last: str) -> str:
+def _parent(tree: PiTree, given: dict[str, Any], last: str) -> str:
     """The entry that an entry follows: the one it names, otherwise the one on the line before."""
     if not text(given.get("id")):
         return last
@@ -93,7 +93,7 @@ def _parent(tree: Tree, given: dict[str, Any], last: str) -> str:
     return "" if named is None else named if text(named) in tree.entries else last
 
 
-def _add(tree: Tree, followed: set[str], given: dict[str, Any], name: str, parent: str) -> str:
+def _add(tree: PiTree, followed: set[str], given: dict[str, Any], name: str, parent: str) -> str:
     """Add an entry to the tree. A second entry with the same parent begins a new branch."""
     above = tree.entries.get(parent)
     branch = above.branch if above else ""
@@ -102,14 +102,14 @@ def _add(tree: Tree, followed: set[str], given: dict[str, Any], name: str, paren
         tree.branches[branch] = parent
     followed.add(parent)
     message = record(given.get("message"))
-    tree.entries[name] = Entry(name, parent, branch, text(message.get("toolCallId")))
+    tree.entries[name] = PiEntry(name, parent, branch, text(message.get("toolCallId")))
     tree.order.append(name)
     if given["type"] in ("message", "compaction", "custom_message"):
-        tree.spoken[branch] = max(tree.spoken.get(branch, 0), moment(given.get("timestamp")))
+        tree.spoken[branch] = max(tree.spoken.get(branch, 0), micros_of_iso(given.get("timestamp")))
     if given["type"] == "session_info":
         tree.name = text(given.get("name")) or tree.name
     elif not tree.name and message.get("role") == "user":
-        tree.name = headline(words_of(message.get("content")))
+        tree.name = headline(joined_text(message.get("content")))
     return name
 
 

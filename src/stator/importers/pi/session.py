@@ -11,29 +11,29 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from stator.importers.format import Found, Progress, below
-from stator.importers.pi.entry_tree import Tree, tree_of
-from stator.importers.reading.attachments import without_bytes
+from stator.importers.format import FoundConversation, Progress, is_inside
+from stator.importers.pi.entry_tree import PiTree, read_tree
+from stator.importers.reading.attachments import strip_attachments
 from stator.importers.reading.fields import (
-    Names,
-    amount,
-    asks,
+    UniqueIds,
+    as_text_if_plain,
+    assistant_message,
+    files_touched_by,
     headline,
-    moment,
-    plain,
+    joined_text,
+    micros_of_iso,
     record,
     records,
-    said,
-    shell_files,
-    spend,
     text,
-    words_of,
+    tool_use_block,
+    usage_units,
+    whole_number,
 )
 from stator.importers.reading.jsonl import (
-    Line,
-    decode,
-    lines,
-    parsed,
+    JsonlLine,
+    decode_json,
+    parse_line,
+    read_lines,
 )
 from stator.model.exchange.items import (
     Answered,
@@ -73,49 +73,48 @@ class Pi:
 
     def is_one(self, path: Path, begin: bytes) -> bool:
         try:
-            first = record(decode(begin.split(b"\n", 1)[0]))
+            first = record(decode_json(begin.split(b"\n", 1)[0]))
         except ValueError:
             return False
         return first.get("type") == "session" and bool(text(first.get("id"))) and "cwd" in first
 
-    def conversations(self, path: Path) -> Iterable[Found]:
-        tree = tree_of(str(path))
+    def conversations(self, path: Path) -> Iterable[FoundConversation]:
+        tree = read_tree(str(path))
         stat = path.stat()
         for branch in tree.branches:
             if branch and branch not in tree.spoken:
                 continue  # only a setting was changed on this branch
-            yield Found(
-                path=str(path), conversation=_talk(tree, branch), part=branch, size=stat.st_size,
+            yield FoundConversation(
+                path=str(path), conversation=_conversation(tree, branch), part=branch, size=stat.st_size,
                 changed=tree.spoken.get(branch) or stat.st_mtime_ns // 1000,
             )  # fmt: skip
 
     def read(
-        self, found: Found, cursor: Cursor | None, progress: Progress | None
+        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
     ) -> Iterator[Item]:
-        tree = tree_of(found.path)
-        reading = _Reading(tree)
+        tree = read_tree(found.path)
+        reading = _PiReader(tree)
         wanted = tree.on(found.part)
-        for line in lines(found.path, progress=progress):
+        for line in read_lines(found.path, progress=progress):
             name = tree.lines.get(line.number, "")
             if name in wanted:
-                yield from reading.entry(name, record(parsed(line)[0]))
+                yield from reading.entry(name, record(parse_line(line)[0]))
             elif not name and not found.part:
-                yield from _other(line, tree)
+                yield from _other_line(line, tree)
 
     def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         folder = environ.get("PI_CODING_AGENT_DIR")
         return [(Path(folder) if folder else home / ".pi" / "agent") / "sessions"]
 
-    def is_about(self, found: Found, root: str) -> bool:
-        return below(found.conversation.cwd, root)
+    def is_about(self, found: FoundConversation, root: str) -> bool:
+        return is_inside(found.conversation.cwd, root)
 
 
 FORMAT = Pi()
 
 
-def _talk(tree: Tree, branch: str) -> Conversation:
-    """Describe the conversation on one branch; a branch is a fork that shares everything before it.
-    """
+def _conversation(tree: PiTree, branch: str) -> Conversation:
+    """Describe the conversation on one branch; a branch is a fork that shares everything before it."""
     header = tree.header
     own = text(header.get("id"))
     fork_of, shared = "", tree.on("")
@@ -137,24 +136,24 @@ def _talk(tree: Tree, branch: str) -> Conversation:
     )
 
 
-def _other(line: Line, tree: Tree) -> Iterator[Item]:
+def _other_line(line: JsonlLine, tree: PiTree) -> Iterator[Item]:
     """Items for a line that is not an entry."""
-    given, why = parsed(line)
+    given, why = parse_line(line)
     if why:
         yield Skipped(line=line.number, why=why)
     elif given is not None and given is not tree.header and given != tree.header:
         if text(given.get("id")) in tree.entries:
             yield Noise(kind="written twice")
         else:
-            yield Unknown(id=f"line/{line.number}", raw=without_bytes(given))
+            yield Unknown(id=f"line/{line.number}", raw=strip_attachments(given))
 
 
-class _Reading:
+class _PiReader:
     """Reads one branch of a session."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: PiTree) -> None:
         self._tree = tree
-        self._names = Names()
+        self._names = UniqueIds()
         self._calls: dict[str, str] = {}
         """pi's id of a call → ours, which differs if pi repeats an id."""
         self._asked: dict[str, Called] = {}
@@ -164,13 +163,13 @@ class _Reading:
         """Paths that were read or written."""
 
     def entry(self, name: str, given: dict[str, Any]) -> Iterator[Item]:
-        kind, at = text(given.get("type")), moment(given.get("timestamp"))
+        kind, at = text(given.get("type")), micros_of_iso(given.get("timestamp"))
         if kind == "message" and isinstance(given.get("message"), dict):
             yield from self._message(name, at, given["message"])
         elif kind == "compaction":
             yield Compacted(
                 id=name, at=at, summary=text(given.get("summary")), keeps_from=self._kept(given),
-                before=amount(given.get("tokensBefore")),
+                before=whole_number(given.get("tokensBefore")),
             )  # fmt: skip
         elif kind == "branch_summary":
             yield self._noted(name, at, text(given.get("summary")), "system")
@@ -179,13 +178,15 @@ class _Reading:
         elif kind in SETTINGS:
             yield Noise(kind=kind)
         else:
-            yield Unknown(id=name, at=at, raw=without_bytes(given))
+            yield Unknown(id=name, at=at, raw=strip_attachments(given))
 
     def _message(self, name: str, at: int, message: dict[str, Any]) -> Iterator[Item]:
         role = message.get("role")
         if role == "user":
             self._items[name] = name
-            yield Prompted(id=name, at=at, content=plain(without_bytes(message.get("content"))))
+            yield Prompted(
+                id=name, at=at, content=as_text_if_plain(strip_attachments(message.get("content")))
+            )
         elif role == "assistant":
             yield from self._answered(name, at, message)
         elif role == "toolResult":
@@ -197,7 +198,7 @@ class _Reading:
         elif role in ("compactionSummary", "branchSummary"):
             yield Noise(kind=text(role))
         else:
-            yield Unknown(id=name, at=at, raw=without_bytes(message))
+            yield Unknown(id=name, at=at, raw=strip_attachments(message))
 
     def _answered(self, name: str, at: int, message: dict[str, Any]) -> Iterator[Item]:
         usage = record(message.get("usage"))
@@ -206,8 +207,8 @@ class _Reading:
         self._items[name] = name
         if blocks:
             yield Answered(
-                id=name, at=at, reply=said(blocks), model=text(message.get("model")),
-                usage=spend(
+                id=name, at=at, reply=assistant_message(blocks), model=text(message.get("model")),
+                usage=usage_units(
                     fresh=usage.get("input"), said=usage.get("output"),
                     read=usage.get("cacheRead"), written=usage.get("cacheWrite"),
                     dollars=record(usage.get("cost")).get("total"),
@@ -239,15 +240,15 @@ class _Reading:
                 thought = {"type": "thinking", "thinking": text(block.get("thinking"))}
                 blocks.append(thought | ({"signature": signed} if signed else {}))
             elif kind == "toolCall":
-                tool, given = text(block.get("name")), without_bytes(block.get("arguments"))
+                tool, given = text(block.get("name")), strip_attachments(block.get("arguments"))
                 own = text(block.get("id"))
                 name = self._calls[own] = self._names.once(own)
                 effect: Effect = "read" if tool in READS else "write"
                 self._asked[name] = Called(id=name, at=at, tool=tool, input=given, effect=effect)
                 calls.append(self._asked[name])
-                blocks.append(asks(name, tool, given))
+                blocks.append(tool_use_block(name, tool, given))
             else:
-                blocks.append(without_bytes(block))
+                blocks.append(strip_attachments(block))
         return blocks, calls
 
     def _returned(self, name: str, at: int, message: dict[str, Any]) -> Returned:
@@ -255,7 +256,7 @@ class _Reading:
         call = self._calls.get(own) or self._names.once(own or name)
         self._items[name] = call
         asked = self._asked.pop(call, None)
-        words = words_of(message.get("content"))
+        words = joined_text(message.get("content"))
         failed = message.get("isError") is True
         status: Literal["ok", "error", "in doubt", "cancelled"] = "error" if failed else "ok"
         last = headline(words.rstrip().rpartition("\n")[2])
@@ -263,7 +264,7 @@ class _Reading:
             status = "cancelled" if asked and asked.effect == "read" else "in doubt"
         return Returned(
             id=call, at=at, status=status, cause=last if failed else "",
-            output=plain(without_bytes(message.get("content"))), tool=text(message.get("toolName")),
+            output=as_text_if_plain(strip_attachments(message.get("content"))), tool=text(message.get("toolName")),
             files=self._files(asked) if asked and not failed else (),
         )  # fmt: skip
 
@@ -271,7 +272,7 @@ class _Reading:
         given = record(asked.input)
         path = text(given.get("path")) or text(given.get("file_path"))
         if asked.tool == "bash":
-            return shell_files(given.get("command"))
+            return files_touched_by(given.get("command"))
         if asked.tool not in ("read", "write", "edit") or not path:
             return ()
         known = path in self._known
@@ -289,7 +290,7 @@ class _Reading:
         """Items for a command that the user ran; the model sees it."""
         command, output = text(message.get("command")), text(message.get("output"))
         yield self._noted(name, at, f"Ran `{command}`\n{output}")
-        files = shell_files(command) if message.get("exitCode") == 0 else ()
+        files = files_touched_by(command) if message.get("exitCode") == 0 else ()
         if files:
             yield Touched(id=f"{name}/files", at=at, files=files)
 
@@ -297,7 +298,7 @@ class _Reading:
         self, name: str, at: int, content: Any, by: Literal["user", "system"] = "user"
     ) -> Noted:
         self._items[name] = name
-        return Noted(id=name, at=at, by=by, content=plain(without_bytes(content)))
+        return Noted(id=name, at=at, by=by, content=as_text_if_plain(strip_attachments(content)))
 
     def _kept(self, given: dict[str, Any]) -> str:
         """The id of the first item that a compaction kept."""

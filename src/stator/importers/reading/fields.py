@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
-from stator.importers.reading.shell_effects import touched
+from stator.importers.reading.shell_effects import files_touched
 from stator.model.exchange.items import Step, Touch
 
 MICROS = 1_000_000
-FURTHEST = 253_402_300_800 * MICROS
+LATEST = 253_402_300_800 * MICROS
 """The end of the year 9999, in µs."""
-HEADLINE = 60
+HEADLINE_MAX = 60
 """The most characters of a prompt that name a conversation."""
 TAGS_MAX = 100
 """The most different unclosed tags in a text before the search ends."""
@@ -41,33 +41,33 @@ def records(value: Any) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def words_of(content: Any) -> str:
+def joined_text(content: Any) -> str:
     """The text of a content: a string, or the text blocks among its blocks."""
     if isinstance(content, str):
         return content
     return "\n".join(text(b.get("text")) for b in records(content) if b.get("type") == "text")
 
 
-def plain(content: Any) -> Any:
+def as_text_if_plain(content: Any) -> Any:
     """The content as a string if it consists only of text blocks, otherwise unchanged."""
     only = isinstance(content, list) and all(b.get("type") == "text" for b in records(content))
-    return words_of(content) if only else content
+    return joined_text(content) if only else content
 
 
-def amount(value: Any) -> int:
+def whole_number(value: Any) -> int:
     """A count as a whole number, at least 0."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         return 0
     return max(int(value), 0)
 
 
-def millis(value: Any) -> int:
+def micros_of_millis(value: Any) -> int:
     """Convert milliseconds since 1970 to µs; 0 if the value is not a valid time."""
-    at = amount(value) * 1000
-    return at if at < FURTHEST else 0
+    at = whole_number(value) * 1000
+    return at if at < LATEST else 0
 
 
-def moment(value: Any) -> int:
+def micros_of_iso(value: Any) -> int:
     """Convert an ISO 8601 time to µs since 1970; a time without a zone is UTC. 0 if it is not
     valid."""
     try:
@@ -81,29 +81,29 @@ def moment(value: Any) -> int:
         return 0
 
 
-def spend(
+def usage_units(
     *, fresh: Any = 0, said: Any = 0, read: Any = 0, written: Any = 0, dollars: Any = 0
 ) -> dict[str, int]:
     """The cost of an answer in the units of `spend` records; `tokens` is the sum of the four token
     counts."""
     units = {
-        "tokens:in": amount(fresh),
-        "tokens:out": amount(said),
-        "tokens:cache_read": amount(read),
-        "tokens:cache_write": amount(written),
+        "tokens:in": whole_number(fresh),
+        "tokens:out": whole_number(said),
+        "tokens:cache_read": whole_number(read),
+        "tokens:cache_write": whole_number(written),
     }
     money = dollars * MICROS if isinstance(dollars, (int, float)) else 0
-    spent = {"tokens": sum(units.values()), **units, "money:usd": amount(money + 0.5)}
+    spent = {"tokens": sum(units.values()), **units, "money:usd": whole_number(money + 0.5)}
     return {unit: count for unit, count in spent.items() if count}
 
 
 def headline(words: Any) -> str:
     """A name for a conversation without a title: the first line of its first prompt."""
     line = next((line.strip() for line in text(words)[:4000].splitlines() if line.strip()), "")
-    return line if len(line) <= HEADLINE else line[: HEADLINE - 1] + "…"
+    return line if len(line) <= HEADLINE_MAX else line[: HEADLINE_MAX - 1] + "…"
 
 
-class Names:
+class UniqueIds:
     """Makes ids unique: a repeated id gets a suffix with its ordinal."""
 
     def __init__(self) -> None:
@@ -116,18 +116,18 @@ class Names:
         return name if count == 1 else f"{name}~{count}"
 
 
-def said(blocks: list[dict[str, Any]]) -> dict[str, Any]:
+def assistant_message(blocks: list[dict[str, Any]]) -> dict[str, Any]:
     """A model's answer as a message with blocks, the form that `model.window.reply` reads."""
     return {"role": "assistant", "content": blocks}
 
 
-def asks(identifier: str, tool: str, given: Any) -> dict[str, Any]:
+def tool_use_block(identifier: str, tool: str, given: Any) -> dict[str, Any]:
     """The block with which an answer requests a tool call."""
     arguments = given if isinstance(given, dict) else {} if given is None else {"input": given}
     return {"type": "tool_use", "id": identifier, "name": tool, "input": arguments}
 
 
-class Tagged(msgspec.Struct, frozen=True):
+class TaggedText(msgspec.Struct, frozen=True):
     """A piece of text between `<name>` and `</name>`, and its position with the tags."""
 
     name: str
@@ -136,7 +136,7 @@ class Tagged(msgspec.Struct, frozen=True):
     end: int
 
 
-def tagged(words: str, names: Container[str] | None = None) -> Iterator[Tagged]:
+def tagged_texts(words: str, names: Container[str] | None = None) -> Iterator[TaggedText]:
     """Yield the pieces of a text that are enclosed in tags, of the given names or of any name.
 
     A name whose closing tag is missing is searched for only once. This keeps the time linear for
@@ -152,11 +152,11 @@ def tagged(words: str, names: Container[str] | None = None) -> Iterator[Tagged]:
         if end < 0:
             unclosed.add(name)
             continue
-        yield Tagged(name, words[place:end], found.start(), end + len(name) + 3)
+        yield TaggedText(name, words[place:end], found.start(), end + len(name) + 3)
         place = end + len(name) + 3
 
 
-def checklist(markdown: str) -> tuple[Step, ...]:
+def parse_checklist(markdown: str) -> tuple[Step, ...]:
     """Parse a plan that is written as a Markdown checklist, `- [x] done`."""
     return tuple(
         Step(
@@ -171,6 +171,6 @@ def checklist(markdown: str) -> tuple[Step, ...]:
     )
 
 
-def shell_files(command: Any) -> tuple[Touch, ...]:
+def files_touched_by(command: Any) -> tuple[Touch, ...]:
     """The files that a successful shell command certainly touched."""
-    return touched(text(command))
+    return files_touched(text(command))

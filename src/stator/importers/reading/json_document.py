@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from stator.errors import InvalidInput
-from stator.importers.format import Found, Progress
-from stator.importers.reading.jsonl import content, decode
+from stator.importers.format import FoundConversation, Progress
+from stator.importers.reading.jsonl import decode_json, read_whole
 from stator.model.exchange.items import Conversation, Skipped
 
 DOCUMENT_MAX = 256 * 2**20
@@ -24,39 +24,39 @@ _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[{}\[\],]', re.DOTALL)
 _CLOSING = {b"{": b"}", b"[": b"]"}
 
 
-class Document(msgspec.Struct, frozen=True):
+class JsonDocument(msgspec.Struct, frozen=True):
     """The value in a file, and a note if its end is missing."""
 
     value: Any
     skipped: tuple[Skipped, ...] = ()
 
 
-def only(path: Path, talk: Conversation) -> Found:
+def single_conversation(path: Path, talk: Conversation) -> FoundConversation:
     """The conversation of a file that holds only one."""
     stat = path.stat()
     changed = stat.st_mtime_ns // 1000
-    return Found(path=str(path), conversation=talk, changed=changed, size=stat.st_size)
+    return FoundConversation(path=str(path), conversation=talk, changed=changed, size=stat.st_size)
 
 
-def document(path: str, progress: Progress | None = None) -> Document:
+def read_document(path: str, progress: Progress | None = None) -> JsonDocument:
     """Read the document in a file; raise `InvalidInput` if the file does not begin with one."""
-    return document_in(content(path, DOCUMENT_MAX, progress), path)
+    return decode_document(read_whole(path, DOCUMENT_MAX, progress), path)
 
 
-def document_in(data: bytes, path: str) -> Document:
+def decode_document(data: bytes, path: str) -> JsonDocument:
     """Decode a document."""
     if not data.strip():
         raise InvalidInput(f"{path} is empty")
     try:
-        return Document(decode(data))
+        return JsonDocument(decode_json(data))
     except ValueError as error:
         reason = str(error)
     try:
-        value = decode(_up_to_the_last_record(data))
+        value = decode_json(_up_to_the_last_record(data))
     except ValueError:
         raise InvalidInput(f"{path} is not JSON: {reason[:200]}") from None
     line = data.count(b"\n") + 1
-    return Document(value, (Skipped(line=line, why="cut off"),))
+    return JsonDocument(value, (Skipped(line=line, why="cut off"),))
 
 
 def _up_to_the_last_record(data: bytes) -> bytes:

@@ -23,15 +23,15 @@ from stator.importers.reading import sqlite_source
 LINE_MAX = 48 * 2**20
 """The most bytes of one line that are read; a longer line is skipped and reported."""
 CHUNK = 256 * 1024
-BEGIN = 4096
+IDENTIFYING_BYTES = 4096
 """The number of bytes at the start of a file that identify it."""
-UNSEEN = getattr(os, "O_NOATIME", 0)
+NO_ATIME = getattr(os, "O_NOATIME", 0)
 """Reading leaves the file's access time alone, where the system supports that."""
 ZSTD = b"\x28\xb5\x2f\xfd"
 UTF16: dict[bytes, str] = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
-class Line(msgspec.Struct, frozen=True):
+class JsonlLine(msgspec.Struct, frozen=True):
     """One line: its number (from 1), the offset at which it begins and the offset after it."""
 
     number: int
@@ -45,13 +45,12 @@ class Line(msgspec.Struct, frozen=True):
     import reads it again."""
 
 
-def open_plain(path: str) -> BinaryIO:
-    """Open a regular file for reading. Anything else, such as a pipe, is refused without waiting.
-    """
+def open_regular_file(path: str) -> BinaryIO:
+    """Open a regular file for reading. Anything else, such as a pipe, is refused without waiting."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         try:
-            handle = os.open(path, flags | UNSEEN)
+            handle = os.open(path, flags | NO_ATIME)
         except PermissionError:  # only the owner of a file may leave its access time alone
             handle = os.open(path, flags)
     except OSError as error:
@@ -62,26 +61,26 @@ def open_plain(path: str) -> BinaryIO:
     return os.fdopen(handle, "rb", buffering=0)
 
 
-def beginning(path: str, size: int = 65_536) -> bytes:
+def read_beginning(path: str, size: int = 65_536) -> bytes:
     """The first bytes of a file, decompressed and in UTF-8. The bytes of a database are not
     converted."""
-    if sqlite_source.is_named_like_one(path):
-        return sqlite_source.begin(path, size)
-    with open_plain(path) as file:
-        feed = _feed(file, None)
+    if sqlite_source.has_database_name(path):
+        return sqlite_source.first_bytes(path, size)
+    with open_regular_file(path) as file:
+        feed = _chunk_reader(file, None)
         data = b""
         while len(data) < size and (more := feed()):
             data += more
     return data[:size].removeprefix(codecs.BOM_UTF8)
 
 
-def content(path: str, limit: int, progress: Callable[[int], None] | None = None) -> bytes:
+def read_whole(path: str, limit: int, progress: Callable[[int], None] | None = None) -> bytes:
     """Read a whole file as UTF-8, for formats that cannot be read in parts; refuse files above a
     limit."""
     chunks: list[bytes] = []
     held = 0
-    with open_plain(path) as file:
-        feed = _feed(file, progress)
+    with open_regular_file(path) as file:
+        feed = _chunk_reader(file, progress)
         while chunk := feed():
             held += len(chunk)
             if held > limit:
@@ -99,28 +98,31 @@ def fingerprint(path: str, offset: int) -> str:
 
     A file that has grown since keeps its fingerprint; a file that was rewritten does not.
     """
-    with open_plain(path) as file:
+    with open_regular_file(path) as file:
         # nothing is ever appended to a compressed file, so its size identifies it
         if file.read(4)[:4] == ZSTD:
             return f"packed {os.fstat(file.fileno()).st_size}"
         seen = sha256()
-        for start, length in ((0, min(BEGIN, offset)), (max(0, offset - BEGIN), BEGIN)):
+        for start, length in (
+            (0, min(IDENTIFYING_BYTES, offset)),
+            (max(0, offset - IDENTIFYING_BYTES), IDENTIFYING_BYTES),
+        ):
             file.seek(start)
             seen.update(file.read(min(length, offset - start)))
     return seen.hexdigest()[:32]
 
 
-def lines(
+def read_lines(
     path: str, *, offset: int = 0, number: int = 0, progress: Callable[[int], None] | None = None
-) -> Iterator[Line]:
+) -> Iterator[JsonlLine]:
     """Yield the lines of a file, starting at an offset, up to the size it has now.
 
     `number` is the number of the line before the offset. `progress` is called with the number of
     bytes read.
     """
-    with open_plain(path) as file:
-        position = start = _skipped(file, offset)
-        feed = _feed(file, progress)
+    with open_regular_file(path) as file:
+        position = start = _seek(file, offset)
+        feed = _chunk_reader(file, progress)
         pieces: list[bytes] = []
         held = 0
         too_long = False
@@ -132,7 +134,9 @@ def lines(
                 whole = b"".join([*pieces, piece])
                 if end > offset:
                     number += 1
-                    yield _line(number, start, end, whole, too_long or len(whole) > LINE_MAX)
+                    yield _checked_line(
+                        number, start, end, whole, too_long or len(whole) > LINE_MAX
+                    )
                 pieces, held, too_long = [], 0, False
                 start, pos = end, found + 1
             rest = chunk[pos:]
@@ -146,10 +150,10 @@ def lines(
         if held:
             data = b"".join(pieces)
             number += 1
-            yield _last(number, start, position, data, too_long)
+            yield _final_line(number, start, position, data, too_long)
 
 
-def _skipped(file: BinaryIO, offset: int) -> int:
+def _seek(file: BinaryIO, offset: int) -> int:
     """Seek to an offset if the file's bytes are its text; otherwise start at 0. Return the
     position."""
     first = file.read(4)
@@ -158,31 +162,31 @@ def _skipped(file: BinaryIO, offset: int) -> int:
     return file.tell()
 
 
-def _line(number: int, start: int, end: int, data: bytes, too_long: bool) -> Line:
+def _checked_line(number: int, start: int, end: int, data: bytes, too_long: bool) -> JsonlLine:
     if too_long:
-        return Line(number, start, end, problem=f"longer than {LINE_MAX // 2**20} MB")
+        return JsonlLine(number, start, end, problem=f"longer than {LINE_MAX // 2**20} MB")
     data = data.removesuffix(b"\r")
     if number == 1:
         data = data.removeprefix(codecs.BOM_UTF8)
     if b"\0" in data:
-        return Line(number, start, end, problem="NUL bytes")
-    return Line(number, start, end, data)
+        return JsonlLine(number, start, end, problem="NUL bytes")
+    return JsonlLine(number, start, end, data)
 
 
-def _last(number: int, start: int, end: int, data: bytes, too_long: bool) -> Line:
+def _final_line(number: int, start: int, end: int, data: bytes, too_long: bool) -> JsonlLine:
     """The end of a file without a final newline. It is a whole line if it parses, and cut off
     otherwise: an agent may be in the middle of writing it."""
-    line = _line(number, start, end, data, too_long)
+    line = _checked_line(number, start, end, data, too_long)
     if line.problem or not line.data.strip():
         return line
     try:
-        decode(line.data)
+        decode_json(line.data)
     except ValueError:
-        return Line(number, start, end, problem="cut off", is_cut=True)
+        return JsonlLine(number, start, end, problem="cut off", is_cut=True)
     return line
 
 
-def _feed(file: BinaryIO, progress: Callable[[int], None] | None) -> Callable[[], bytes]:
+def _chunk_reader(file: BinaryIO, progress: Callable[[int], None] | None) -> Callable[[], bytes]:
     """Return a function that yields chunks of a file as UTF-8. It stops at the size the file has
     now, because an agent may append to it during the import."""
     begun = file.tell()
@@ -199,20 +203,20 @@ def _feed(file: BinaryIO, progress: Callable[[int], None] | None) -> Callable[[]
         return data
 
     if first == ZSTD:
-        return _unpacked(raw)
+        return _decompressed(raw)
     for mark, name in UTF16.items():
         if first.startswith(mark):
-            return _recoded(raw, name)
+            return _as_utf8(raw, name)
     return raw
 
 
-def _unpacked(raw: Callable[[], bytes]) -> Callable[[], bytes]:
-    from stator.importers.reading.zstd import unpacker
+def _decompressed(raw: Callable[[], bytes]) -> Callable[[], bytes]:
+    from stator.importers.reading.zstd import decompressing_reader
 
-    return unpacker(raw)
+    return decompressing_reader(raw)
 
 
-def _recoded(raw: Callable[[], bytes], name: str) -> Callable[[], bytes]:
+def _as_utf8(raw: Callable[[], bytes], name: str) -> Callable[[], bytes]:
     decoder = codecs.getincrementaldecoder(name)("replace")
 
     def feed() -> bytes:
@@ -225,7 +229,7 @@ def _recoded(raw: Callable[[], bytes], name: str) -> Callable[[], bytes]:
     return feed
 
 
-def decode(data: bytes) -> Any:
+def decode_json(data: bytes) -> Any:
     """Decode JSON. Lone surrogates are kept, and NaN and Infinity become text, because commits hold
     neither."""
     try:
@@ -238,14 +242,14 @@ def decode(data: bytes) -> Any:
         raise ValueError("nested too deeply") from None
 
 
-def parsed(line: Line) -> tuple[dict[str, Any] | None, str]:
+def parse_line(line: JsonlLine) -> tuple[dict[str, Any] | None, str]:
     """The object in a line, or why there is none ("" for an empty line)."""
     if line.problem:
         return None, line.problem
     if not line.data.strip():
         return None, ""
     try:
-        value = decode(line.data)
+        value = decode_json(line.data)
     except ValueError:
         return None, "not JSON"
     return (value, "") if isinstance(value, dict) else (None, "not an object")

@@ -9,14 +9,14 @@ from stator.model.log.redact import Redactor, placeholder_pattern
 from stator.model.window.reply import texts
 
 
-def words(content: Any) -> str:
+def plain_text(content: Any) -> str:
     """The text of a content, which is a string or blocks of any provider's kind."""
     if not isinstance(content, list):
         return text(content)
-    return "".join(part for block in content for part in _words(block))
+    return "".join(part for block in content for part in _block_texts(block))
 
 
-def _words(block: Any) -> list[str]:
+def _block_texts(block: Any) -> list[str]:
     if isinstance(block, dict) and "type" not in block:
         block = {"type": "text", **block}
     return (
@@ -26,7 +26,7 @@ def _words(block: Any) -> list[str]:
     )
 
 
-def nameable(said: str) -> str:
+def redaction_stable(said: str) -> str:
     """A text for making ids: every secret is replaced by the same word.
 
     A hook redacts secrets before it writes to disk; a transcript contains them. Both must arrive at

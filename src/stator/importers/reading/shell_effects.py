@@ -31,7 +31,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _UNQUOTED = re.compile(r"""'[^']*'|"(?:[^"\\]|\\.)*"|\\.""", re.DOTALL)
-_OPEN_ENDED = frozenset("*?[]{}$`~!")
+_EXPANDED = frozenset("*?[]{}$`~!")
 _KEYWORDS = frozenset(
     "if then else elif fi for while until do done case esac function select time coproc"
     " eval exec source . alias trap exit return break continue pushd popd xargs sudo env".split()
@@ -49,7 +49,7 @@ class _Command(msgspec.Struct):
     """Whether every word is literal."""
 
 
-def touched(command: str, cwd: str = "") -> tuple[Touch, ...]:
+def files_touched(command: str, cwd: str = "") -> tuple[Touch, ...]:
     """The files that a successful command certainly touched, under the names it uses.
 
     `cwd` is the folder in which it ran; it is needed for what follows a `cd`.
@@ -59,24 +59,24 @@ def touched(command: str, cwd: str = "") -> tuple[Touch, ...]:
     chains = _chains(command)
     if not chains:
         return ()
-    if _stops_at_failures(chains[0][0]):
+    if _is_set_e(chains[0][0]):
         sure = [one for chain in chains[1:] for one in chain]
     else:
-        sure = chains[-1] if all(_keeps_place(chain) for chain in chains[:-1]) else []
+        sure = chains[-1] if all(_stays_in_folder(chain) for chain in chains[:-1]) else []
     found: dict[str, Touch] = {}
     base: str | None = ""
     for one in sure:
         if one.words[:1] == ["cd"]:
-            base = _entered(one, base, cwd)
+            base = _folder_after_cd(one, base, cwd)
             continue
         for touch in _touches(one):
-            placed = _placed(touch, base)
+            placed = _resolved(touch, base)
             if placed is not None:
                 found[placed.path] = placed
     return tuple(found.values())[:TOUCHES_MAX]
 
 
-def _stops_at_failures(first: _Command) -> bool:
+def _is_set_e(first: _Command) -> bool:
     """Whether the command is `set -e`; then a command that succeeded ran to its end."""
     options = [word for word in first.words[1:] if word.startswith("-")]
     return first.words[:1] == ["set"] and any("e" in word for word in options)
@@ -101,7 +101,7 @@ def _chains(command: str) -> list[list[_Command]]:
         if match.lastgroup == "word":
             word = _literal(text)
             if redirect == "<<":
-                ends.append(_UNQUOTED.sub(_plain, text))
+                ends.append(_UNQUOTED.sub(_unquoted, text))
                 redirect = ""
             elif redirect:
                 if redirect != "<" and word is not None:
@@ -118,7 +118,7 @@ def _chains(command: str) -> list[list[_Command]]:
             return []
         if text == "\n":
             for end in ends:
-                position = _behind(command, position, end)
+                position = _after_here_document(command, position, end)
                 if position < 0:
                     return []
             ends = []
@@ -156,7 +156,7 @@ def _chains(command: str) -> list[list[_Command]]:
     )
 
 
-def _behind(command: str, position: int, end: str) -> int:
+def _after_here_document(command: str, position: int, end: str) -> int:
     """The position after a here-document that ends with the line `end`; -1 if it never ends."""
     while position < len(command):
         stop = command.find("\n", position)
@@ -171,23 +171,23 @@ def _behind(command: str, position: int, end: str) -> int:
 def _literal(word: str) -> str | None:
     """The literal value of a word, or None if the shell would expand it."""
     bare = _UNQUOTED.sub("", word)
-    if _OPEN_ENDED & set(bare):
+    if _EXPANDED & set(bare):
         return None
-    return _UNQUOTED.sub(_plain, word)
+    return _UNQUOTED.sub(_unquoted, word)
 
 
-def _plain(match: re.Match[str]) -> str:
+def _unquoted(match: re.Match[str]) -> str:
     text = match.group()
     if text[0] == "\\":
         return text[1:]
     return text[1:-1] if text[0] == "'" else re.sub(r'\\(["\\])', r"\1", text[1:-1])
 
 
-def _keeps_place(chain: list[_Command]) -> bool:
+def _stays_in_folder(chain: list[_Command]) -> bool:
     return all(one.words[:1] != ["cd"] for one in chain)
 
 
-def _entered(one: _Command, base: str | None, cwd: str) -> str | None:
+def _folder_after_cd(one: _Command, base: str | None, cwd: str) -> str | None:
     """The folder that a `cd` enters; None if it is unknown."""
     if len(one.words) != 2 or not one.is_plain or base is None or one.words[1] in ("", "-"):
         return None
@@ -197,7 +197,7 @@ def _entered(one: _Command, base: str | None, cwd: str) -> str | None:
     return posixpath.normpath(posixpath.join(here, one.words[1]))
 
 
-def _placed(touch: Touch, base: str | None) -> Touch | None:
+def _resolved(touch: Touch, base: str | None) -> Touch | None:
     """A touch with its paths below the folder `base`; None if that folder is unknown and a path is
     relative."""
     if not base and base is not None:
@@ -246,33 +246,33 @@ def _names(words: list[str], allowed: str) -> list[str]:
     return [name for name in names if name]
 
 
-def _removed(words: list[str]) -> Iterator[Touch]:
+def _by_rm(words: list[str]) -> Iterator[Touch]:
     # with -r a name may be a folder, and its files are unknown
     yield from (_touch(name, "deleted") for name in _names(words, "vf"))
 
 
-def _moved(words: list[str]) -> Iterator[Touch]:
+def _by_mv(words: list[str]) -> Iterator[Touch]:
     names = _names(words, "fv")
-    if len(names) == 2 and _is_file(names[1]) and _is_file(names[0]):
+    if len(names) == 2 and _looks_like_file(names[1]) and _looks_like_file(names[0]):
         yield _touch(names[1], "renamed", names[0])
 
 
-def _copied(words: list[str]) -> Iterator[Touch]:
+def _by_cp(words: list[str]) -> Iterator[Touch]:
     names = _names(words, "fvp")
-    if len(names) == 2 and _is_file(names[1]):
+    if len(names) == 2 and _looks_like_file(names[1]):
         yield _touch(names[1], "created")
 
 
-def _made(words: list[str]) -> Iterator[Touch]:
+def _by_touch(words: list[str]) -> Iterator[Touch]:
     yield from (_touch(name, "created") for name in _names(words, ""))
 
 
-def _teed(words: list[str]) -> Iterator[Touch]:
+def _by_tee(words: list[str]) -> Iterator[Touch]:
     op: FileOp = "modified" if "-a" in words else "created"
     yield from (_touch(name, op) for name in _names(words, "a"))
 
 
-def _edited(words: list[str]) -> Iterator[Touch]:
+def _by_sed(words: list[str]) -> Iterator[Touch]:
     if not words or words[0] not in ("-i", "-i.bak", "-i''"):
         return
     # BSD's sed requires a suffix after -i, which may be empty
@@ -283,19 +283,19 @@ def _edited(words: list[str]) -> Iterator[Touch]:
         yield from (_touch(name, "modified") for name in rest[1:])
 
 
-def _is_file(name: str) -> bool:
+def _looks_like_file(name: str) -> bool:
     """Whether a name is probably that of a file: it has an extension and no trailing slash. If `b`
     is a folder, `mv a b` moves into it, and the command does not show that."""
     return bool(posixpath.splitext(name)[1]) and not name.endswith(("/", "/.", "/.."))
 
 
 _RULES: dict[str, Callable[[list[str]], Iterator[Touch]]] = {
-    "rm": _removed,
-    "unlink": _removed,
-    "mv": _moved,
-    "cp": _copied,
-    "touch": _made,
-    "tee": _teed,
-    "sed": _edited,
+    "rm": _by_rm,
+    "unlink": _by_rm,
+    "mv": _by_mv,
+    "cp": _by_cp,
+    "touch": _by_touch,
+    "tee": _by_tee,
+    "sed": _by_sed,
 }
 """`mkdir` is left out on purpose: it creates no file."""

@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     import apsw
 
 MAGIC = b"SQLite format 3\0"
-NAMED = (".db", ".sqlite", ".sqlite3", ".db-wal", ".db-shm", ".db-journal")
+DATABASE_EXTENSIONS = (".db", ".sqlite", ".sqlite3", ".db-wal", ".db-shm", ".db-journal")
 """Extensions of files that must only be opened through SQLite."""
 BUSY_MS = 2_000
 WAL_MODE = 2
 
 
-def is_named_like_one(path: str) -> bool:
+def has_database_name(path: str) -> bool:
     """Whether a file may be a database, judging by its name."""
-    return path.endswith(NAMED)
+    return path.endswith(DATABASE_EXTENSIONS)
 
 
-def begin(path: str, size: int) -> bytes:
+def first_bytes(path: str, size: int) -> bytes:
     """The first bytes of a database file."""
     import apsw
 
@@ -49,11 +49,13 @@ def begin(path: str, size: int) -> bytes:
 
 
 @contextmanager
-def opened(path: str) -> Iterator[apsw.Connection]:
+def open_read_only(path: str) -> Iterator[apsw.Connection]:
     """Open a database for reading; raise `InvalidInput` if that fails."""
     import apsw
 
-    is_idle = begin(path, 20)[18:19] == bytes([WAL_MODE]) and not os.path.exists(f"{path}-wal")
+    is_idle = first_bytes(path, 20)[18:19] == bytes([WAL_MODE]) and not os.path.exists(
+        f"{path}-wal"
+    )
     before = _state(path)
     mode = "immutable=1" if is_idle else "mode=ro"
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI

@@ -13,13 +13,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from stator.importers.reading.attachments import without_bytes
+from stator.importers.reading.attachments import strip_attachments
 from stator.importers.reading.fields import (
-    Names,
-    asks,
+    UniqueIds,
+    assistant_message,
     record,
-    said,
     text,
+    tool_use_block,
 )
 from stator.model.exchange.items import (
     Answered,
@@ -38,7 +38,7 @@ from stator.model.values.json_text import parse_object
 Status = Literal["ok", "error", "timeout", "cancelled", "denied", "in doubt"]
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class RequestedCall(msgspec.Struct, frozen=True, kw_only=True):
     """A tool call that an answer requests."""
 
     tool: str
@@ -47,14 +47,14 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     effect: Effect = "write"
 
 
-def asked_of(call: dict[str, Any], reads: Container[str]) -> Asked:
+def requested_call(call: dict[str, Any], reads: Container[str]) -> RequestedCall:
     """A call in the form of chat completions; `reads` names the tools that change nothing."""
     function = record(call.get("function"))
     tool, raw = text(function.get("name")), function.get("arguments")
     given, problem = (raw, "") if isinstance(raw, dict) else parse_object(raw)
     viewing = record(given).get("command") == "view"
-    return Asked(
-        tool=tool, id=text(call.get("id")), input=raw if problem else without_bytes(given),
+    return RequestedCall(
+        tool=tool, id=text(call.get("id")), input=raw if problem else strip_attachments(given),
         effect="read" if tool in reads or viewing else "write",
     )  # fmt: skip
 
@@ -63,7 +63,7 @@ class Dialogue:
     """Builds the items of one conversation, in order."""
 
     def __init__(self) -> None:
-        self._names = Names()
+        self._names = UniqueIds()
         self.open: list[Called] = []
         """Calls without a result, the earliest first."""
         self._own: dict[str, str] = {}
@@ -83,7 +83,7 @@ class Dialogue:
     def answer(
         self,
         blocks: list[dict[str, Any]],
-        calls: Sequence[Asked] = (),
+        calls: Sequence[RequestedCall] = (),
         *,
         at: int = 0,
         name: str = "",
@@ -92,14 +92,16 @@ class Dialogue:
     ) -> Iterator[Item]:
         """An answer, followed by the calls it requests."""
         begun = [self._called(call, at) for call in calls]
-        words = blocks + [asks(one.id, one.tool, one.input) for one in begun]
+        words = blocks + [tool_use_block(one.id, one.tool, one.input) for one in begun]
         if words:
             identifier = self._name("answer", name, words)
-            yield Answered(id=identifier, at=at, reply=said(words), usage=usage or {}, model=model)
+            yield Answered(
+                id=identifier, at=at, reply=assistant_message(words), usage=usage or {}, model=model
+            )
         yield from begun
         self.open += begun
 
-    def _called(self, call: Asked, at: int) -> Called:
+    def _called(self, call: RequestedCall, at: int) -> Called:
         own = call.id or "call"
         name = self._names.once(own if call.id else "call/1")
         self._own[own] = name

@@ -12,12 +12,12 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-PIECE = 256 * 1024
+STEP_BYTES = 256 * 1024
 """The most bytes that one step decompresses to, so that a decompression bomb cannot fill the
 memory."""
 
 
-def unpacker(raw: Callable[[], bytes]) -> Callable[[], bytes]:
+def decompressing_reader(raw: Callable[[], bytes]) -> Callable[[], bytes]:
     """Turn a source of compressed chunks into one of decompressed chunks; several frames may follow
     each other."""
     decompressor = zstd.ZstdDecompressor()
@@ -37,7 +37,7 @@ def unpacker(raw: Callable[[], bytes]) -> Callable[[], bytes]:
                     # the file is cut off; the lines before that point are still complete
                     return b""
             try:
-                data = decompressor.decompress(rest, PIECE)
+                data = decompressor.decompress(rest, STEP_BYTES)
             except zstd.ZstdError as error:
                 raise InvalidInput(f"the zstd data is damaged: {error}") from None
             rest = b""

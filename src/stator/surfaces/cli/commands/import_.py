@@ -22,8 +22,8 @@ from stator.surfaces.cli.render.screen import Screen, note
 from stator.surfaces.cli.render.times import parse_since
 
 if TYPE_CHECKING:
-    from stator.importers.discover import Sight
-    from stator.importers.run import Bringing
+    from stator.importers.discover import Discovery
+    from stator.importers.run import ImportRun
     from stator.runtime.bundles.transfer import Brought, Imported
     from stator.surfaces.cli.options import (
         ChangedSinceOption,
@@ -84,8 +84,8 @@ def import_(
     dry_run
         Read everything and say what would happen; write nothing.
     """
-    from stator.importers.discover import together
-    from stator.importers.run import Bringing
+    from stator.importers.discover import merge
+    from stator.importers.run import ImportRun
 
     floor = parse_since(since, now()) if since is not None else 0
     with ExitStack() as stack:
@@ -93,7 +93,7 @@ def import_(
         wanted = [stack.enter_context(_piped()) if n == STDIN else n for n in sources or []]
         with bar(screen) as progress:
             found = _look(wanted, "" if all else str(project_root()), floor, progress)
-        sight = together([one for _, one in found])
+        sight = merge([one for _, one in found])
         # Nothing is made by a dry run: where no store is, everything would be new.
         url = store if not dry_run or _is_there(locate(store).url) else "memory:"
         opened = stack.enter_context(connect(url, create=not dry_run or url == "memory:"))
@@ -112,7 +112,7 @@ def import_(
         from stator.surfaces.cli.parts.interrupt import stopping
 
         with bar(screen, of_bytes=True) as progress, stopping() as stop:
-            bringing = Bringing(
+            bringing = ImportRun(
                 opened,
                 sight,
                 project=into or "",
@@ -133,7 +133,7 @@ def import_(
         return FINDING if brought.refused or brought.unread else OK
 
 
-def _run(bringing: Bringing) -> StoreError | None:
+def _run(bringing: ImportRun) -> StoreError | None:
     """Bring it in; what the store could not take ends it, and what is in is said all the same."""
     try:
         bringing.run()
@@ -147,9 +147,9 @@ def _run(bringing: Bringing) -> StoreError | None:
 
 def _look(
     wanted: list[str], root: str, since: int, progress: Moved | None
-) -> list[tuple[str, Sight]]:
+) -> list[tuple[str, Discovery]]:
     """What there is of each agent that is named (of all, if nothing is), and at the paths that are."""
-    from stator.importers.discover import kept_by, look
+    from stator.importers.discover import discover, existing_paths
 
     def seen(files: int) -> None:
         if progress is not None:
@@ -165,14 +165,14 @@ def _look(
                 f"no file, folder or agent {path!r:.200}", hint=", ".join(registry.MODULES)
             )
     home = Path(os.environ.get("HOME") or os.path.expanduser("~"))
-    found: list[tuple[str, Sight]] = []
-    for form in [registry.load(name) for name in agents] if wanted else registry.every():
-        places = kept_by(form, home, os.environ)
+    found: list[tuple[str, Discovery]] = []
+    for form in [registry.load(name) for name in agents] if wanted else registry.load_all():
+        places = existing_paths(form, home, os.environ)
         if places or wanted:
-            sight = look(places, formats=[form], about=root, since=since, seen=seen)
+            sight = discover(places, formats=[form], about=root, since=since, seen=seen)
             found.append((form.name, sight))
     if paths:
-        found.append(("", look(paths, since=since, seen=seen)))
+        found.append(("", discover(paths, since=since, seen=seen)))
     return found
 
 
@@ -193,7 +193,7 @@ def _piped() -> Iterator[str]:
     """A file with what comes on stdin: of a known format, and not without end."""
     import tempfile
 
-    from stator.importers.discover import form_of
+    from stator.importers.discover import detect_format
 
     if sys.stdin is None or sys.stdin.closed:
         raise InvalidInput("stdin is closed", hint="pipe a transcript into it, or name a file")
@@ -203,7 +203,7 @@ def _piped() -> Iterator[str]:
             source = sys.stdin.buffer
             begin = source.read(STDIN_SNIFF)
             is_bundle = begin.startswith(BUNDLE)
-            if not is_bundle and form_of(path, begin, registry.every()) is None:
+            if not is_bundle and detect_format(path, begin, registry.load_all()) is None:
                 raise InvalidInput(
                     "what came on stdin is not a transcript of any format that is known",
                     hint=", ".join(registry.MODULES),
@@ -237,7 +237,7 @@ def _passphrase(file: str | None) -> str:
 # -- what is said ---------------------------------------------------------------------------------
 
 
-def _answer(screen: Screen, found: list[tuple[str, Sight]], bringing: Bringing) -> None:
+def _answer(screen: Screen, found: list[tuple[str, Discovery]], bringing: ImportRun) -> None:
     from stator.surfaces.cli.render import import_report
 
     if screen.json:

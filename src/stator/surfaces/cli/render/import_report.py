@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from stator.importers.conversation import Report
-from stator.importers.discover import Sight
-from stator.importers.run import Brought, Taken
+from stator.importers.discover import Discovery
+from stator.importers.run import ImportedConversation, ImportResult
 from stator.model.values.ids import short
 from stator.surfaces.cli.render.lines import Line, widest
 from stator.surfaces.cli.render.record_line import count
@@ -23,7 +23,7 @@ _NUMBERS = (
 )  # fmt: skip
 
 
-def show(screen: Screen, brought: Brought) -> None:
+def show(screen: Screen, brought: ImportResult) -> None:
     """The closing report."""
     screen.line(_first(brought))
     rows = list(_by_session(brought))
@@ -38,7 +38,7 @@ def show(screen: Screen, brought: Brought) -> None:
         screen.line(Line("! ", "doubt").add("stopped", "bold").add(": run it again to go on"))
 
 
-def show_found(screen: Screen, found: Sequence[tuple[str, Sight]]) -> None:
+def show_found(screen: Screen, found: Sequence[tuple[str, Discovery]]) -> None:
     """What there is of each agent that was looked for."""
     width = widest((name for name, _ in found), 20)
     for name, sight in found:
@@ -50,7 +50,7 @@ def show_found(screen: Screen, found: Sequence[tuple[str, Sight]]) -> None:
         screen.line()
 
 
-def _first(brought: Brought) -> Line:
+def _first(brought: ImportResult) -> Line:
     total = brought.total
     is_fine = not (brought.stopped or brought.refused or brought.unread)
     line = Line("✓ ", "ok") if is_fine else Line("! ", "doubt")
@@ -67,9 +67,9 @@ def _first(brought: Brought) -> Line:
     return line.add(f" · {total.unchanged:,} as they were" if total.unchanged else "", "dim")
 
 
-def _by_session(brought: Brought) -> Iterator[Taken]:
+def _by_session(brought: ImportResult) -> Iterator[ImportedConversation]:
     """What something came of, a session once, however many files tell of it."""
-    by_id: dict[str, list[Taken]] = {}
+    by_id: dict[str, list[ImportedConversation]] = {}
     for one in brought.changed:
         by_id.setdefault(one.session, []).append(one)
     for several in by_id.values():
@@ -79,7 +79,7 @@ def _by_session(brought: Brought) -> Iterator[Taken]:
         yield msgspec.structs.replace(several[0], report=report)
 
 
-def _row(one: Taken, names: int, agents: int) -> Line:
+def _row(one: ImportedConversation, names: int, agents: int) -> Line:
     line = Line("  ").add(one.fate, _STYLES[one.fate], width=7)
     line.add(short(one.session) if one.session else "", "id", width=11)
     line.add(one.name, "bold", width=names).add("  ").add(one.agent, width=agents).add("  ")
@@ -90,7 +90,7 @@ def _row(one: Taken, names: int, agents: int) -> Line:
     return line
 
 
-def _remarks(brought: Brought) -> Iterator[Line]:
+def _remarks(brought: ImportResult) -> Iterator[Line]:
     """What somebody may want to look at, each kind with its number."""
     total = brought.total
     yield from _numbers(total)
@@ -152,7 +152,7 @@ def _listed(rows: list[tuple[str, str]]) -> Iterator[Line]:
 # -- for programs ---------------------------------------------------------------------------------
 
 
-def plain(brought: Brought) -> dict[str, Any]:
+def plain(brought: ImportResult) -> dict[str, Any]:
     """The document `stator.import/1` of transcripts."""
     total = brought.total
     return {
@@ -172,7 +172,7 @@ def plain(brought: Brought) -> dict[str, Any]:
     }
 
 
-def _plain(one: Taken) -> dict[str, Any]:
+def _plain(one: ImportedConversation) -> dict[str, Any]:
     return {
         "session": one.session or None,
         "name": one.name,
