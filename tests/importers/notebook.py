@@ -38,7 +38,7 @@ AT = 1_700_000_000_000_000
 class Notebook:
     name = "notebook"
 
-    def is_one(self, path: Path, begin: bytes) -> bool:
+    def recognizes(self, path: Path, begin: bytes) -> bool:
         return begin.lstrip().startswith(b'{"talk"')
 
     def conversations(self, path: Path) -> Iterable[FoundConversation]:
@@ -91,10 +91,10 @@ class Notebook:
                 return Returned(id=call, at=at, output="done", files=files)
         return Unknown(id=name, at=at, raw=said)
 
-    def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
+    def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         yield home / ".notebook"
 
-    def is_about(self, found: FoundConversation, root: str) -> bool:
+    def is_in_folder(self, found: FoundConversation, root: str) -> bool:
         return is_inside(found.conversation.cwd, root)
 
 

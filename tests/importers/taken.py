@@ -30,7 +30,7 @@ HERE = tuple(
 def kind_of(path, names=HERE):
     """The format a file is of, as detection tells it; "" where it is of none of those."""
     begin = read_beginning(str(path))
-    return next((name for name in names if load(name).is_one(Path(path), begin)), "")
+    return next((name for name in names if load(name).recognizes(Path(path), begin)), "")
 
 
 def found_in(path, name) -> list[FoundConversation]:

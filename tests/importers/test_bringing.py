@@ -33,16 +33,16 @@ def store(tmp_path):
         yield opened
 
 
-def sight(*paths):
+def discovery(*paths):
     return discover([str(path) for path in paths], formats=[FORMAT])
 
 
 def take(store, *paths, **options):
-    return import_discovered(store, sight(*paths), **options)
+    return import_discovered(store, discovery(*paths), **options)
 
 
-def fates(brought):
-    return [one.fate for one in brought.taken]
+def statuses(result):
+    return [one.status for one in result.conversations]
 
 
 def grow(path, *rows):
@@ -60,9 +60,9 @@ def path(tmp_path):
 
 
 def test_a_transcript_becomes_a_session(store, path):
-    brought = take(store, path)
-    (one,) = brought.taken
-    assert (one.fate, one.name, one.agent, one.project) == ("new", "fix it", "notebook", "shop")
+    result = take(store, path)
+    (one,) = result.conversations
+    assert (one.status, one.name, one.agent, one.project) == ("new", "fix it", "notebook", "shop")
     view = store.read(one.session)
     assert [file.path for file in view.files(last=None)] == ["f2.py", "f1.py"]
     assert (one.report.turns, one.report.calls, one.report.files) == (2, 2, 2)
@@ -76,47 +76,47 @@ def test_a_file_that_is_touched_often_counts_once(store, tmp_path):
 def test_the_second_import_adds_nothing(store, path):
     take(store, path)
     before = commits(store)
-    brought = take(store, path)
-    assert (fates(brought), brought.total.sessions, commits(store)) == (["same"], 0, before)
+    result = take(store, path)
+    assert (statuses(result), result.total.sessions, commits(store)) == (["same"], 0, before)
 
 
 def test_a_transcript_that_grew_brings_what_is_new(store, path):
     take(store, path)
     grow(path, *turn(3))
-    brought = take(store, path)
-    assert (fates(brought), brought.total.turns, brought.total.calls) == (["grown"], 1, 1)
+    result = take(store, path)
+    assert (statuses(result), result.total.turns, result.total.calls) == (["grown"], 1, 1)
 
 
 def test_a_transcript_that_was_moved_is_known_again(store, path, tmp_path):
     take(store, path)
     path.rename(tmp_path / "elsewhere.jsonl")
-    assert fates(take(store, tmp_path / "elsewhere.jsonl")) == ["same"]
+    assert statuses(take(store, tmp_path / "elsewhere.jsonl")) == ["same"]
 
 
 def test_a_dry_run_says_what_would_come_and_writes_nothing(store, path):
-    brought = take(store, path, dry_run=True)
-    assert (fates(brought), brought.total.turns, brought.total.calls) == (["new"], 2, 2)
+    result = take(store, path, dry_run=True)
+    assert (statuses(result), result.total.turns, result.total.calls) == (["new"], 2, 2)
     assert store.sessions().rows == []
 
 
 def test_a_dry_run_after_the_import_says_that_nothing_would_come(store, path):
     take(store, path)
-    assert fates(take(store, path, dry_run=True)) == ["same"]
+    assert statuses(take(store, path, dry_run=True)) == ["same"]
 
 
 def test_a_dry_run_counts_only_what_is_new(store, path):
     take(store, path)
     grow(path, *turn(3))
-    brought = take(store, path, dry_run=True)
-    total = brought.total
-    assert (fates(brought), total.turns, total.calls, total.files) == (["grown"], 1, 1, 1)
+    result = take(store, path, dry_run=True)
+    total = result.total
+    assert (statuses(result), total.turns, total.calls, total.files) == (["grown"], 1, 1, 1)
 
 
 def test_a_dry_run_says_that_a_closed_session_would_be_left_alone(store, path):
-    (one,) = take(store, path).taken
+    (one,) = take(store, path).conversations
     store.contribute(one.session).close()
     grow(path, *turn(3))
-    assert fates(take(store, path, dry_run=True)) == ["left"]
+    assert statuses(take(store, path, dry_run=True)) == ["left"]
 
 
 NUMBERS = (
@@ -133,8 +133,8 @@ NUMBERS = (
 DATA = Path(__file__).parent / "data"
 
 
-def numbers(brought):
-    return {name: getattr(brought.total, name) for name in NUMBERS}
+def numbers(result):
+    return {name: getattr(result.total, name) for name in NUMBERS}
 
 
 @pytest.mark.parametrize("name", [*sorted(os.listdir(DATA)), "."])
@@ -143,7 +143,7 @@ def test_a_dry_run_counts_what_the_import_then_counts(store, name):
     would = import_discovered(store, seen, dry_run=True)
     assert store.sessions().rows == []
     does = import_discovered(store, discover([DATA / name]))
-    assert (numbers(would), fates(would)) == (numbers(does), fates(does))
+    assert (numbers(would), statuses(would)) == (numbers(does), statuses(does))
 
 
 def test_a_dry_run_says_what_would_be_in_doubt(store, tmp_path):
@@ -153,18 +153,18 @@ def test_a_dry_run_says_what_would_be_in_doubt(store, tmp_path):
 
 def test_a_dry_run_counts_once_what_two_files_tell_of(store, path, tmp_path):
     shorter = talk(tmp_path / "in" / "two.jsonl", *turn(1))
-    brought = take(store, path, shorter, dry_run=True)
-    assert (brought.total.sessions, brought.total.turns, brought.total.calls) == (1, 2, 2)
-    assert sorted(fates(brought)) == ["new", "same"]
-    assert {one.name for one in brought.taken} == {"fix it"}
+    result = take(store, path, shorter, dry_run=True)
+    assert (result.total.sessions, result.total.turns, result.total.calls) == (1, 2, 2)
+    assert sorted(statuses(result)) == ["new", "same"]
+    assert {one.name for one in result.conversations} == {"fix it"}
 
 
 def test_of_two_files_of_a_conversation_the_one_with_a_title_is_taken_first(store, path, tmp_path):
     printed = talk(tmp_path / "in" / "printed.jsonl", {"call": "c1"}, {"done": "c1"})
     os.utime(path, (1, 1))
-    brought = take(store, printed, path)
-    assert [Path(one.path).name for one in brought.taken] == ["one.jsonl", "printed.jsonl"]
-    view = store.read(brought.taken[0].session)
+    result = take(store, printed, path)
+    assert [Path(one.path).name for one in result.conversations] == ["one.jsonl", "printed.jsonl"]
+    view = store.read(result.conversations[0].session)
     assert view.record.name == "fix it"
     assert all(call.turn for call in view.calls())
 
@@ -228,16 +228,16 @@ def test_a_conversation_that_goes_wrong_costs_no_other(store, path, tmp_path):
             yield from super().read(found, cursor, progress)
 
     talk(tmp_path / "in" / "bad.jsonl", *turn(1), id="bad")
-    brought = import_discovered(store, discover([str(path.parent)], formats=[Stumbling()]))
-    assert sorted(fates(brought)) == ["new", "refused"]
-    assert "KeyError('uuid')" in brought.refused[0].why
+    result = import_discovered(store, discover([str(path.parent)], formats=[Stumbling()]))
+    assert sorted(statuses(result)) == ["new", "refused"]
+    assert "KeyError('uuid')" in result.refused[0].why
     assert len(store.sessions().rows) == 1
 
 
 # -- projects -------------------------------------------------------------------------------------
 
 
-def home_of(cwd):
+def project_of(cwd):
     return ("lib", "/srv/lib") if cwd.startswith("/srv/lib") else (cwd, cwd)
 
 
@@ -247,50 +247,50 @@ def test_each_conversation_goes_into_its_own_project_when_asked(store, tmp_path)
         talk(tmp_path / "b.jsonl", *turn(1), id="b", cwd="/home/dev/gone"),
         talk(tmp_path / "c.jsonl", *turn(1), id="c"),
     ]
-    brought = take(store, *paths, home_of=home_of, spread=True)
-    found = {one.path[-7]: one.project for one in brought.taken}
+    result = take(store, *paths, project_of=project_of, spread=True)
+    found = {one.path[-7]: one.project for one in result.conversations}
     assert found == {"a": "lib", "b": "/home/dev/gone", "c": "shop"}
 
 
 def test_paths_are_told_from_the_folder_of_the_project_that_an_agent_worked_in(store, tmp_path):
     rows = [{"ask": "hi"}, {"call": "c"}, {"done": "c", "file": "/srv/lib/src/a.py"}]
     path = talk(tmp_path / "a.jsonl", *rows, cwd="/srv/lib/src")
-    (one,) = take(store, path, home_of=home_of, spread=True).taken
+    (one,) = take(store, path, project_of=project_of, spread=True).conversations
     assert [file.path for file in store.read(one.session).files(last=None)] == ["src/a.py"]
 
 
 def test_a_session_stays_in_the_project_it_was_imported_into(store, path):
     take(store, path, project="other")
     grow(path, *turn(3))
-    (one,) = take(store, path).taken
-    assert (one.fate, one.project) == ("grown", "other")
+    (one,) = take(store, path).conversations
+    assert (one.status, one.project) == ("grown", "other")
 
 
 # -- put away -------------------------------------------------------------------------------------
 
 
 def test_a_closed_session_is_not_added_to(store, path):
-    (one,) = take(store, path).taken
+    (one,) = take(store, path).conversations
     store.contribute(one.session).close()
     grow(path, *turn(3))
-    (left,) = take(store, path).taken
-    assert left.fate == "left"
+    (left,) = take(store, path).conversations
+    assert left.status == "left"
     assert "is closed" in left.why
 
 
 def test_a_closed_session_of_which_nothing_is_new_is_as_it_was(store, path):
-    (one,) = take(store, path).taken
+    (one,) = take(store, path).conversations
     store.contribute(one.session).close()
-    assert fates(take(store, path)) == ["same"]
+    assert statuses(take(store, path)) == ["same"]
 
 
 def test_a_session_in_the_trash_stays_there(store, path):
-    (one,) = take(store, path).taken
+    (one,) = take(store, path).conversations
     row = store.port.session(one.session)
     project_flags.put(store.port, store.context, row, project_flags.TRASH, by="ann", why="old")
     grow(path, *turn(3))
-    (left,) = take(store, path).taken
-    assert (left.fate, left.why) == ("left", "it is in the trash")
+    (left,) = take(store, path).conversations
+    assert (left.status, left.why) == ("left", "it is in the trash")
     assert store.port.session(one.session).head == row.head
 
 
@@ -301,8 +301,8 @@ def test_a_purged_session_does_not_come_back(store, path):
         later = store.context.clock() + days * 86_400_000_000
         then = Store(store.port, replace(store.context, clock=lambda later=later: later))
         then.collect(then.gc(), yes=True)
-    (left,) = take(store, path).taken
-    assert left.fate == "left"
+    (left,) = take(store, path).conversations
+    assert left.status == "left"
     assert "was purged on" in left.why
     assert [row.record.mode for row in store.sessions().rows] == ["project"]
 
@@ -312,8 +312,8 @@ def test_a_purged_session_does_not_come_back(store, path):
 
 def test_an_import_that_is_stopped_leaves_nothing_of_what_it_was_reading(store, path):
     asked = iter([False, True])
-    brought = take(store, path, stop=lambda: next(asked))
-    assert (brought.stopped, brought.taken) == (True, [])
+    result = take(store, path, stop=lambda: next(asked))
+    assert (result.stopped, result.conversations) == (True, [])
     assert store.sessions().rows == []
 
 
@@ -324,10 +324,10 @@ def test_an_import_that_is_stopped_says_what_is_in_and_goes_on_when_it_is_run_ag
     for n in range(3):
         talk(folder / f"{n}.jsonl", *turn(1), id=str(n))
     asked = iter([False, False, True])
-    brought = take(store, folder, stop=lambda: next(asked))
-    assert (brought.stopped, len(brought.taken)) == (True, 1)
+    result = take(store, folder, stop=lambda: next(asked))
+    assert (result.stopped, len(result.conversations)) == (True, 1)
     again = take(store, folder)
-    assert sorted(fates(again)) == ["new", "new", "same"]
+    assert sorted(statuses(again)) == ["new", "new", "same"]
 
 
 def test_a_long_conversation_that_is_stopped_leaves_whole_turns(store, tmp_path, monkeypatch):
@@ -335,7 +335,7 @@ def test_a_long_conversation_that_is_stopped_leaves_whole_turns(store, tmp_path,
     monkeypatch.setattr("stator.importers.reading.jsonl.CHUNK", 256)
     path = talk(tmp_path / "x.jsonl", *(row for n in range(20) for row in turn(n)))
     asked = iter([False] * 8 + [True] * 100)
-    (one,) = take(store, path, stop=lambda: next(asked)).taken
+    (one,) = take(store, path, stop=lambda: next(asked)).conversations
     view = store.read(one.session)
     rows = store.port.turns(view.id)
     assert 0 < len(rows) < 20
@@ -358,10 +358,10 @@ def test_a_store_that_takes_no_more_ends_it_and_what_is_in_is_known(store, tmp_p
             yield from super().read(found, cursor, progress)
 
     os.utime(folder / "0.jsonl", (1, 1))
-    bringing = ImportRun(store, discover([str(folder)], formats=[Full()]))
+    importing = ImportRun(store, discover([str(folder)], formats=[Full()]))
     with pytest.raises(StoreBusy):
-        bringing.run()
-    assert fates(bringing.brought) == ["new"]
+        importing.run()
+    assert statuses(importing.result) == ["new"]
 
 
 def test_a_report_adds_up(store):
@@ -396,13 +396,13 @@ def test_hooks_that_record_while_an_import_reads_double_nothing(store, path):
                     hook.flush()
                 yield item
 
-    (one,) = import_discovered(store, discover([str(path)], formats=[Watched()])).taken
-    told = [commit.kind for commit in store.read(one.session).log()]
+    (one,) = import_discovered(store, discover([str(path)], formats=[Watched()])).conversations
+    candidates = [commit.kind for commit in store.read(one.session).log()]
     alone = [commit.kind for commit in _alone(path)]
-    assert sorted(told) == sorted(alone)
+    assert sorted(candidates) == sorted(alone)
 
 
 def _alone(path):
     with stator.connect("memory:", project="shop") as other:
-        (one,) = import_discovered(other, sight(path)).taken
+        (one,) = import_discovered(other, discovery(path)).conversations
         return list(other.read(one.session).log())

@@ -472,7 +472,7 @@ def test_what_a_sub_agent_did_for_a_compaction_is_no_session(tmp_path):
     path = tmp_path / SESSION / "subagents" / "agent-acompact-1f.jsonl"
     writing = Writing(path)
     writing.prompt("Your task is to summarise", isSidechain=True, agentId="acompact-1f")
-    assert FORMAT.is_one(path, read_beginning(str(path)))
+    assert FORMAT.recognizes(path, read_beginning(str(path)))
     assert list(FORMAT.conversations(path)) == []
 
 
@@ -556,14 +556,14 @@ def test_the_folder_it_worked_in_is_said_by_its_lines_not_by_the_folders_name(tm
     writing.prompt("go")
     (found,) = FORMAT.conversations(writing.path)
     assert found.conversation.cwd == "/home/dev/a-b"
-    assert FORMAT.is_about(found, "/home/dev/a-b")
-    assert not FORMAT.is_about(found, "/home/dev/a")
+    assert FORMAT.is_in_folder(found, "/home/dev/a-b")
+    assert not FORMAT.is_in_folder(found, "/home/dev/a")
 
 
 def test_sessions_are_where_the_program_keeps_them(tmp_path):
-    assert list(FORMAT.places(tmp_path, {})) == [tmp_path / ".claude" / "projects"]
+    assert list(FORMAT.default_paths(tmp_path, {})) == [tmp_path / ".claude" / "projects"]
     chosen = {"CLAUDE_CONFIG_DIR": str(tmp_path / "c")}
-    assert list(FORMAT.places(tmp_path, chosen)) == [tmp_path / "c" / "projects"]
+    assert list(FORMAT.default_paths(tmp_path, chosen)) == [tmp_path / "c" / "projects"]
 
 
 def test_a_file_without_a_conversation_is_none(file):
@@ -573,7 +573,7 @@ def test_a_file_without_a_conversation_is_none(file):
 
 @pytest.mark.parametrize("begin", [b"", b"{}", b"[1]", b'{"type":"user"}', b"\x00\x01", b"hello\n"])
 def test_what_is_no_transcript_is_not_taken_for_one(begin):
-    assert not FORMAT.is_one(Path("x.jsonl"), begin)
+    assert not FORMAT.recognizes(Path("x.jsonl"), begin)
 
 
 def test_reading_again_goes_on_at_the_last_turn(file, store):
@@ -609,7 +609,7 @@ def _assistant(uuid: str, block: object, message: str) -> dict[str, Any]:
 def test_what_the_program_printed_merges_with_its_transcript(tmp_path, file, store):
     path = tmp_path / "out.jsonl"
     printed(path)
-    assert FORMAT.is_one(path, read_beginning(str(path)))
+    assert FORMAT.recognizes(path, read_beginning(str(path)))
     bring(store, path)
     parallel(file)
     bring(store, file.path)

@@ -181,7 +181,7 @@ def test_a_file_that_was_written_anew_is_read_from_its_start(file, store):
 def test_other_encodings_and_line_ends_are_read(file, store, encode):
     turn(file, 1)
     file.path.write_bytes(encode(file.path.read_text()))
-    assert FORMAT.is_one(file.path, read_beginning(str(file.path)))
+    assert FORMAT.recognizes(file.path, read_beginning(str(file.path)))
     report = bring(store, file.path)
     assert (report.turns, report.calls, report.skipped) == (1, 1, 0)
 

@@ -79,7 +79,7 @@ def outcome_of(store, tmp_path, output, tool="exec_command"):
 
 @pytest.mark.parametrize("path", [*ROLLOUTS, EXEC], ids=lambda path: path.name[:28])
 def test_a_file_of_codex_is_known_by_what_it_says_first(path):
-    assert FORMAT.is_one(path, read_beginning(str(path)))
+    assert FORMAT.recognizes(path, read_beginning(str(path)))
 
 
 @pytest.mark.parametrize("path", ROLLOUTS, ids=lambda path: path.name[:28])
@@ -452,7 +452,7 @@ def test_lines_that_come_twice_and_times_that_are_equal_change_nothing(store, tm
 def test_other_encodings_are_read(store, tmp_path, change):
     path = tmp_path / MAIN.name
     path.write_bytes(change(MAIN.read_bytes()))
-    assert FORMAT.is_one(path, read_beginning(str(path)))
+    assert FORMAT.recognizes(path, read_beginning(str(path)))
     report, _ = bring(store, path)
     assert (report.turns, report.skipped) == (2, 0)
 
@@ -493,11 +493,11 @@ def test_no_name_in_a_file_leads_out_of_its_folder(tmp_path):
 
 
 def test_codex_keeps_its_files_in_its_home(tmp_path):
-    assert list(FORMAT.places(tmp_path, {})) == [
+    assert list(FORMAT.default_paths(tmp_path, {})) == [
         tmp_path / ".codex/sessions",
         tmp_path / ".codex/archived_sessions",
     ]
-    assert [str(place) for place in FORMAT.places(tmp_path, {"CODEX_HOME": "/x"})] == [
+    assert [str(place) for place in FORMAT.default_paths(tmp_path, {"CODEX_HOME": "/x"})] == [
         "/x/sessions",
         "/x/archived_sessions",
     ]
@@ -506,8 +506,8 @@ def test_codex_keeps_its_files_in_its_home(tmp_path):
 def test_a_session_is_about_the_folder_it_took_place_in():
     talk = Conversation(source="codex", id="x", cwd="/home/dev/garden/beds")
     found = FoundConversation(path="x", conversation=talk)
-    assert FORMAT.is_about(found, "/home/dev/garden")
-    assert not FORMAT.is_about(found, "/home/dev/gard")
+    assert FORMAT.is_in_folder(found, "/home/dev/garden")
+    assert not FORMAT.is_in_folder(found, "/home/dev/gard")
 
 
 # -- real sessions ----------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ def found(*paths, **options):
     return discover.discover([str(path) for path in paths], formats=[FORMAT], **options)
 
 
-def names(sight):
-    return [one.found.conversation.id for one in sight.told]
+def names(discovery):
+    return [one.found.conversation.id for one in discovery.candidates]
 
 
 def aged(path, seconds):
@@ -97,9 +97,9 @@ def test_a_fifo_is_neither_waited_for_nor_read(tmp_path):
 def test_a_transcript_whose_first_line_is_broken_costs_only_itself(tmp_path):
     (tmp_path / "bad.jsonl").write_text('{"talk": oh no\n')
     talk(tmp_path / "good.jsonl")
-    sight = found(tmp_path)
-    assert names(sight) == ["n1"]
-    assert list(sight.unread) == [str(tmp_path / "bad.jsonl")]
+    discovery = found(tmp_path)
+    assert names(discovery) == ["n1"]
+    assert list(discovery.unread) == [str(tmp_path / "bad.jsonl")]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
@@ -112,9 +112,9 @@ def test_a_walk_ends_at_its_limit_and_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(discover, "FILES_MAX", 2)
     for n in range(3):
         talk(tmp_path / f"{n}.jsonl", id=str(n))
-    sight = found(tmp_path)
-    assert len(sight.told) == 2
-    assert "more than 2 files" in sight.unread[str(tmp_path)]
+    discovery = found(tmp_path)
+    assert len(discovery.candidates) == 2
+    assert "more than 2 files" in discovery.unread[str(tmp_path)]
 
 
 def test_a_folder_that_is_too_deep_is_named(tmp_path, monkeypatch):
@@ -126,12 +126,12 @@ def test_a_folder_that_is_too_deep_is_named(tmp_path, monkeypatch):
 def test_only_conversations_of_a_folder_are_meant_and_the_others_counted(tmp_path):
     talk(tmp_path / "a.jsonl", id="here", cwd="/home/dev/shop/src")
     talk(tmp_path / "b.jsonl", id="there", cwd="/home/dev/shop-two")
-    sight = found(tmp_path, about="/home/dev/shop")
-    assert (names(sight), sight.elsewhere) == (["here"], 1)
+    discovery = found(tmp_path, about="/home/dev/shop")
+    assert (names(discovery), discovery.elsewhere) == (["here"], 1)
 
 
 def test_only_what_changed_since_is_meant(tmp_path):
     aged(talk(tmp_path / "a.jsonl", id="old"), 100)
     aged(talk(tmp_path / "b.jsonl", id="new"), 300)
-    sight = found(tmp_path, since=200_000_000)
-    assert (names(sight), sight.older) == (["new"], 1)
+    discovery = found(tmp_path, since=200_000_000)
+    assert (names(discovery), discovery.older) == (["new"], 1)

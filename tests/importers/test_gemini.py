@@ -59,11 +59,11 @@ def written(tmp_path, *lines, name="session-x.jsonl"):
 
 @pytest.mark.parametrize("path", ALL, ids=["lines", "document", "sub-agent"])
 def test_a_chat_is_known_by_what_it_says_first(path):
-    assert FORMAT.is_one(path, read_beginning(str(path)))
+    assert FORMAT.recognizes(path, read_beginning(str(path)))
 
 
 def test_the_output_of_a_run_is_not_a_chat():
-    assert not FORMAT.is_one(Path("x"), b'{"type": "init", "session_id": "s", "model": "m"}\n')
+    assert not FORMAT.recognizes(Path("x"), b'{"type": "init", "session_id": "s", "model": "m"}\n')
 
 
 @pytest.mark.parametrize("path", ALL, ids=["lines", "document", "sub-agent"])
@@ -217,14 +217,14 @@ def test_a_sub_agent_is_a_session_below_its_parent(store):
 
 def test_chats_are_kept_by_project(tmp_path):
     (tmp_path / ".gemini/tmp/garden/chats").mkdir(parents=True)
-    assert list(FORMAT.places(tmp_path, {})) == [tmp_path / ".gemini/tmp/garden/chats"]
+    assert list(FORMAT.default_paths(tmp_path, {})) == [tmp_path / ".gemini/tmp/garden/chats"]
 
 
 def test_a_chat_that_knows_only_a_digest_of_its_folder_is_about_it():
     (found,) = FORMAT.conversations(MAIN)
     talk = Conversation(source="gemini", id="x", labels=found.conversation.labels)
-    assert FORMAT.is_about(FoundConversation(path="x", conversation=talk), ROOT)
-    assert not FORMAT.is_about(FoundConversation(path="x", conversation=talk), "/home/dev")
+    assert FORMAT.is_in_folder(FoundConversation(path="x", conversation=talk), ROOT)
+    assert not FORMAT.is_in_folder(FoundConversation(path="x", conversation=talk), "/home/dev")
 
 
 # -- again, and growing -----------------------------------------------------------------------------
@@ -350,7 +350,7 @@ def test_a_document_that_is_cut_off_is_refused(tmp_path):
 def test_other_encodings_are_read(store, tmp_path, path, change):
     other = tmp_path / path.name
     other.write_bytes(change(path.read_bytes()))
-    assert FORMAT.is_one(other, read_beginning(str(other)))
+    assert FORMAT.recognizes(other, read_beginning(str(other)))
     report, _ = bring(store, other)
     assert (report.turns, report.skipped) == (counts_gemini.count(path)["turns"], 0)
 

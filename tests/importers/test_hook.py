@@ -23,7 +23,7 @@ def told(line: bytes) -> dict[str, Any]:
     """What a line of the spool says."""
     found = parse_spool_line(line, CURRENT, len(line))
     assert isinstance(found, SpoolLine), found
-    return found.said
+    return found.payload
 
 
 SECRET = "sk-ant-api03-" + "Ab1" * 20
@@ -35,7 +35,7 @@ def test_a_line_holds_what_the_agent_said(hooked):
     found = parse_spool_line(line, CURRENT, len(line))
     assert isinstance(found, SpoolLine)
     assert found.agent == "cursor"
-    assert found.said["tool_input"] == {"command": "ls"}
+    assert found.payload["tool_input"] == {"command": "ls"}
 
 
 def test_the_agent_hears_nothing(hooked):

@@ -346,9 +346,9 @@ def test_what_a_running_opencode_wrote_last_is_read(store, tmp_path):
 def test_it_is_found_where_opencode_keeps_it(tmp_path):
     from stator.importers.opencode.session import FORMAT
 
-    (place,) = FORMAT.places(tmp_path, {})
+    (place,) = FORMAT.default_paths(tmp_path, {})
     assert place == tmp_path / ".local/share/opencode/opencode.db"
-    (place,) = FORMAT.places(tmp_path, {"XDG_DATA_HOME": "/data"})
+    (place,) = FORMAT.default_paths(tmp_path, {"XDG_DATA_HOME": "/data"})
     assert str(place) == "/data/opencode/opencode.db"
 
 

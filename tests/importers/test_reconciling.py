@@ -38,7 +38,7 @@ class Format:
 
     name = "cursor"
 
-    def is_one(self, path: Path, begin: bytes) -> bool:
+    def recognizes(self, path: Path, begin: bytes) -> bool:
         return begin.startswith(b'{"talk"')
 
     def conversations(self, path: Path) -> list[FoundConversation]:

@@ -35,89 +35,95 @@ HookInput = Mapping[str, Any]
 State = dict[str, Any]
 
 
-def conversation(said: HookInput) -> Conversation | None:
+def conversation(payload: HookInput) -> Conversation | None:
     """The conversation that a hook's input belongs to."""
-    session = _text(said, "session_id")
+    session = _text(payload, "session_id")
     if not session:
         return None
-    name = _text(said, "session_title") or _text(said, "prompt").strip().split("\n", 1)[0][:60]
-    return Conversation(source=SOURCE, id=session, name=name, agent=SOURCE, cwd=_text(said, "cwd"))
+    name = (
+        _text(payload, "session_title") or _text(payload, "prompt").strip().split("\n", 1)[0][:60]
+    )
+    return Conversation(
+        source=SOURCE, id=session, name=name, agent=SOURCE, cwd=_text(payload, "cwd")
+    )
 
 
-def items(said: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
+def items(payload: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
     """The items in a hook's input. `unique` identifies the input, for items without an id of their
     own; `state` is kept from one input of a session to the next."""
-    make = _MAKERS.get(_text(said, "hook_event_name"))
+    make = _MAKERS.get(_text(payload, "hook_event_name"))
     if make is not None:
-        yield from make(said, at, unique, state)
+        yield from make(payload, at, unique, state)
 
 
-def _started(said: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
-    how = _text(said, "source")
+def _started(payload: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
+    how = _text(payload, "source")
     if how == "compact":  # the program continues; this start marks the end of a compaction
-        yield from _compacted(said, at, state, "")
+        yield from _compacted(payload, at, state, "")
         return
     state.pop("compacting", None)
     yield Began(id=f"hook/{unique}", at=at, how=how)
 
 
-def _ended(said: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
-    yield Ended(id=f"hook/{unique}", at=at, reason=_text(said, "reason"))
+def _ended(payload: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
+    yield Ended(id=f"hook/{unique}", at=at, reason=_text(payload, "reason"))
 
 
-def _prompted(said: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
-    text, prompt = _text(said, "prompt"), _text(said, "prompt_id")
+def _prompted(payload: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
+    text, prompt = _text(payload, "prompt"), _text(payload, "prompt_id")
     if not prompt:  # older versions give no prompt id, and only the transcript identifies the turn
         if not state.get(NO_TRANSCRIPT):
             return
         prompt = f"hook-{unique}"
-    yield Prompted(id=turn_id(prompt, text), at=at, within=_within(said), content=text)
+    yield Prompted(id=turn_id(prompt, text), at=at, within=_within(payload), content=text)
 
 
-def _called(said: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
-    call = _call(said)
+def _called(payload: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
+    call = _call(payload)
     if call.id:
         yield Called(
             id=call.id,
             at=at,
-            within=_within(said),
+            within=_within(payload),
             tool=call.tool,
-            input=tools.without_images(said.get("tool_input")),
+            input=tools.without_images(payload.get("tool_input")),
             effect=tools.effect_of(call.tool),
         )
 
 
-def _returned(said: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
-    call, result = _call(said), said.get("tool_response")
+def _returned(payload: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
+    call, result = _call(payload), payload.get("tool_response")
     if not call.id:
         return
-    within = _within(said)
+    within = _within(payload)
     # an interrupted program may report that in a result that is not an error
-    told = tools.result_of(
+    returned_item = tools.result_of(
         call, at=at, within=within, output=_shown(result), result=result, is_error=False
     )
-    yield told
-    session = _text(said, "session_id")
+    yield returned_item
+    session = _text(payload, "session_id")
     names = state.setdefault("tasks", {})
     more = (
         tools.subagent_of(call, result, session, at=at, within=within),
-        tools.plan_of(call, tools.text_of(told.output), result, names, at=at, within=within)
-        if told.status == "ok"
+        tools.plan_of(
+            call, tools.text_of(returned_item.output), result, names, at=at, within=within
+        )
+        if returned_item.status == "ok"
         else None,
     )
     yield from (item for item in more if item is not None)
 
 
-def _failed(said: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
-    call, error = _call(said), _text(said, "error")
+def _failed(payload: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
+    call, error = _call(payload), _text(payload, "error")
     if not call.id:
         return
-    denial = "interrupted" if said.get("is_interrupt") is True else ""
+    denial = "interrupted" if payload.get("is_interrupt") is True else ""
     status, cause = tools.outcome_of(call, error, True, None, denial)
     yield Returned(
         id=call.id,
         at=at,
-        within=_within(said),
+        within=_within(payload),
         status=status,
         cause="interrupted" if denial else cause,
         output=error,
@@ -126,57 +132,62 @@ def _failed(said: HookInput, at: int, unique: str, state: State) -> Iterator[Ite
     )
 
 
-def _denied(said: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
-    call = _call(said)
+def _denied(payload: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
+    call = _call(payload)
     if call.id:
-        reason = tools.first_line(_text(said, "reason"))
+        reason = tools.first_line(_text(payload, "reason"))
         yield Returned(
-            id=call.id, at=at, within=_within(said), status="denied", cause=reason, tool=call.tool
+            id=call.id,
+            at=at,
+            within=_within(payload),
+            status="denied",
+            cause=reason,
+            tool=call.tool,
         )
 
 
-def _compacting(said: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
+def _compacting(payload: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
     """Note that a compaction begins; nothing else is known about it before its end."""
     state["compacting"] = True
     yield from ()
 
 
-def _compacted(said: HookInput, at: int, state: State, summary: str) -> Iterator[Item]:
+def _compacted(payload: HookInput, at: int, state: State, summary: str) -> Iterator[Item]:
     if not state.pop("compacting", False):
         return
-    within = _within(said)
+    within = _within(payload)
     counts = state.setdefault("compactions", {})
     counts[within] = counts.get(within, 0) + 1
     yield Compacted(id=compaction_id(counts[within]), at=at, within=within, summary=summary)
 
 
-def _was_compacted(said: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
-    yield from _compacted(said, at, state, _text(said, "compact_summary"))
+def _was_compacted(payload: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
+    yield from _compacted(payload, at, state, _text(payload, "compact_summary"))
 
 
-def _stopped(said: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
-    within, last = _within(said), _text(said, "last_assistant_message")
+def _stopped(payload: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
+    within, last = _within(payload), _text(payload, "last_assistant_message")
     if state.get(NO_TRANSCRIPT) and last:
-        identifier = f"stop/{_text(said, 'prompt_id') or unique}/{text_id(last)}"
+        identifier = f"stop/{_text(payload, 'prompt_id') or unique}/{text_id(last)}"
         yield Answered(id=identifier, at=at, within=within, reply=last)
     yield TurnEnded(at=at, within=within)
 
 
-def _turn_failed(said: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
-    why = tools.first_line(_text(said, "error"))
-    yield TurnEnded(at=at, within=_within(said), status="interrupted", why=why)
+def _turn_failed(payload: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
+    why = tools.first_line(_text(payload, "error"))
+    yield TurnEnded(at=at, within=_within(payload), status="interrupted", why=why)
 
 
-def _agent(said: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
-    session, agent = _text(said, "session_id"), _text(said, "agent_id")
+def _agent(payload: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
+    session, agent = _text(payload, "session_id"), _text(payload, "agent_id")
     if not agent:
         return
-    over = _text(said, "hook_event_name") == "SubagentStop"
+    over = _text(payload, "hook_event_name") == "SubagentStop"
     yield Spawned(
         id=f"child/{agent}/end" if over else f"child/{agent}",
         at=at,
         child=tools.child_id(session, agent),
-        name=_text(said, "agent_type") or agent,
+        name=_text(payload, "agent_type") or agent,
         status="ended" if over else "started",
     )
 
@@ -199,13 +210,13 @@ _MAKERS: dict[str, Callable[[HookInput, int, str, State], Iterator[Item]]] = {
 """Other hooks contain nothing that these do not."""
 
 
-def _call(said: HookInput) -> tools.ClaudeCodeCall:
-    given = said.get("tool_input")
+def _call(payload: HookInput) -> tools.ClaudeCodeCall:
+    given = payload.get("tool_input")
     return tools.ClaudeCodeCall(
-        _text(said, "tool_use_id"),
-        _text(said, "tool_name") or "?",
+        _text(payload, "tool_use_id"),
+        _text(payload, "tool_name") or "?",
         given if isinstance(given, dict) else {},
-        _text(said, "cwd"),
+        _text(payload, "cwd"),
     )
 
 
@@ -218,12 +229,12 @@ def _shown(result: Any) -> Any:
     return tools.without_images({k: v for k, v in result.items() if k not in left_out})
 
 
-def _within(said: HookInput) -> str:
+def _within(payload: HookInput) -> str:
     """The sub-agent's conversation, if the hook ran in one."""
-    agent = _text(said, "agent_id")
-    return tools.child_id(_text(said, "session_id"), agent) if agent else ""
+    agent = _text(payload, "agent_id")
+    return tools.child_id(_text(payload, "session_id"), agent) if agent else ""
 
 
-def _text(said: HookInput, name: str) -> str:
-    found = said.get(name)
+def _text(payload: HookInput, name: str) -> str:
+    found = payload.get(name)
     return found if isinstance(found, str) else ""

@@ -47,35 +47,35 @@ ASKED_MAX = 5_000
 """The most prompts that are counted."""
 
 
-def conversation(said: dict[str, Any]) -> Conversation | None:
+def conversation(payload: dict[str, Any]) -> Conversation | None:
     """The conversation that a hook's input belongs to."""
-    session = text(said.get("session_id"))
+    session = text(payload.get("session_id"))
     if not session:
         return None
-    return Conversation(source=SOURCE, id=session, agent=SOURCE, cwd=text(said.get("cwd")))
+    return Conversation(source=SOURCE, id=session, agent=SOURCE, cwd=text(payload.get("cwd")))
 
 
-def items(said: dict[str, Any], at: int, unique: str, state: dict[str, Any]) -> Iterator[Item]:
+def items(payload: dict[str, Any], at: int, unique: str, state: dict[str, Any]) -> Iterator[Item]:
     """The items in a hook's input. `unique` identifies the input; `state` is kept from one input of
     a conversation to the next."""
-    kind = text(said.get("hook_event_name"))
-    at = micros_of_iso(said.get("timestamp")) or at
+    kind = text(payload.get("hook_event_name"))
+    at = micros_of_iso(payload.get("timestamp")) or at
     if kind == "SessionStart":
-        yield Began(id=unique, at=at, how=text(said.get("source")))
+        yield Began(id=unique, at=at, how=text(payload.get("source")))
     elif kind == "BeforeAgent":
-        yield from _prompted(said, at, state)
+        yield from _prompted(payload, at, state)
     elif kind == "BeforeTool":
-        yield from _called(said, at, state)
+        yield from _called(payload, at, state)
     elif kind == "AfterTool":
-        yield from _returned(said, at, state)
+        yield from _returned(payload, at, state)
     elif kind == "AfterAgent":
-        answer = text(said.get("prompt_response"))
+        answer = text(payload.get("prompt_response"))
         if answer and state.get("no transcript"):
             content = [{"type": "text", "text": answer}]
             yield Answered(id=unique, at=at, reply={"role": "assistant", "content": content})
         yield TurnEnded(id=unique, at=at)
     elif kind == "SessionEnd":
-        yield Ended(id=unique, at=at, reason=text(said.get("reason")))
+        yield Ended(id=unique, at=at, reason=text(payload.get("reason")))
 
 
 # -- what the chat file knows -----------------------------------------------------------------------
@@ -91,9 +91,9 @@ class ChatIndex(msgspec.Struct):
     """Call → its prompt and tool."""
 
 
-def _chat_index(said: dict[str, Any], state: dict[str, Any]) -> ChatIndex | None:
+def _chat_index(payload: dict[str, Any], state: dict[str, Any]) -> ChatIndex | None:
     """The current content of the chat file; None if there is none, or it cannot be read."""
-    path = text(said.get("transcript_path"))
+    path = text(payload.get("transcript_path"))
     if not path or state.get("no transcript"):
         return None
     try:
@@ -132,19 +132,23 @@ def _times_before(
 # -- naming -----------------------------------------------------------------------------------------
 
 
-def _prompted(said: dict[str, Any], at: int, state: dict[str, Any]) -> Iterator[Item]:
-    asked = gemini_tools.typed_text(text(said.get("prompt")))
-    known = _chat_index(said, state)
+def _prompted(payload: dict[str, Any], at: int, state: dict[str, Any]) -> Iterator[Item]:
+    asked = gemini_tools.typed_text(text(payload.get("prompt")))
+    chat_file = _chat_index(payload, state)
     counts: dict[str, int] = state.setdefault("asked", {})
     digest = text_id(asked)[:12]
-    if known is None:
+    if chat_file is None:
         prompt = gemini_tools.prompt_id(asked, counts.get(digest, 0))
     else:
-        number = _times_before(lambda n: gemini_tools.prompt_id(asked, n), known.prompts, at)
+        number = _times_before(lambda n: gemini_tools.prompt_id(asked, n), chat_file.prompts, at)
         prompt = gemini_tools.prompt_id(asked, number)
         counts[digest] = number
-        if has_placeholder(asked) and prompt not in known.prompts:
-            soon = (name for name, told in known.prompts.items() if at <= told <= at + PROMPT_DELAY)
+        if has_placeholder(asked) and prompt not in chat_file.prompts:
+            soon = (
+                name
+                for name, earlier in chat_file.prompts.items()
+                if at <= earlier <= at + PROMPT_DELAY
+            )
             prompt = next(soon, "")
     counts[digest] = counts.get(digest, 0) + 1
     if len(counts) > ASKED_MAX:
@@ -160,32 +164,28 @@ def _set_prompt(state: dict[str, Any], prompt: str, at: int) -> None:
     state["prompted"] = at
 
 
-def _prompt_at(state: dict[str, Any], known: ChatIndex | None, at: int) -> str:
+def _prompt_at(state: dict[str, Any], chat_file: ChatIndex | None, at: int) -> str:
     """The prompt that a hook belongs to: the last one before it, from the chat file or an earlier
     hook."""
-    if known is not None:
-        told = [
-            (time, name)
-            for name, time in known.prompts.items()
-            if time <= at
-        ]
-        time, name = max(told, default=(0, ""))
+    if chat_file is not None:
+        earlier = [(time, name) for name, time in chat_file.prompts.items() if time <= at]
+        time, name = max(earlier, default=(0, ""))
         if name and time >= int(state.get("prompted", 0)):
             _set_prompt(state, name, time)
     return text(state.get("prompt"))
 
 
-def _called(said: dict[str, Any], at: int, state: dict[str, Any]) -> Iterator[Item]:
-    tool, given = text(said.get("tool_name")), said.get("tool_input")
-    known = _chat_index(said, state)
-    prompt = _prompt_at(state, known, at)
+def _called(payload: dict[str, Any], at: int, state: dict[str, Any]) -> Iterator[Item]:
+    tool, given = text(payload.get("tool_name")), payload.get("tool_input")
+    chat_file = _chat_index(payload, state)
+    prompt = _prompt_at(state, chat_file, at)
     what = gemini_tools.call_digest(tool, given)
     waiting: list[str] = state.setdefault("open", {}).setdefault(what, [])
-    if known is not None and (not prompt or has_placeholder(shown(given))):
-        name = _running_call(known, prompt, tool, at, state)
+    if chat_file is not None and (not prompt or has_placeholder(shown(given))):
+        name = _running_call(chat_file, prompt, tool, at, state)
     else:
         tried: dict[str, int] = state.setdefault("tried", {})
-        number = _number(known, prompt, tool, given, at, tried.get(what, 0))
+        number = _number(chat_file, prompt, tool, given, at, tried.get(what, 0))
         tried[what] = number + 1
         name = gemini_tools.call_id(prompt, tool, given, number)
     if name:
@@ -195,36 +195,38 @@ def _called(said: dict[str, Any], at: int, state: dict[str, Any]) -> Iterator[It
 
 
 def _number(
-    known: ChatIndex | None, prompt: str, tool: str, given: Any, at: int, least: int
+    chat_file: ChatIndex | None, prompt: str, tool: str, given: Any, at: int, least: int
 ) -> int:
-    over = known.over if known is not None else {}
+    over = chat_file.over if chat_file is not None else {}
     return _times_before(lambda n: gemini_tools.call_id(prompt, tool, given, n), over, at, least)
 
 
-def _running_call(known: ChatIndex, prompt: str, tool: str, at: int, state: dict[str, Any]) -> str:
+def _running_call(
+    chat_file: ChatIndex, prompt: str, tool: str, at: int, state: dict[str, Any]
+) -> str:
     """The call of a tool that was running at a time and is not matched to another hook."""
     taken = {name for names in state["open"].values() for name in names}
     under_way = (
         name
-        for name, over in known.over.items()
-        if over >= at and known.tools.get(name) == (prompt, tool) and name not in taken
+        for name, over in chat_file.over.items()
+        if over >= at and chat_file.tools.get(name) == (prompt, tool) and name not in taken
     )
     return next(under_way, "")
 
 
-def _returned(said: dict[str, Any], at: int, state: dict[str, Any]) -> Iterator[Item]:
-    tool, given = text(said.get("tool_name")), said.get("tool_input")
-    answer = record(said.get("tool_response"))
-    known = _chat_index(said, state)
-    prompt = _prompt_at(state, known, at)
+def _returned(payload: dict[str, Any], at: int, state: dict[str, Any]) -> Iterator[Item]:
+    tool, given = text(payload.get("tool_name")), payload.get("tool_input")
+    answer = record(payload.get("tool_response"))
+    chat_file = _chat_index(payload, state)
+    prompt = _prompt_at(state, chat_file, at)
     what = gemini_tools.call_digest(tool, given)
     waiting: list[str] = state.setdefault("open", {}).get(what, [])
     if waiting:
         name = waiting.pop(0)
-    elif known is not None and (not prompt or has_placeholder(shown(given))):
+    elif chat_file is not None and (not prompt or has_placeholder(shown(given))):
         return  # left to the chat file
     else:
-        number = _number(known, prompt, tool, given, at, 0)
+        number = _number(chat_file, prompt, tool, given, at, 0)
         name = gemini_tools.call_id(prompt, tool, given, number)
     failed = bool(answer.get("error"))
     output = answer.get("llmContent")
@@ -232,5 +234,5 @@ def _returned(said: dict[str, Any], at: int, state: dict[str, Any]) -> Iterator[
     yield gemini_tools.result(
         name, tool, given, at, status="error" if failed else "success",
         output=answer if failed else output, display=answer.get("returnDisplay"),
-        cwd=text(said.get("cwd")),
+        cwd=text(payload.get("cwd")),
     )  # fmt: skip

@@ -61,12 +61,12 @@ ContextFor = Callable[[str], Context]
 class Mapper(Protocol):
     """Turns the input of an agent's hooks into items."""
 
-    def conversation(self, said: dict[str, Any]) -> Conversation | None:
+    def conversation(self, payload: dict[str, Any]) -> Conversation | None:
         """The conversation that a line belongs to; None if it belongs to none."""
         ...
 
     def items(
-        self, said: dict[str, Any], at: int, unique: str, state: dict[str, Any]
+        self, payload: dict[str, Any], at: int, unique: str, state: dict[str, Any]
     ) -> Iterator[Item]:
         """The items in a line. `unique` identifies the line; `state` is kept between lines."""
         ...
@@ -114,25 +114,25 @@ def load_mapper(agent: str) -> Mapper:
 
 
 def ingest(
-    store: Store, world: ContextFor, folder: str, *, limits: IngestLimits = NO_LIMITS
+    store: Store, context_for: ContextFor, folder: str, *, limits: IngestLimits = NO_LIMITS
 ) -> IngestResult:
     """Record what hooks wrote to a folder. Do nothing if another process is doing so."""
-    done = IngestResult()
+    result = IngestResult()
     if not spool.spooled_files(folder):
-        return done
-    here = world("")
-    with spool.exclusive(folder, sleep=here.sleep, wait_s=limits.wait_s) as mine:
-        if not mine:
-            done.is_all = False
-            return done
-        while _ingest_round(store, world, folder, limits, done):
+        return result
+    here = context_for("")
+    with spool.exclusive(folder, sleep=here.sleep, wait_s=limits.wait_s) as is_mine:
+        if not is_mine:
+            result.is_all = False
+            return result
+        while _ingest_round(store, context_for, folder, limits, result):
             pass
-        if done.starts:
-            end_dead_conversations(store, world)
-    return done
+        if result.starts:
+            end_dead_conversations(store, context_for)
+    return result
 
 
-def end_dead_conversations(store: Store, world: ContextFor) -> list[str]:
+def end_dead_conversations(store: Store, context_for: ContextFor) -> list[str]:
     """Record the end of conversations whose program died without reporting it; return their
     sessions.
 
@@ -151,70 +151,76 @@ def end_dead_conversations(store: Store, world: ContextFor) -> list[str]:
         if not pid or space != _namespace() or start_ticks(pid) == born:
             continue
         source, foreign = row.record.aliases[0]
-        about = Conversation(source=source, id=foreign)
-        recorder = Recorder(store, world(str(note.get("cwd") or "")), about, via="hook")
+        conversation = Conversation(source=source, id=foreign)
+        recorder = Recorder(
+            store, context_for(str(note.get("cwd") or "")), conversation, via="hook"
+        )
         recorder.take(Ended(id=f"died/{pid}.{born}", at=note.get("at", 0), died=True))
         recorder.flush()
         ended.append(row.id)
     return ended
 
 
-def preview(store: Store, world: ContextFor, folder: str) -> IngestResult:
+def preview(store: Store, context_for: ContextFor, folder: str) -> IngestResult:
     """Record what hooks wrote to a folder in a temporary store, and leave the spool unchanged."""
-    done = IngestResult()
-    recording = BatchRecorder(store, world, PREVIEW_LIMITS, done, files=spool.spooled_files(folder))
+    result = IngestResult()
+    recorder_of_batch = BatchRecorder(
+        store, context_for, PREVIEW_LIMITS, result, files=spool.spooled_files(folder)
+    )
     for line in islice(spool.peek(folder), PREVIEW_LIMITS.lines):
-        recording.add(line)
-    recording.flush()
-    return done
+        recorder_of_batch.add(line)
+    recorder_of_batch.flush()
+    return result
 
 
 def _ingest_round(
-    store: Store, world: ContextFor, folder: str, limits: IngestLimits, done: IngestResult
+    store: Store, context_for: ContextFor, folder: str, limits: IngestLimits, result: IngestResult
 ) -> bool:
     """Record the files that are there now; return whether there may be more."""
-    here = world("")
-    aside = spool.RejectedPieces(folder)
+    here = context_for("")
+    rejected = spool.RejectedPieces(folder)
     unique = lambda: here.secret(6).hex()  # noqa: E731
     with spool.ClaimedFiles(
         folder, now=here.clock() * 1000, unique=unique, sleep=here.sleep, wait_s=limits.wait_s
-    ) as taken:
-        if not taken.files:
-            done.is_all = done.is_all and not taken.skipped
+    ) as claimed:
+        if not claimed.files:
+            result.is_all = result.is_all and not claimed.skipped
             return False
         try:
-            whole = _record_files(store, world, taken, aside, limits, done)
+            whole = _record_files(store, context_for, claimed, rejected, limits, result)
         finally:
-            aside.close()
-        done.bad += aside.count
+            rejected.close()
+        result.bad += rejected.count
         if not whole:
-            done.is_all = False
+            result.is_all = False
             return False
         store.sync()
-        taken.remove()
+        claimed.remove()
         return True
 
 
 def _record_files(
     store: Store,
-    world: ContextFor,
-    taken: spool.ClaimedFiles,
-    aside: spool.RejectedPieces,
+    context_for: ContextFor,
+    claimed: spool.ClaimedFiles,
+    rejected: spool.RejectedPieces,
     limits: IngestLimits,
-    done: IngestResult,
+    result: IngestResult,
 ) -> bool:
     """Record the lines of the files; return False if a limit was reached first."""
-    recording = BatchRecorder(store, world, limits, done, files=taken.files, aside=aside)
-    for item in taken.lines():
+    recorder_of_batch = BatchRecorder(
+        store, context_for, limits, result, files=claimed.files, rejected=rejected
+    )
+    for item in claimed.lines():
         if isinstance(item, spool.BadPiece):
-            aside.put(item.file, item.raw)
-        elif limits.lines and recording.seen >= limits.lines:
-            recording.flush()
+            rejected.put(item.file, item.raw)
+        elif limits.lines and recorder_of_batch.seen >= limits.lines:
+            recorder_of_batch.flush()
             return False
         else:
-            recording.add(item)
-    recording.flush()
-    return not recording.is_waiting
+            recorder_of_batch.add(item)
+    recorder_of_batch.flush()
+    return not recorder_of_batch.is_waiting
 
 
 class BatchRecorder:
@@ -223,22 +229,22 @@ class BatchRecorder:
     def __init__(
         self,
         store: Store,
-        world: ContextFor,
+        context_for: ContextFor,
         limits: IngestLimits,
-        done: IngestResult,
+        result: IngestResult,
         *,
         files: list[str],
-        aside: spool.RejectedPieces | None = None,
+        rejected: spool.RejectedPieces | None = None,
     ) -> None:
         """`rejected` receives the lines that no session accepts."""
         self._store = store
-        self._world = world
+        self._context_for = context_for
         self._limits = limits
-        self._done = done
+        self._result = result
         self._files = frozenset(files)
-        self._talks: dict[tuple[str, str], list[spool.SpoolLine]] = {}
-        self._about: dict[tuple[str, str], Conversation] = {}
-        self._aside = aside
+        self._lines_by_conversation: dict[tuple[str, str], list[spool.SpoolLine]] = {}
+        self._conversation: dict[tuple[str, str], Conversation] = {}
+        self._rejected = rejected
         self._bytes = 0
         self._waiting = 0
         self.seen = 0
@@ -252,71 +258,75 @@ class BatchRecorder:
         self._waiting += 1
         self._bytes += len(line.raw)
         try:
-            about = load_mapper(line.agent).conversation(line.said)
+            conversation = load_mapper(line.agent).conversation(line.payload)
         except Exception as error:  # a mapper may raise anything on hostile input
             self._refuse(line, f"{line.agent or 'no agent'}: {_error_text(error)}")
             return
-        if about is None:
+        if conversation is None:
             self._refuse(line, f"{line.agent}: the line names no conversation")
             return
-        place = line.agent, about.id
-        if not about.cwd:
-            about = msgspec.structs.replace(about, cwd=line.cwd)
-        self._about.setdefault(place, about)
-        self._talks.setdefault(place, []).append(line)
+        place = line.agent, conversation.id
+        if not conversation.cwd:
+            conversation = msgspec.structs.replace(conversation, cwd=line.cwd)
+        self._conversation.setdefault(place, conversation)
+        self._lines_by_conversation.setdefault(place, []).append(line)
         if self._waiting >= BATCH_LINES or self._bytes >= BATCH_BYTES:
             self.flush()
 
     def flush(self) -> None:
         """Record the batch."""
-        for place, lines in self._talks.items():
-            about = self._about[place]
+        for place, lines in self._lines_by_conversation.items():
+            conversation = self._conversation[place]
             try:
-                self._talk(place[0], about, lines)
+                self._record_conversation(place[0], conversation, lines)
             except StoreError:
                 raise
             except Exception as error:  # a failure in one conversation must not affect the others
                 for line in lines:
-                    self._refuse(line, f"{about.source} {about.id}: {_error_text(error)}")
-        self._talks, self._about, self._waiting, self._bytes = {}, {}, 0, 0
+                    self._refuse(
+                        line, f"{conversation.source} {conversation.id}: {_error_text(error)}"
+                    )
+        self._lines_by_conversation, self._conversation, self._waiting, self._bytes = {}, {}, 0, 0
 
     def _refuse(self, line: spool.SpoolLine, why: str) -> None:
         """Keep a line that cannot be recorded in the folder `bad`, and report why."""
-        if self._aside is not None:
-            self._aside.put(line.file, line.raw)
-        self._done.refused.setdefault(why.split(":")[0], why)
+        if self._rejected is not None:
+            self._rejected.put(line.file, line.raw)
+        self._result.refused.setdefault(why.split(":")[0], why)
 
-    def _talk(self, agent: str, about: Conversation, lines: list[spool.SpoolLine]) -> None:
-        context = self._world(about.cwd)
+    def _record_conversation(
+        self, agent: str, conversation: Conversation, lines: list[spool.SpoolLine]
+    ) -> None:
+        context = self._context_for(conversation.cwd)
         path = next(filter(None, map(_transcript_path, reversed(lines))), "")
-        transcript = _Transcript(self._store, context, agent, about, path)
-        if find(self._store, about) is None:
-            if self._limits.transcript and not transcript.founds and _is_fork(lines):
+        transcript = _Transcript(self._store, context, agent, conversation, path)
+        if find(self._store, conversation) is None:
+            if self._limits.transcript and not transcript.conversations and _is_fork(lines):
                 # the transcript says what this is a fork of, and it does not exist yet
                 self.is_waiting = True
                 return
-            about = transcript.about(about)
-        talk = _HookedConversation(
-            self._store, context, load_mapper(agent), about, self._files, self._refuse
+            conversation = transcript.conversation(conversation)
+        hooked = _HookedConversation(
+            self._store, context, load_mapper(agent), conversation, self._files, self._refuse
         )
-        lines = talk.unread(lines)
-        self._done.lines += len(lines)
-        self._done.starts += any(_hook_name(line) in STARTS for line in lines)
+        lines = hooked.unread(lines)
+        self._result.lines += len(lines)
+        self._result.starts += any(_hook_name(line) in STARTS for line in lines)
         if not lines:
             return
         # Starts come first because they create the session. The transcript comes before everything
         # else: it contains what happened before a compaction, which must be recorded before the
         # compaction itself.
         first = next((n for n, line in enumerate(lines) if not _is_start(line)), len(lines))
-        talk.transcript = path or talk.transcript
-        talk.record(lines[:first])
-        talk.has_transcript = transcript.read(self._limits, self._done.transcripts)
-        talk.record(lines[first:])
+        hooked.transcript = path or hooked.transcript
+        hooked.record(lines[:first])
+        hooked.has_transcript = transcript.read(self._limits, self._result.transcripts)
+        hooked.record(lines[first:])
         if _hook_name(lines[-1]) in ENDS:
-            transcript.read(self._limits, self._done.transcripts, conclude=True)
-        self._done.commits += talk.commits
-        if talk.session not in self._done.names:
-            self._done.names.append(talk.session)
+            transcript.read(self._limits, self._result.transcripts, conclude=True)
+        self._result.commits += hooked.commits
+        if hooked.session not in self._result.names:
+            self._result.names.append(hooked.session)
 
 
 class _HookedConversation:
@@ -327,25 +337,25 @@ class _HookedConversation:
         store: Store,
         context: Context,
         mapper: Mapper,
-        about: Conversation,
+        conversation: Conversation,
         files: frozenset[str],
         refuse: Callable[[spool.SpoolLine, str], None],
     ) -> None:
         self._store = store
         self._context = context
         self._mapper = mapper
-        self._about = about
+        self._conversation = conversation
         self._files = files
         self._refuse = refuse
         self._recorders: dict[str, Recorder] = {}
-        self.session = about.session
+        self.session = conversation.session
         self.commits = 0
         self.has_transcript = False
         known = self._noted()
         self.transcript: str = known.get("transcript") or ""
         self._state: dict[str, Any] = known.get("state") or {}
         self._process = {"process": known.get("process") or [0, 0, 0], "at": known.get("at", 0)}
-        self._read: dict[str, int] = {
+        self._read_up_to: dict[str, int] = {
             name: end for name, end in (known.get("read") or {}).items() if name in files
         }
 
@@ -357,7 +367,7 @@ class _HookedConversation:
 
     def unread(self, lines: list[spool.SpoolLine]) -> list[spool.SpoolLine]:
         """The lines that an earlier process, which died before it removed the file, did not record."""
-        return [line for line in lines if line.end > self._read.get(line.file, 0)]
+        return [line for line in lines if line.end > self._read_up_to.get(line.file, 0)]
 
     def record(self, lines: list[spool.SpoolLine]) -> None:
         """Record the lines, together with how far each file was read."""
@@ -368,23 +378,23 @@ class _HookedConversation:
             # the old state stays in the recorded note until this line is recorded
             state = deepcopy(self._state)
             try:
-                items = list(self._mapper.items(line.said, line.at, line.id, state))
+                items = list(self._mapper.items(line.payload, line.at, line.id, state))
             except Exception as error:  # a mapper may raise anything on hostile input
                 # keep the line before it counts as read, or a crash in between would lose it
-                self._refuse(line, f"{line.agent} {self._about.id}: {_error_text(error)}")
+                self._refuse(line, f"{line.agent} {self._conversation.id}: {_error_text(error)}")
                 items, state = [], self._state
             if any(isinstance(item, Compacted) for item in items):
                 # a compaction is recorded immediately; everything before it must be recorded first
                 self._flush()
             for item in items:
-                if not self._is_told_better(item):
+                if not self._is_in_transcript(item):
                     self.commits += len(self._recorder(item.within).take(item))
             self._state = state
             self._process = {"process": list(line.process), "at": line.at}
-            self._read[line.file] = line.end
+            self._read_up_to[line.file] = line.end
         self._flush()
 
-    def _is_told_better(self, item: Item) -> bool:
+    def _is_in_transcript(self, item: Item) -> bool:
         """Whether the transcript contains an item under another id: ids of prompts are made from
         their text, and secrets in this one were redacted."""
         return (
@@ -398,9 +408,9 @@ class _HookedConversation:
         """Record everything. Sub-agents come first; the note that all was read comes last."""
         note = {
             "state": self._state,
-            "read": self._read,
+            "read": self._read_up_to,
             "transcript": self.transcript,
-            "cwd": self._about.cwd,
+            "cwd": self._conversation.cwd,
             **self._process,
         }
         for within, recorder in self._recorders.items():
@@ -415,8 +425,12 @@ class _HookedConversation:
             if within:
                 # a sub-agent's session refers to its parent's, so the parent must exist first
                 self._flush()
-            about = taking.subagent_conversation(self._about, within) if within else self._about
-            known = Recorder(self._store, self._context, about, via="hook")
+            conversation = (
+                taking.subagent_conversation(self._conversation, within)
+                if within
+                else self._conversation
+            )
+            known = Recorder(self._store, self._context, conversation, via="hook")
             self._recorders[within] = known
         return known
 
@@ -425,37 +439,37 @@ class _Transcript:
     """A conversation's transcript, with the sub-agents in it."""
 
     def __init__(
-        self, store: Store, context: Context, agent: str, about: Conversation, path: str
+        self, store: Store, context: Context, agent: str, conversation: Conversation, path: str
     ) -> None:
         self._store = store
         self._context = context
         self._path = path
-        self._own = about.id
-        self._form = _format_of(agent) if path else None
-        self._why = ""
-        self.founds: list[FoundConversation] = []
+        self._own = conversation.id
+        self._format = _format_of(agent) if path else None
+        self._problem = ""
+        self.conversations: list[FoundConversation] = []
         """The conversations in the file; empty if it is not a transcript of this conversation."""
         try:
-            self.founds = self._found()
+            self.conversations = self._find_conversations()
         except Exception as error:  # a format may raise anything on a hostile file
-            self._why = _error_text(error)
+            self._problem = _error_text(error)
 
-    def _found(self) -> list[FoundConversation]:
-        path, form = Path(self._path), self._form
-        if form is None or not os.path.isfile(path):
+    def _find_conversations(self) -> list[FoundConversation]:
+        path, format = Path(self._path), self._format
+        if format is None or not os.path.isfile(path):
             return []
-        if not form.is_one(path, read_beginning(self._path, BEGIN)):
+        if not format.recognizes(path, read_beginning(self._path, BEGIN)):
             return []
         return [
             found
-            for found in form.conversations(path)
+            for found in format.conversations(path)
             if self._own in (found.conversation.id, found.conversation.parent)
         ]
 
-    def about(self, known: Conversation) -> Conversation:
+    def conversation(self, known: Conversation) -> Conversation:
         """The conversation with what only the transcript knows: its name and what it was forked
         from."""
-        for found in self.founds:
+        for found in self.conversations:
             if found.conversation.id == known.id:
                 return msgspec.structs.replace(found.conversation, cwd=known.cwd)
         return known
@@ -463,30 +477,30 @@ class _Transcript:
     def read(self, limits: IngestLimits, report: taking.Report, *, conclude: bool = False) -> bool:
         """Import what is new in the transcript; return whether it could be read."""
         try:
-            for found in self.founds:
-                if self._form is not None and not self._is_too_much(found, limits):
+            for found in self.conversations:
+                if self._format is not None and not self._is_too_much(found, limits):
                     taking.import_conversation(
-                        self._store, self._context, self._form, found, report, via="hook",
+                        self._store, self._context, self._format, found, report, via="hook",
                         conclude=conclude,
                     )  # fmt: skip
         except StoreError:
             raise
         # an unreadable transcript must not keep the hooks' lines from being recorded
         except Exception as error:
-            self._why = _error_text(error)
-        if self._why:
-            report.refused.setdefault(self._path, self._why)
-        return bool(self.founds) and not self._why
+            self._problem = _error_text(error)
+        if self._problem:
+            report.refused.setdefault(self._path, self._problem)
+        return bool(self.conversations) and not self._problem
 
     def _is_too_much(self, found: FoundConversation, limits: IngestLimits) -> bool:
         if not limits.transcript:
             return False
-        note = noted_cursor(self._store, found.conversation.session, found.place)
+        note = noted_cursor(self._store, found.conversation.session, found.cursor_name)
         known = note.get("offset", 0) if isinstance(note, dict) else 0
         return found.size - known > limits.transcript
 
 
-def reconcile(store: Store, world: ContextFor, session: str, report: taking.Report) -> bool:
+def reconcile(store: Store, context_for: ContextFor, session: str, report: taking.Report) -> bool:
     """Import a session's transcript again, up to its current end; return False if none is known."""
     row = store.session(session)
     note = noted_cursor(store, session, HOOKS)
@@ -494,8 +508,8 @@ def reconcile(store: Store, world: ContextFor, session: str, report: taking.Repo
     if not path or not row.record.aliases:
         return False
     source, foreign = row.record.aliases[0]
-    about = Conversation(source=source, id=foreign, cwd=str(note.get("cwd") or ""))
-    transcript = _Transcript(store, world(about.cwd), source, about, path)
+    conversation = Conversation(source=source, id=foreign, cwd=str(note.get("cwd") or ""))
+    transcript = _Transcript(store, context_for(conversation.cwd), source, conversation, path)
     return transcript.read(NO_LIMITS, report)
 
 
@@ -515,24 +529,24 @@ def _format_of(agent: str) -> Format | None:
 
 
 def _transcript_path(line: spool.SpoolLine) -> str:
-    path = line.said.get("transcript_path")
+    path = line.payload.get("transcript_path")
     return path if isinstance(path, str) and os.path.isabs(path) and "\0" not in path else ""
 
 
 def _hook_name(line: spool.SpoolLine) -> str:
-    name = line.said.get("hook_event_name")
+    name = line.payload.get("hook_event_name")
     return name if isinstance(name, str) else ""
 
 
 def _is_start(line: spool.SpoolLine) -> bool:
     """Whether a line only reports that a conversation starts or is resumed."""
-    return _hook_name(line) in STARTS and line.said.get("source") != "compact"
+    return _hook_name(line) in STARTS and line.payload.get("source") != "compact"
 
 
 def _is_fork(lines: list[spool.SpoolLine]) -> bool:
     """Whether nothing is known of a conversation except that it started as a fork."""
     starts = all(_hook_name(line) in STARTS for line in lines)
-    return starts and any(line.said.get("source") == "fork" for line in lines)
+    return starts and any(line.payload.get("source") == "fork" for line in lines)
 
 
 def _error_text(error: Exception) -> str:

@@ -47,7 +47,7 @@ class SpoolLine(msgspec.Struct, frozen=True, kw_only=True):
     at: int
     agent: str
     cwd: str
-    said: dict[str, Any]
+    payload: dict[str, Any]
     process: tuple[int, int, int] = (0, 0, 0)
     """The agent's process: its id, its start time and its pid namespace. Zeros if unknown."""
     file: str = ""
@@ -140,13 +140,13 @@ class ClaimedFiles:
         self._folder = folder
         self._sleep = sleep
         self._wait_s = wait_s
-        self._held: dict[str, BinaryIO] = {}
+        self._files: dict[str, BinaryIO] = {}
         self.skipped = 0
         """Files to which a hook is writing; they are left for the next round."""
         for name in spooled_files(folder)[:FILES_MAX]:
-            self._take(name, now, unique)
+            self._claim(name, now, unique)
 
-    def _take(self, name: str, now: int, unique: Callable[[], str]) -> None:
+    def _claim(self, name: str, now: int, unique: Callable[[], str]) -> None:
         path = os.path.join(self._folder, name)
         try:
             found = os.lstat(path)
@@ -161,7 +161,7 @@ class ClaimedFiles:
         except (FileNotFoundError, InvalidInput):
             return
         if _lock(file, self._sleep, self._wait_s):
-            self._held[name] = file
+            self._files[name] = file
         else:
             self.skipped += 1
             file.close()
@@ -170,20 +170,20 @@ class ClaimedFiles:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        for file in self._held.values():
+        for file in self._files.values():
             file.close()
 
     @property
     def files(self) -> list[str]:
-        return list(self._held)
+        return list(self._files)
 
     def lines(self) -> Iterator[SpoolLine | BadPiece]:
         """Every line in the files, in the order in which it was written."""
-        return merge_by_time(read_spool_file(file, name) for name, file in self._held.items())
+        return merge_by_time(read_spool_file(file, name) for name, file in self._files.items())
 
     def remove(self) -> None:
         """Remove the files, after a store has recorded them."""
-        for name in self._held:
+        for name in self._files:
             os.unlink(os.path.join(self._folder, name))
 
 
@@ -273,13 +273,13 @@ def parse_spool_line(data: bytes, name: str, end: int) -> SpoolLine | str:
         return "damaged"
     header, _, payload = body.partition(b"\t")
     try:
-        about, said = decode_json(header), decode_json(payload)
+        about, payload = decode_json(header), decode_json(payload)
         return SpoolLine(
             id=legible(about["id"]),
             at=int(about["at"]),
             agent=legible(about["agent"]),
             cwd=str(about["cwd"]),
-            said=said if isinstance(said, dict) else {},
+            payload=payload if isinstance(payload, dict) else {},
             process=_process(about.get("process")),
             file=name,
             end=end,

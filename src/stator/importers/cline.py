@@ -74,7 +74,7 @@ class Cline:
 
     name = NAME
 
-    def is_one(self, path: Path, begin: bytes) -> bool:
+    def recognizes(self, path: Path, begin: bytes) -> bool:
         return _is_conversation(begin) or _is_other_task_file(begin)
 
     def conversations(self, path: Path) -> Iterable[FoundConversation]:
@@ -86,29 +86,29 @@ class Cline:
         first = _texts(messages[0])
         task = path.parent.name if path.name == FILE else ""
         folder = next((m[1] for m in map(_FOLDER.search, first) if m), "")
-        talk = Conversation(
+        conversation = Conversation(
             source=NAME,
             id=task or text_id("\n".join(first)),
             name=headline(_prompted(first)),
             cwd=folder,
         )
-        yield single_conversation(path, talk)
+        yield single_conversation(path, conversation)
 
     def read(
         self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
     ) -> Iterator[Item]:
         whole = read_document(found.path, progress)
-        reading = _ClineReader()
+        reader = _ClineReader()
         for number, message in enumerate(whole.value if isinstance(whole.value, list) else []):
             if isinstance(message, dict) and message.get("role") == "user":
-                yield from reading.user(message)
+                yield from reader.user(message)
             elif isinstance(message, dict) and message.get("role") == "assistant":
-                yield from reading.assistant(message)
+                yield from reader.assistant(message)
             else:
                 yield Unknown(id=f"message/{number}", raw=strip_attachments(message))
         yield from whole.skipped
 
-    def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
+    def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         code = "User/globalStorage/saoudrizwan.claude-dev/tasks"
         own = environ.get("CLINE_DIR")
         return [
@@ -117,7 +117,7 @@ class Cline:
             home / "Library" / "Application Support" / "Code" / code,
         ]
 
-    def is_about(self, found: FoundConversation, root: str) -> bool:
+    def is_in_folder(self, found: FoundConversation, root: str) -> bool:
         return is_inside(found.conversation.cwd, root)
 
 
@@ -180,8 +180,8 @@ class _ClineReader:
     """Reads one task."""
 
     def __init__(self) -> None:
-        self._talk = Dialogue()
-        self._known: set[str] = set()
+        self._dialogue = Dialogue()
+        self._seen_paths: set[str] = set()
         """Paths that were read or written."""
 
     # -- what the model says ------------------------------------------------------------------------
@@ -205,12 +205,12 @@ class _ClineReader:
         tokens = record(metrics.get("tokens"))
         at = micros_of_millis(message.get("ts"))
         usage = usage_units(
-            fresh=tokens.get("prompt"), said=tokens.get("completion"), read=tokens.get("cached"),
+            input_tokens=tokens.get("prompt"), output_tokens=tokens.get("completion"), cache_read=tokens.get("cached"),
             dollars=metrics.get("cost"),
         )  # fmt: skip
         model = text(record(message.get("modelInfo")).get("modelId"))
-        yield from self._talk.answer(blocks, calls, at=at, usage=usage, model=model)
-        for call in self._talk.open:
+        yield from self._dialogue.answer(blocks, calls, at=at, usage=usage, model=model)
+        for call in self._dialogue.open_calls:
             steps = parse_checklist(text(record(call.input).get("task_progress")))
             if steps:
                 yield Planned(id=f"{call.id}/plan", at=at, steps=steps)
@@ -223,13 +223,13 @@ class _ClineReader:
         finished = False
         for call, tool, output in self._results(message):
             if call is None:
-                yield self._talk.result(None, output, at=at, tool=tool, call=tool)
+                yield self._dialogue.result(None, output, at=at, tool=tool, call=tool)
                 continue
             finished = finished or call.tool == "attempt_completion"
             yield from self._returned(call, output, at)
         asked = _prompted(texts)
         if finished:
-            yield self._talk.end(at=at)
+            yield self._dialogue.end(at=at)
         shown = [words for words in texts if not _RESULT_HEADER.match(words)]
         images = [
             strip_attachments(block)
@@ -238,19 +238,19 @@ class _ClineReader:
         ]
         if asked:
             content = [{"type": "text", "text": asked}, *images] if images else asked
-            yield self._talk.prompt(content, at)
-        elif not self._talk.is_begun:
-            yield self._talk.prompt("\n".join(shown), at)
+            yield self._dialogue.prompt(content, at)
+        elif not self._dialogue.has_prompt:
+            yield self._dialogue.prompt("\n".join(shown), at)
         notes = [words for words in shown if _user_text(words) is None]
         if notes:
-            yield self._talk.note("\n".join(notes), at, by="user")
+            yield self._dialogue.note("\n".join(notes), at, by="user")
 
     def _results(self, message: dict[str, Any]) -> Iterator[tuple[Called | None, str, Any]]:
         """The results in a message, each with its call and tool."""
         for block in records(message.get("content")):
             if block.get("type") == "tool_result":
                 name = text(block.get("tool_use_id"))
-                yield self._talk.waiting(name), name, strip_attachments(block.get("content"))
+                yield self._dialogue.open_call(name), name, strip_attachments(block.get("content"))
         texts = _texts(message)
         for number, words in enumerate(texts):
             mark = _RESULT_HEADER.match(words)
@@ -261,16 +261,16 @@ class _ClineReader:
             if not output.strip() and following and not following[0].startswith(("<", "[")):
                 output = following[0]
             tool = mark[1]
-            call = self._talk.waiting(tool=tool)
-            if call is None and len(self._talk.open) == 1:
-                call = self._talk.open[0]
+            call = self._dialogue.open_call(tool=tool)
+            if call is None and len(self._dialogue.open_calls) == 1:
+                call = self._dialogue.open_calls[0]
             yield call, tool, output
 
     def _returned(self, call: Called, output: Any, at: int) -> Iterator[Item]:
         words = output if isinstance(output, str) else "\n".join(_texts({"content": output}))
         status, cause = _outcome(call, words)
         files = self._files(call) if status == "ok" else ()
-        yield self._talk.result(call, output, status, at=at, cause=cause, files=files)
+        yield self._dialogue.result(call, output, status, at=at, cause=cause, files=files)
         summary = text(record(call.input).get("context"))
         if call.tool in ("condense", "summarize_task") and status == "ok" and summary:
             yield Compacted(id=f"{call.id}/compacted", at=at, summary=summary)
@@ -282,8 +282,8 @@ class _ClineReader:
             return files_touched_by(given.get("command"))
         if call.tool not in ("read_file", "write_to_file", "replace_in_file") or not path:
             return ()
-        known = path in self._known
-        self._known.add(path)
+        known = path in self._seen_paths
+        self._seen_paths.add(path)
         if call.tool == "read_file":
             return (Touch(path=path, op="read"),)
         if call.tool == "replace_in_file" or known:

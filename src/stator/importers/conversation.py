@@ -111,14 +111,14 @@ COUNTS = tuple(name for name in Report.__struct_fields__ if Report.__annotations
 def import_conversation(
     store: Store,
     context: Context,
-    form: Format,
+    format: Format,
     found: FoundConversation,
     report: Report,
     *,
     progress: Progress | None = None,
     via: Via = "import",
     conclude: bool = True,
-    foretold: set[int] | None = None,
+    predicted: set[int] | None = None,
 ) -> None:
     """Import what is new in a conversation, and in the sub-agents whose records are in the same
     file.
@@ -127,18 +127,18 @@ def import_conversation(
     passed from one conversation to the next: it holds what the import would have recorded so far,
     so that items which occur in several files count once.
     """
-    taking = _ConversationImport(store, context, found, report, via, foretold)
-    cursor = taking.cursor()
+    importing = _ConversationImport(store, context, found, report, via, predicted)
+    cursor = importing.cursor()
     if (
-        found.is_second_hand
+        found.is_fallback
         and cursor is None
-        and is_foretold(store, found.conversation, foretold or set())
+        and is_foretold(store, found.conversation, predicted or set())
     ):
         report.unchanged += 1
         return
-    for item in form.read(found, cursor, progress):
-        taking.take(item)
-    taking.finish(conclude=conclude)
+    for item in format.read(found, cursor, progress):
+        importing.take(item)
+    importing.finish(conclude=conclude)
 
 
 class _ConversationImport:
@@ -151,14 +151,14 @@ class _ConversationImport:
         found: FoundConversation,
         report: Report,
         via: Via,
-        foretold: set[int] | None,
+        predicted: set[int] | None,
     ) -> None:
         self._store = store
         self._context = context
         self._found = found
         self._report = report
         self._via: Via = via
-        self._foretold = foretold
+        self._predicted = predicted
         self._recorders: dict[str, Recorder] = {}
         self._cursor: Cursor | None = None
         self._bytes = 0
@@ -215,15 +215,15 @@ class _ConversationImport:
                 # a sub-agent's session refers to its parent's, so the parent must exist first
                 self._recorder("")
                 self._flush()
-            talk = (
+            conversation = (
                 self._found.conversation
                 if not within
                 else subagent_conversation(self._found.conversation, within)
             )
             known = (
-                Recorder(self._store, self._context, talk, via=self._via)
-                if self._foretold is None
-                else Foreteller(self._store, self._context, talk, self._foretold)
+                Recorder(self._store, self._context, conversation, via=self._via)
+                if self._predicted is None
+                else Foreteller(self._store, self._context, conversation, self._predicted)
             )
             self._recorders[within] = known
         return known
@@ -231,10 +231,10 @@ class _ConversationImport:
     def _flush(self, *, conclude: str = "", cursor: bool = False) -> None:
         for within, recorder in list(self._recorders.items()):
             noted = self._note() if cursor and not within and self._cursor is not None else None
-            if noted is not None and recorder.cursor(self._found.place) == noted:
+            if noted is not None and recorder.cursor(self._found.cursor_name) == noted:
                 noted = None
-            place = None if noted is None else (self._found.place, noted)
-            self._count(recorder, recorder.flush(conclude=conclude, cursor=place))
+            cursor_name = None if noted is None else (self._found.cursor_name, noted)
+            self._count(recorder, recorder.flush(conclude=conclude, cursor=cursor_name))
         self._bytes = 0
 
     def _note(self) -> dict[str, Any]:
@@ -278,7 +278,7 @@ def subagent_conversation(above: Conversation, within: str) -> Conversation:
 
 
 def _noted(store: Store, session: str, found: FoundConversation) -> Any:
-    return noted_cursor(store, session, found.place)
+    return noted_cursor(store, session, found.cursor_name)
 
 
 def _valid_cursor(note: Any, found: FoundConversation) -> Cursor | None:

@@ -33,14 +33,14 @@ unreadable; the other files are imported."""
 class ImportCandidate(msgspec.Struct, frozen=True):
     """A conversation that was found, and the format that reads it."""
 
-    form: Format
+    format: Format
     found: FoundConversation
 
 
 class Discovery(msgspec.Struct, kw_only=True):
     """The transcripts and bundles that were found, and the files that are neither."""
 
-    told: list[ImportCandidate] = []
+    candidates: list[ImportCandidate] = []
     """The newest first; sub-agents follow their parents, and forks follow what they were forked
     from."""
     bundles: list[str] = []
@@ -56,7 +56,7 @@ class Discovery(msgspec.Struct, kw_only=True):
     @property
     def size(self) -> int:
         """The most bytes that an import would have to read."""
-        return sum(one.found.size for one in self.told)
+        return sum(candidate.found.size for candidate in self.candidates)
 
 
 def discover(
@@ -65,7 +65,7 @@ def discover(
     formats: Sequence[Format] | None = None,
     about: str = "",
     since: int = 0,
-    seen: Callable[[int], None] | None = None,
+    on_file: Callable[[int], None] | None = None,
 ) -> Discovery:
     """Find the transcripts and bundles in files and folders, judging by their content.
 
@@ -73,46 +73,48 @@ def discover(
     that changed at that time (µs) or later. `seen` is called with the number of files looked at so
     far.
     """
-    sight = Discovery()
+    discovery = Discovery()
     known = registry.load_all() if formats is None else formats
-    met: set[tuple[str, str]] = set()
-    told: list[ImportCandidate] = []
-    for number, (path, is_named) in enumerate(_walk(paths, sight.unread)):
-        if seen is not None:
-            seen(number + 1)
-        for one in _candidates_in(path, known, sight, is_named):
-            key = os.path.realpath(one.found.path), one.found.part
-            if key in met:
+    seen_files: set[tuple[str, str]] = set()
+    candidates: list[ImportCandidate] = []
+    for number, (path, is_named) in enumerate(_walk(paths, discovery.unread)):
+        if on_file is not None:
+            on_file(number + 1)
+        for candidate in _candidates_in(path, known, discovery, is_named):
+            key = os.path.realpath(candidate.found.path), candidate.found.part
+            if key in seen_files:
                 continue
-            met.add(key)
-            if about and not one.form.is_about(one.found, about):
-                sight.elsewhere += 1
-            elif one.found.changed < since:
-                sight.older += 1
+            seen_files.add(key)
+            if about and not candidate.format.is_in_folder(candidate.found, about):
+                discovery.elsewhere += 1
+            elif candidate.found.changed < since:
+                discovery.older += 1
             else:
-                told.append(one)
-    sight.told = _in_order(told)
-    return sight
+                candidates.append(candidate)
+    discovery.candidates = _in_order(candidates)
+    return discovery
 
 
-def merge(sights: Sequence[Discovery]) -> Discovery:
+def merge(discoveries: Sequence[Discovery]) -> Discovery:
     """Combine several discoveries into one."""
     others = Counter[str]()
-    for sight in sights:
-        others.update(sight.others)
+    for discovery in discoveries:
+        others.update(discovery.others)
     return Discovery(
-        told=_in_order([one for sight in sights for one in sight.told]),
-        bundles=[path for sight in sights for path in sight.bundles],
+        candidates=_in_order(
+            [candidate for discovery in discoveries for candidate in discovery.candidates]
+        ),
+        bundles=[path for discovery in discoveries for path in discovery.bundles],
         others=dict(others),
-        unread={path: why for sight in sights for path, why in sight.unread.items()},
-        elsewhere=sum(sight.elsewhere for sight in sights),
-        older=sum(sight.older for sight in sights),
+        unread={path: why for discovery in discoveries for path, why in discovery.unread.items()},
+        elsewhere=sum(discovery.elsewhere for discovery in discoveries),
+        older=sum(discovery.older for discovery in discoveries),
     )
 
 
-def existing_paths(form: Format, home: Path, environ: Mapping[str, str]) -> list[Path]:
+def existing_paths(format: Format, home: Path, environ: Mapping[str, str]) -> list[Path]:
     """The paths at which an agent stores transcripts, as far as they exist."""
-    return [place for place in form.places(home, environ) if os.path.lexists(place)]
+    return [place for place in format.default_paths(home, environ) if os.path.lexists(place)]
 
 
 # -- walking --------------------------------------------------------------------------------------
@@ -123,17 +125,17 @@ def _walk(
 ) -> Iterator[tuple[str, bool]]:
     """Yield the given files and the files below the given folders; the flag says whether a file was
     given by name."""
-    left = FILES_MAX
+    remaining = FILES_MAX
     for given in paths:
         path = os.path.expanduser(os.fspath(given))
         if not os.path.isdir(path):
             yield path, True  # also when the file does not exist: reading it reports that
             continue
         for file in _files_below(path, unread, 0):
-            if not left:
+            if not remaining:
                 unread[path] = f"more than {FILES_MAX:,} files; name folders further down"
                 return
-            left -= 1
+            remaining -= 1
             yield file, False
 
 
@@ -141,12 +143,12 @@ def _files_below(folder: str, unread: dict[str, str], depth: int) -> Iterator[st
     """Yield the files of a folder before those of its subfolders; symbolic links are not followed."""
     try:
         with os.scandir(folder) as entries:
-            there = sorted(entries, key=lambda entry: entry.name)
+            found_entries = sorted(entries, key=lambda entry: entry.name)
     except OSError as error:
         unread[folder] = error.strerror or "cannot be read"
         return
-    yield from (entry.path for entry in there if entry.is_file(follow_symlinks=False))
-    for entry in there:
+    yield from (entry.path for entry in found_entries if entry.is_file(follow_symlinks=False))
+    for entry in found_entries:
         if not entry.is_dir(follow_symlinks=False) or entry.name in IGNORED_FOLDERS:
             continue
         if depth == DEPTH_MAX:
@@ -159,78 +161,78 @@ def _files_below(folder: str, unread: dict[str, str], depth: int) -> Iterator[st
 
 
 def _candidates_in(
-    path: str, formats: Sequence[Format], sight: Discovery, is_named: bool
+    path: str, formats: Sequence[Format], discovery: Discovery, is_named: bool
 ) -> list[ImportCandidate]:
     """List the conversations in a file; note bundles, other files and errors in `discovery`."""
     try:
-        begin = read_beginning(path)
-        if begin.startswith(MAGIC):
-            sight.bundles.append(path)
+        beginning = read_beginning(path)
+        if beginning.startswith(MAGIC):
+            discovery.bundles.append(path)
             return []
-        form = detect_format(Path(path), begin, formats)
-        if form is not None:
-            return [ImportCandidate(form, found) for found in form.conversations(Path(path))]
+        format = detect_format(Path(path), beginning, formats)
+        if format is not None:
+            return [ImportCandidate(format, found) for found in format.conversations(Path(path))]
     except InvalidInput as refusal:
-        sight.unread[path] = refusal.what
+        discovery.unread[path] = refusal.what
     except READ_ERRORS as error:
-        sight.unread[path] = f"cannot be read: {error!r:.200}"
+        discovery.unread[path] = f"cannot be read: {error!r:.200}"
     else:
         if is_named:
-            sight.unread[path] = "not a transcript of a known format"
+            discovery.unread[path] = "not a transcript of a known format"
             return []
         kind = os.path.splitext(path)[1].lower()[:12] or "(no ending)"
-        sight.others[kind] = sight.others.get(kind, 0) + 1
+        discovery.others[kind] = discovery.others.get(kind, 0) + 1
     return []
 
 
-def detect_format(path: Path, begin: bytes, formats: Sequence[Format]) -> Format | None:
+def detect_format(path: Path, beginning: bytes, formats: Sequence[Format]) -> Format | None:
     """The first format that recognizes a file."""
-    if not begin.strip():
+    if not beginning.strip():
         return None
-    return next((form for form in formats if form.is_one(path, begin)), None)
+    return next((format for format in formats if format.recognizes(path, beginning)), None)
 
 
-def _in_order(told: list[ImportCandidate]) -> list[ImportCandidate]:
+def _in_order(candidates: list[ImportCandidate]) -> list[ImportCandidate]:
     """Sort the newest first, but keep every conversation behind its parent and behind what it was
     forked from.
 
     Several files may hold the same conversation. The most complete one comes first, because it
     contains the first prompt, which names the session.
     """
-    told = sorted(told, key=lambda one: -one.found.changed)
+    candidates = sorted(candidates, key=lambda candidate: -candidate.found.changed)
     by_id: dict[tuple[str, str], list[ImportCandidate]] = {}
-    for one in sorted(told, key=_is_partial):
-        by_id.setdefault(_identity(one), []).append(one)
+    for candidate in sorted(candidates, key=_is_partial):
+        by_id.setdefault(_identity(candidate), []).append(candidate)
     placed: dict[int, ImportCandidate] = {}
-    for one in told:
-        for each in reversed(_with_ancestors(one, by_id)):
+    for candidate in candidates:
+        for each in reversed(_with_ancestors(candidate, by_id)):
             for same in by_id[_identity(each)]:
                 placed.setdefault(id(same), same)
     return list(placed.values())
 
 
-def _identity(one: ImportCandidate) -> tuple[str, str]:
+def _identity(candidate: ImportCandidate) -> tuple[str, str]:
     """The identity of a conversation: the agent's name and the agent's id for it."""
-    return one.found.conversation.source, one.found.conversation.id
+    return candidate.found.conversation.source, candidate.found.conversation.id
 
 
-def _is_partial(one: ImportCandidate) -> tuple[bool, bool]:
+def _is_partial(candidate: ImportCandidate) -> tuple[bool, bool]:
     """Sort output that a program printed behind transcripts it stored; printed output has no title."""
-    return one.found.is_second_hand, not one.found.conversation.name.strip()
+    return candidate.found.is_fallback, not candidate.found.conversation.name.strip()
 
 
 def _with_ancestors(
-    one: ImportCandidate, by_id: Mapping[tuple[str, str], list[ImportCandidate]]
+    candidate: ImportCandidate, by_id: Mapping[tuple[str, str], list[ImportCandidate]]
 ) -> list[ImportCandidate]:
     """A conversation and all its ancestors (parents and fork origins); a cycle of ancestors is
     followed once."""
-    line, met, left = [one], {id(one)}, [one]
-    while left:
-        talk = left.pop().found.conversation
-        for above in (talk.parent, talk.fork_of):
-            for other in by_id.get((talk.source, above), []) if above else []:
-                if id(other) not in met:
-                    met.add(id(other))
-                    line.append(other)
-                    left.append(other)
-    return line
+    ancestors, seen_files, remaining = [candidate], {id(candidate)}, [candidate]
+    while remaining:
+        conversation = remaining.pop().found.conversation
+        for above in (conversation.parent, conversation.fork_of):
+            for other in by_id.get((conversation.source, above), []) if above else []:
+                if id(other) not in seen_files:
+                    seen_files.add(id(other))
+                    ancestors.append(other)
+                    remaining.append(other)
+    return ancestors

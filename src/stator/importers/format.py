@@ -31,12 +31,12 @@ class FoundConversation(msgspec.Struct, frozen=True, kw_only=True):
     changed: int = 0
     """When it last changed, in µs since 1970. Imports take the newest first."""
     size: int = 0
-    is_second_hand: bool = False
+    is_fallback: bool = False
     """Whether a better source may hold the same conversation under other item ids. Such a file is
     imported only where the conversation is not recorded yet, or was recorded from this file."""
 
     @property
-    def place(self) -> str:
+    def cursor_name(self) -> str:
         """The name of this file's cursor. It leaves out the folder, so that a file is recognized
         after it was moved."""
         return f"{Path(self.path).name}{f'#{self.part}' if self.part else ''}"
@@ -49,7 +49,7 @@ class Format(Protocol):
     """The format's name, such as claude-code or codex; it is recorded as the source of the session.
     """
 
-    def is_one(self, path: Path, begin: bytes) -> bool:
+    def recognizes(self, path: Path, begin: bytes) -> bool:
         """Whether a file is of this format, judging by its first bytes (decompressed, up to 64 KB)."""
         ...
 
@@ -68,17 +68,17 @@ class Format(Protocol):
         """
         ...
 
-    def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
+    def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         """The files and folders in which the agent stores its transcripts by default."""
         ...
 
-    def is_about(self, found: FoundConversation, root: str) -> bool:
+    def is_in_folder(self, found: FoundConversation, root: str) -> bool:
         """Whether a conversation took place in a folder, or in a folder below it."""
         ...
 
 
-def is_inside(cwd: str, root: str) -> bool:
+def is_inside(folder: str, root: str) -> bool:
     """Whether a folder is `root` or lies below it."""
-    return bool(cwd) and (
-        cwd.rstrip("/") == root.rstrip("/") or cwd.startswith(root.rstrip("/") + "/")
+    return bool(folder) and (
+        folder.rstrip("/") == root.rstrip("/") or folder.startswith(root.rstrip("/") + "/")
     )

@@ -53,7 +53,7 @@ class MiniSweAgent:
 
     name = NAME
 
-    def is_one(self, path: Path, begin: bytes) -> bool:
+    def recognizes(self, path: Path, begin: bytes) -> bool:
         named = path.name.endswith(".traj.json")
         told = b'"trajectory_format"' in begin and b"mini-swe-agent" in begin
         listed = bool(_LIST.match(begin)) and (named or b"mswea" in begin)
@@ -64,40 +64,40 @@ class MiniSweAgent:
         messages = records(_messages(value))
         if not messages:
             return
-        begun = [text(message.get("content")) for message in messages[:3]]
-        asked = begun[1] if len(begun) > 1 else begun[0]
+        first_messages = [text(message.get("content")) for message in messages[:3]]
+        asked = first_messages[1] if len(first_messages) > 1 else first_messages[0]
         issue = _ISSUE.search(asked)
         info = record(record(value).get("info"))
         status = text(info.get("exit_status"))
-        talk = Conversation(
+        conversation = Conversation(
             source=NAME,
-            id=text_id("\n".join(begun), text(record(value).get("instance_id"))),
+            id=text_id("\n".join(first_messages), text(record(value).get("instance_id"))),
             name=headline(issue[1] if issue else asked) or path.stem,
             labels={"exit status": status} if status else {},
         )
-        yield single_conversation(path, talk)
+        yield single_conversation(path, conversation)
 
     def read(
         self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
     ) -> Iterator[Item]:
         whole = read_document(found.path, progress)
         info = record(record(whole.value).get("info"))
-        talk = Dialogue()
+        dialogue = Dialogue()
         for number, one in enumerate(_messages(whole.value)):
             if isinstance(one, dict):
-                yield from _message(talk, number, one)
+                yield from _message(dialogue, number, one)
             else:
                 yield Unknown(id=f"message/{number}", raw=one)
         status = text(info.get("exit_status"))
         if status or _is_over(whole.value):
             finished = status in ("", "Submitted")
-            yield talk.end("ok" if finished else "aborted", "" if finished else status)
+            yield dialogue.end("ok" if finished else "aborted", "" if finished else status)
         yield from whole.skipped
 
-    def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
+    def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         return []
 
-    def is_about(self, found: FoundConversation, root: str) -> bool:
+    def is_in_folder(self, found: FoundConversation, root: str) -> bool:
         return False
 
 
@@ -112,34 +112,34 @@ def _messages(value: Any) -> list[Any]:
 def _is_over(value: Any) -> bool:
     """Whether the last command submitted the task; the file is also written while the run
     continues."""
-    said = [
+    answers = [
         text(m.get("content")) for m in records(_messages(value)) if m.get("role") == "assistant"
     ]
-    return bool(said) and SUBMIT in said[-1]
+    return bool(answers) and SUBMIT in answers[-1]
 
 
-def _message(talk: Dialogue, number: int, one: dict[str, Any]) -> Iterator[Item]:
+def _message(dialogue: Dialogue, number: int, one: dict[str, Any]) -> Iterator[Item]:
     role, content = one.get("role"), strip_attachments(one.get("content"))
     extra = record(one.get("extra"))
     at = _time(one.get("timestamp")) or _time(extra.get("timestamp"))
     if role == "system":
-        yield talk.note(content, at)
+        yield dialogue.note(content, at)
     elif role == "assistant":
-        yield from _answered(talk, one, extra, at)
-    elif role in ("user", "tool") and talk.open:
-        yield _returned(talk, one, extra, at)
+        yield from _answered(dialogue, one, extra, at)
+    elif role in ("user", "tool") and dialogue.open_calls:
+        yield _returned(dialogue, one, extra, at)
     elif role == "user":
-        yield talk.prompt(content, at)
+        yield dialogue.prompt(content, at)
     elif role == "tool":
-        yield talk.result(None, content, at=at, call=text(one.get("tool_call_id")))
+        yield dialogue.result(None, content, at=at, call=text(one.get("tool_call_id")))
     elif role == "exit":
-        yield talk.note(content, at)
+        yield dialogue.note(content, at)
     else:
         yield Unknown(id=f"message/{number}", at=at, raw=strip_attachments(one))
 
 
 def _answered(
-    talk: Dialogue, one: dict[str, Any], extra: dict[str, Any], at: int
+    dialogue: Dialogue, one: dict[str, Any], extra: dict[str, Any], at: int
 ) -> Iterator[Item]:
     words = text(one.get("content"))
     calls = [requested_call(call, ()) for call in records(one.get("tool_calls"))]
@@ -150,13 +150,13 @@ def _answered(
     response = record(extra.get("response"))
     blocks = [{"type": "text", "text": words}] if words else []
     model = text(response.get("model"))
-    yield from talk.answer(blocks, calls, at=at, usage=usage_of(response), model=model)
+    yield from dialogue.answer(blocks, calls, at=at, usage=usage_of(response), model=model)
 
 
-def _returned(talk: Dialogue, one: dict[str, Any], extra: dict[str, Any], at: int) -> Item:
+def _returned(dialogue: Dialogue, one: dict[str, Any], extra: dict[str, Any], at: int) -> Item:
     words = text(one.get("content"))
     named = text(one.get("tool_call_id"))
-    call = talk.waiting(named) or talk.waiting()
+    call = dialogue.open_call(named) or dialogue.open_call()
     code = _CODE.search(words)
     told = extra.get("returncode")
     number = int(code[1]) if code else told if isinstance(told, int) else 0
@@ -165,7 +165,7 @@ def _returned(talk: Dialogue, one: dict[str, Any], extra: dict[str, Any], at: in
     if "timed out" in words[:200]:
         status = "timeout"
     given = record(call.input) if call is not None else {}
-    return talk.result(
+    return dialogue.result(
         call, output.body.strip("\n") if output else words, status, at=at, call=named,
         cause=f"exit code {number}" if number else "",
         files=files_touched_by(given.get("command")) if status == "ok" else (),

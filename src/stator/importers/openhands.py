@@ -76,7 +76,7 @@ class OpenHands:
 
     name = NAME
 
-    def is_one(self, path: Path, begin: bytes) -> bool:
+    def recognizes(self, path: Path, begin: bytes) -> bool:
         if begin.lstrip()[:1] == b"[":
             return bool(_LIST.match(begin)) and b'"timestamp"' in begin
         return begin.lstrip()[:1] == b"{" and _is_output(begin)
@@ -85,16 +85,16 @@ class OpenHands:
         stat = path.stat()
         changed = stat.st_mtime_ns // 1000
         if read_beginning(str(path), 64).lstrip()[:1] == b"[":
-            told = records(read_document(str(path)).value)
-            if told:
-                yield single_conversation(path, _conversation(told, {}))
+            history = records(read_document(str(path)).value)
+            if history:
+                yield single_conversation(path, _conversation(history, {}))
             return
         for line in read_lines(str(path)):
             given = record(parse_line(line)[0])
-            told = _history(given)
-            if told:
+            history = _history(given)
+            if history:
                 yield FoundConversation(
-                    path=str(path), conversation=_conversation(told, given), changed=changed,
+                    path=str(path), conversation=_conversation(history, given), changed=changed,
                     part=f"{line.number}@{line.offset}", size=stat.st_size,
                 )  # fmt: skip
 
@@ -114,10 +114,10 @@ class OpenHands:
                 progress(line.end - line.offset)
             return
 
-    def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
+    def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         return []
 
-    def is_about(self, found: FoundConversation, root: str) -> bool:
+    def is_in_folder(self, found: FoundConversation, root: str) -> bool:
         return is_inside(found.conversation.cwd, root)
 
 
@@ -131,20 +131,20 @@ def _is_output(begin: bytes) -> bool:
 
 def _history(given: dict[str, Any]) -> list[dict[str, Any]]:
     """The records of an instance; older outputs pair each action with its observation."""
-    told: list[dict[str, Any]] = []
+    history: list[dict[str, Any]] = []
     listed = given.get("history")
     for one in listed if isinstance(listed, list) else []:
-        told += records(one) if isinstance(one, list) else [one] if isinstance(one, dict) else []
-    return told
+        history += records(one) if isinstance(one, list) else [one] if isinstance(one, dict) else []
+    return history
 
 
-def _conversation(told: list[dict[str, Any]], given: dict[str, Any]) -> Conversation:
+def _conversation(history: list[dict[str, Any]], given: dict[str, Any]) -> Conversation:
     issue = record(given.get("issue"))
     instance = text(given.get("instance_id")) or "/".join(
         str(issue[name]) for name in ("owner", "repo", "number") if name in issue
     )
-    first = _fields(told[0])
-    start = repr(told[:3] if given else told[0])
+    first = _fields(history[0])
+    start = repr(history[:3] if given else history[0])
     asked = text(first.get("content")) or text(first.get("message"))
     labels = {"instance": instance} if instance else {}
     if isinstance(given.get("success"), bool):
@@ -181,15 +181,15 @@ class _OpenHandsReader:
     """Reads one conversation."""
 
     def __init__(self) -> None:
-        self._talk = Dialogue()
+        self._dialogue = Dialogue()
         self._responses: set[str] = set()
-        self._by_record: dict[Any, Called] = {}
-        self._names: dict[Any, str] = {}
+        self._calls_by_record: dict[Any, Called] = {}
+        self._items_by_record: dict[Any, str] = {}
         """Record number → the id of its item, for compactions that refer to one."""
-        self._known: set[str] = set()
+        self._seen_paths: set[str] = set()
 
-    def read(self, told: list[Any]) -> Iterator[Item]:
-        for number, one in enumerate(told):
+    def read(self, history: list[Any]) -> Iterator[Item]:
+        for number, one in enumerate(history):
             if not isinstance(one, dict):
                 yield Unknown(id=f"record/{number}", raw=strip_attachments(one))
                 continue
@@ -213,32 +213,32 @@ class _OpenHandsReader:
             yield self._condensed(one, fields, at)
         else:
             yield from self._called(kind, one, fields, at)
-            call = self._by_record.get(_key(one))
+            call = self._calls_by_record.get(_key(one))
             if kind == "task_tracking" and call and (steps := _steps(fields)):
                 yield Planned(id=f"{call.id}/plan", at=at, steps=steps)
             if kind == "finish":
                 if call is not None:
-                    yield self._talk.result(call, None, at=at)
-                yield self._talk.end(at=at)
+                    yield self._dialogue.result(call, None, at=at)
+                yield self._dialogue.end(at=at)
 
     def _message(self, one: dict[str, Any], fields: dict[str, Any], at: int) -> Iterator[Item]:
         words: Any = text(fields.get("content")) or text(fields.get("message"))
         shown = fields.get("image_urls") or fields.get("images_urls")
-        is_user = one.get("source") == "user" or not ("source" in one or self._talk.is_begun)
+        is_user = one.get("source") == "user" or not ("source" in one or self._dialogue.has_prompt)
         if isinstance(shown, list) and shown:
             images = [strip_attachments({"type": "image", "image": url}) for url in shown]
             words = [{"type": "text", "text": words}, *images]
         if is_user:
-            asked = self._talk.prompt(words, at)
-            self._names[_key(one)] = asked.id
+            asked = self._dialogue.prompt(words, at)
+            self._items_by_record[_key(one)] = asked.id
             yield asked
             return
         blocks = words if isinstance(words, list) else [{"type": "text", "text": words}]
-        for item in self._talk.answer(blocks, at=at):
-            self._names[_key(one)] = item.id
+        for item in self._dialogue.answer(blocks, at=at):
+            self._items_by_record[_key(one)] = item.id
             yield item
         if fields.get("wait_for_response") is True:
-            yield self._talk.end(at=at)
+            yield self._dialogue.end(at=at)
 
     def _called(
         self, kind: str, one: dict[str, Any], fields: dict[str, Any], at: int
@@ -247,10 +247,12 @@ class _OpenHandsReader:
         response = record(known.get("model_response"))
         name = text(known.get("tool_call_id"))
         if name and name in self._responses:
-            call = self._talk.waiting(name)  # one of several calls that the same answer requested
+            call = self._dialogue.open_call(
+                name
+            )  # one of several calls that the same answer requested
             if call is not None:
-                self._by_record[_key(one)] = call
-                self._names[_key(one)] = call.id
+                self._calls_by_record[_key(one)] = call
+                self._items_by_record[_key(one)] = call.id
             return
         tool = text(known.get("function_name")) or kind
         thought = text(fields.get("thought")) or text(fields.get("final_thought"))
@@ -260,18 +262,20 @@ class _OpenHandsReader:
             )
         ]
         if response:
-            said = message_of(response)
-            thought = text(said.get("content"))
-            calls = [requested_call(one, READS) for one in records(said.get("tool_calls"))] or calls
+            message = message_of(response)
+            thought = text(message.get("content"))
+            calls = [
+                requested_call(one, READS) for one in records(message.get("tool_calls"))
+            ] or calls
             self._responses |= {call.id for call in calls}
         blocks = [{"type": "text", "text": thought}] if thought else []
-        yield from self._talk.answer(
+        yield from self._dialogue.answer(
             blocks, calls, at=at, name=text(response.get("id")), usage=usage_of(response),
             model=text(response.get("model")),
         )  # fmt: skip
-        call = self._talk.waiting(name) or self._talk.open[-1]
-        self._by_record[_key(one)] = call
-        self._names[_key(one)] = call.id
+        call = self._dialogue.open_call(name) or self._dialogue.open_calls[-1]
+        self._calls_by_record[_key(one)] = call
+        self._items_by_record[_key(one)] = call.id
 
     def _condensed(self, one: dict[str, Any], fields: dict[str, Any], at: int) -> Compacted:
         last = fields.get("forgotten_events_end_id")
@@ -280,7 +284,7 @@ class _OpenHandsReader:
             last = max((x for x in forgotten if isinstance(x, int)), default=None)
         kept = (
             name
-            for number, name in self._names.items()
+            for number, name in self._items_by_record.items()
             if isinstance(number, int) and isinstance(last, int) and number > last
         )
         return Compacted(
@@ -293,17 +297,17 @@ class _OpenHandsReader:
     def _observation(self, kind: str, one: dict[str, Any]) -> Iterator[Item]:
         fields, at = _fields(one), micros_of_iso(one.get("timestamp"))
         named = text(record(one.get("tool_call_metadata")).get("tool_call_id"))
-        call = self._by_record.get(_key(one, "cause")) if "cause" in one else None
-        call = call or (self._talk.waiting(named) if named else None)
+        call = self._calls_by_record.get(_key(one, "cause")) if "cause" in one else None
+        call = call or (self._dialogue.open_call(named) if named else None)
         if call is None and not named and "cause" not in one:
-            call = self._talk.waiting()
+            call = self._dialogue.open_call()
         status, cause = _outcome(kind, fields)
         files = self._files(call, kind, fields) if status == "ok" else ()
         output = strip_attachments(fields.get("content", one.get("message")))
-        returned = self._talk.result(
+        returned = self._dialogue.result(
             call, output, status, at=at, cause=cause, files=files, tool=kind, call=named
         )
-        self._names[_key(one)] = returned.id
+        self._items_by_record[_key(one)] = returned.id
         yield returned
 
     def _files(self, call: Called | None, kind: str, fields: dict[str, Any]) -> tuple[Touch, ...]:
@@ -318,16 +322,16 @@ class _OpenHandsReader:
             return tuple(Touch(path=name, op="modified", how="inferred") for _, name in found)
         if kind not in ("read", "write", "edit") or not path:
             return ()
-        known = path in self._known or fields.get("prev_exist") is True
-        self._known.add(path)
+        known = path in self._seen_paths or fields.get("prev_exist") is True
+        self._seen_paths.add(path)
         if kind == "read":
             return (Touch(path=path, op="read"),)
         op: FileOp = "modified" if known else "created"
-        told = "prev_exist" in fields or (known and kind == "edit")
+        history = "prev_exist" in fields or (known and kind == "edit")
         before, after = fields.get("old_content"), fields.get("new_content")
         return (
             Touch(
-                path=path, op=op, how="recorded" if told else "inferred",
+                path=path, op=op, how="recorded" if history else "inferred",
                 before=digest_of(before) if isinstance(before, str) else "",
                 after=digest_of(after) if isinstance(after, str) else "",
             ),
@@ -355,11 +359,11 @@ def _outcome(kind: str, fields: dict[str, Any]) -> tuple[Status, str]:
     if kind == "error":
         return "error", headline(words)
     if kind == "run":
-        told = record(fields.get("metadata")).get("exit_code", fields.get("exit_code"))
-        if told == _EXIT_UNKNOWN and fields.get("command_id") != _EXIT_UNKNOWN:
+        history = record(fields.get("metadata")).get("exit_code", fields.get("exit_code"))
+        if history == _EXIT_UNKNOWN and fields.get("command_id") != _EXIT_UNKNOWN:
             return "timeout", "it was still running"
-        if isinstance(told, int) and told > 0:
-            return "error", f"exit code {told}"
+        if isinstance(history, int) and history > 0:
+            return "error", f"exit code {history}"
     if fields.get("error") is True or text(fields.get("error")):
         return "error", headline(text(fields.get("error")) or words)
     return "ok", ""

@@ -52,7 +52,7 @@ class ImportedConversation(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     name: str
     project: str
-    fate: ImportStatus
+    status: ImportStatus
     session: str = ""
     agent: str = ""
     why: str = ""
@@ -63,7 +63,7 @@ class ImportedConversation(msgspec.Struct, frozen=True, kw_only=True):
 class ImportResult(msgspec.Struct, kw_only=True):
     """What an import did, or with `dry_run` would do."""
 
-    taken: list[ImportedConversation] = []
+    conversations: list[ImportedConversation] = []
     total: Report
     """The sum over all conversations; `sessions` counts each session once, even if several files
     hold it."""
@@ -79,20 +79,20 @@ class ImportResult(msgspec.Struct, kw_only=True):
 
     @property
     def changed(self) -> list[ImportedConversation]:
-        return [one for one in self.taken if one.fate in ("new", "grown")]
+        return [one for one in self.conversations if one.status in ("new", "grown")]
 
     @property
     def refused(self) -> list[ImportedConversation]:
-        return [one for one in self.taken if one.fate == "refused"]
+        return [one for one in self.conversations if one.status == "refused"]
 
 
 class ImportStopped(Exception):
     """The caller asked the import to stop."""
 
 
-def import_discovered(store: Store, sight: Discovery, **options: Any) -> ImportResult:
+def import_discovered(store: Store, discovery: Discovery, **options: Any) -> ImportResult:
     """Import everything that was discovered; the options are those of `ImportRun`."""
-    return ImportRun(store, sight, **options).run()
+    return ImportRun(store, discovery, **options).run()
 
 
 class ImportRun:
@@ -107,10 +107,10 @@ class ImportRun:
     def __init__(
         self,
         store: Store,
-        sight: Discovery,
+        discovery: Discovery,
         *,
         project: str = "",
-        home_of: Callable[[str], ProjectFolder] | None = None,
+        project_of: Callable[[str], ProjectFolder] | None = None,
         spread: bool = False,
         passphrase: str | Callable[[], str] | None = None,
         dry_run: bool = False,
@@ -118,145 +118,153 @@ class ImportRun:
         stop: Callable[[], bool] = bool,
     ) -> None:
         self._store = store
-        self._sight = sight
+        self._discovery = discovery
         self._passphrase = passphrase
         self._port: port.Store = store.port
         self._project = project
-        self._home_of = home_of
+        self._project_of = project_of
         self._spread = spread
         self._progress = progress
         self._stop = stop
         self._trash = Trash(store.port)
-        self._size = sight.size
+        self._size = discovery.size
         self._read = 0
         self._now = ""
         self._changed: set[str] = set()
-        self._foretold: set[int] = set()
+        self._predicted: set[int] = set()
         self._names: dict[str, str] = {}
-        self.brought = ImportResult(
+        self.result = ImportResult(
             total=Report(),
-            others=sight.others,
-            unread=sight.unread,
-            elsewhere=sight.elsewhere,
-            older=sight.older,
+            others=discovery.others,
+            unread=discovery.unread,
+            elsewhere=discovery.elsewhere,
+            older=discovery.older,
             dry_run=dry_run,
         )
 
     def run(self) -> ImportResult:
         try:
-            for path in self._sight.bundles:
-                self._bundle(path)
-            for number, one in enumerate(self._sight.told, 1):
-                self._now = f"{number}/{len(self._sight.told)}"
-                self._one(one)
+            for path in self._discovery.bundles:
+                self._import_bundle(path)
+            for number, one in enumerate(self._discovery.candidates, 1):
+                self._now = f"{number}/{len(self._discovery.candidates)}"
+                self._import_one(one)
         except ImportStopped:
-            self.brought.stopped = True
-        return self.brought
+            self.result.stopped = True
+        return self.result
 
-    def _bundle(self, path: str) -> None:
+    def _import_bundle(self, path: str) -> None:
         if self._stop():
             raise ImportStopped
         try:
-            brought = self._store.import_bundle(
+            result = self._store.import_bundle(
                 path,
                 project=self._project or None,
                 passphrase=self._passphrase,
-                dry_run=self.brought.dry_run,
+                dry_run=self.result.dry_run,
                 progress=self._progress,
             )
         except (BadBundle, BrokenChain) as refusal:
-            self.brought.unread[path] = str(refusal)
+            self.result.unread[path] = str(refusal)
         else:
-            self.brought.bundles.append(brought)
+            self.result.bundles.append(result)
 
-    def _one(self, told: ImportCandidate) -> None:
+    def _import_one(self, candidate: ImportCandidate) -> None:
         """Import one conversation and note the outcome."""
         report = Report()
-        talk, context = self._placed(told.found.conversation)
-        told = ImportCandidate(told.form, msgspec.structs.replace(told.found, conversation=talk))
-        row = find(self._port, talk)
-        is_known = is_foretold(self._port, talk, self._foretold)
+        conversation, context = self._in_project(candidate.found.conversation)
+        candidate = ImportCandidate(
+            candidate.format, msgspec.structs.replace(candidate.found, conversation=conversation)
+        )
+        row = find(self._port, conversation)
+        is_known = is_foretold(self._port, conversation, self._predicted)
         before = self._read
-        self._now += f" {name_of(talk)[:NAME_SHOWN]}"
-        why = self._put_away(talk, row)
-        fate: ImportStatus = "left"
+        self._now += f" {name_of(conversation)[:NAME_SHOWN]}"
+        why = self._reason_to_leave(conversation, row)
+        status: ImportStatus = "left"
         try:
-            self._moved(0)
+            self._progressed(0)
             if not why:
-                self._take(told, context, report)
-                fate = _fate(is_known, report)
+                self._import_items(candidate, context, report)
+                status = _fate(is_known, report)
         except (ImportStopped, StoreError):
             if report.commits:  # some turns were recorded before the failure
                 report.sessions = 1
-                self._note(told, report, _fate(is_known, report), "")
+                self._add_result(candidate, report, _fate(is_known, report), "")
             raise
         except (WrongState, Removed) as refusal:
             why, report = refusal.what, Report()
         except StatorError as refusal:
-            fate, why = "refused", str(refusal)
+            status, why = "refused", str(refusal)
         except READ_ERRORS as error:
-            fate, why = "refused", f"cannot be read: {error!r:.200}"
-        self._note(told, report, fate, why)
-        self._read = before + told.found.size
+            status, why = "refused", f"cannot be read: {error!r:.200}"
+        self._add_result(candidate, report, status, why)
+        self._read = before + candidate.found.size
 
-    def _take(self, told: ImportCandidate, context: Context, report: Report) -> None:
-        foretold = self._foretold if self.brought.dry_run else None
+    def _import_items(self, candidate: ImportCandidate, context: Context, report: Report) -> None:
+        predicted = self._predicted if self.result.dry_run else None
         import_conversation(
-            self._port, context, told.form, told.found, report,
-            progress=self._moved, foretold=foretold,
+            self._port, context, candidate.format, candidate.found, report,
+            progress=self._progressed, predicted=predicted,
         )  # fmt: skip
-        if foretold is None:
+        if predicted is None:
             return
-        row = find(self._port, told.found.conversation)
+        row = find(self._port, candidate.found.conversation)
         if row is not None and report.sessions:
             check_transition("entry", row.record.status, row.id)
 
-    def _note(self, told: ImportCandidate, report: Report, fate: ImportStatus, why: str) -> None:
-        found, talk = told.found, told.found.conversation
-        row = find(self._port, talk)
-        session = talk.session if row is None else row.id
-        name = self._names.setdefault(session, name_of(talk))
-        if fate == "refused":
+    def _add_result(
+        self, candidate: ImportCandidate, report: Report, status: ImportStatus, why: str
+    ) -> None:
+        found, conversation = candidate.found, candidate.found.conversation
+        row = find(self._port, conversation)
+        session = conversation.session if row is None else row.id
+        name = self._names.setdefault(session, name_of(conversation))
+        if status == "refused":
             report.refused[found.path] = why
-        self.brought.total.add(report)
+        self.result.total.add(report)
         if report.sessions and session in self._changed:
-            self.brought.total.sessions -= 1
+            self.result.total.sessions -= 1
         elif report.sessions:
             self._changed.add(session)
-        self.brought.taken.append(
+        self.result.conversations.append(
             ImportedConversation(
                 path=found.path,
-                source=talk.source,
+                source=conversation.source,
                 name=row.record.name if row is not None else name,
-                project=row.record.project if row is not None else talk.project,
-                fate=fate,
+                project=row.record.project if row is not None else conversation.project,
+                status=status,
                 session=session,
-                agent=talk.agent or talk.source,
+                agent=conversation.agent or conversation.source,
                 why=why,
                 report=report,
             )
         )
 
-    def _put_away(self, talk: Conversation, row: SessionRow | None) -> str:
+    def _reason_to_leave(self, conversation: Conversation, row: SessionRow | None) -> str:
         """Why a session must be left alone, if a person trashed or purged it; "" otherwise."""
         if row is None:
-            gone = purged(self._port, talk.session)
+            gone = purged(self._port, conversation.session)
             return gone.what if gone is not None else ""
         return "it is in the trash" if row in self._trash else ""
 
-    def _placed(self, talk: Conversation) -> tuple[Conversation, Context]:
+    def _in_project(self, conversation: Conversation) -> tuple[Conversation, Context]:
         """Assign a conversation to a project, and return the context of that project. Paths are
         recorded relative to the project's folder."""
         context = self._store.context
-        own = self._home_of(talk.cwd) if self._home_of is not None and talk.cwd else ("", "")
-        project = self._project or (own[0] if self._spread else "") or context.project
-        row = find(self._port, talk)
+        own_project = (
+            self._project_of(conversation.cwd)
+            if self._project_of is not None and conversation.cwd
+            else ("", "")
+        )
+        project = self._project or (own_project[0] if self._spread else "") or context.project
+        row = find(self._port, conversation)
         held = project if row is None else row.record.project
-        if own[0] and held == own[0]:
-            context = replace(context, project=own[0], root=own[1])
-        return msgspec.structs.replace(talk, project=project), context
+        if own_project[0] and held == own_project[0]:
+            context = replace(context, project=own_project[0], root=own_project[1])
+        return msgspec.structs.replace(conversation, project=project), context
 
-    def _moved(self, read: int) -> None:
+    def _progressed(self, read: int) -> None:
         """Report progress, and stop the import if the caller asked for that."""
         if self._stop():
             raise ImportStopped

@@ -53,30 +53,32 @@ class SweAgent:
 
     name = NAME
 
-    def is_one(self, path: Path, begin: bytes) -> bool:
+    def recognizes(self, path: Path, begin: bytes) -> bool:
         if begin.lstrip()[:1] != b"{" or not any(key in begin for key in _KEYS):
             return False
         return path.suffix == ".traj" or (b'"environment"' in begin and b'"observation"' in begin)
 
     def conversations(self, path: Path) -> Iterable[FoundConversation]:
         whole = record(read_document(str(path)).value)
-        told = records(whole.get("history"))
-        acted = records(whole.get("trajectory"))
-        if not told and not acted:
+        history = records(whole.get("history"))
+        actions = records(whole.get("trajectory"))
+        if not history and not actions:
             return
-        begun = [text(m.get("content")) for m in told if m.get("is_demo") is not True][:3]
-        first = text(acted[0].get("response")) if acted else ""
-        state = _state(acted[0]) if acted else {}
+        first_messages = [text(m.get("content")) for m in history if m.get("is_demo") is not True][
+            :3
+        ]
+        first = text(actions[0].get("response")) if actions else ""
+        state = _state(actions[0]) if actions else {}
         info = record(whole.get("info"))
         status = text(info.get("exit_status"))
-        talk = Conversation(
+        conversation = Conversation(
             source=NAME,
-            id=text_id("\n".join(begun or [first]), text(whole.get("environment"))),
-            name=_title(begun) or path.stem,
+            id=text_id("\n".join(first_messages or [first]), text(whole.get("environment"))),
+            name=_title(first_messages) or path.stem,
             cwd=text(state.get("working_dir")),
             labels={"exit status": status} if status else {},
         )
-        yield single_conversation(path, talk)
+        yield single_conversation(path, conversation)
 
     def read(
         self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
@@ -85,19 +87,19 @@ class SweAgent:
         yield from _SweAgentReader(record(whole.value)).read()
         yield from whole.skipped
 
-    def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
+    def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         return []
 
-    def is_about(self, found: FoundConversation, root: str) -> bool:
+    def is_in_folder(self, found: FoundConversation, root: str) -> bool:
         return False
 
 
 FORMAT = SweAgent()
 
 
-def _title(begun: list[str]) -> str:
+def _title(first_messages: list[str]) -> str:
     """The first line of the issue, if the prompt contains one."""
-    asked = begun[1] if len(begun) > 1 else ""
+    asked = first_messages[1] if len(first_messages) > 1 else ""
     _, issue, rest = asked.partition("ISSUE:\n")
     return headline(rest if issue else asked)
 
@@ -117,48 +119,48 @@ class _SweAgentReader:
     """Reads one run."""
 
     def __init__(self, whole: dict[str, Any]) -> None:
-        told = whole.get("history")
-        self._told = told if isinstance(told, list) else []
-        self._acted = records(whole.get("trajectory"))
+        history = whole.get("history")
+        self._history = history if isinstance(history, list) else []
+        self._actions = records(whole.get("trajectory"))
         self._info = record(whole.get("info"))
-        self._talk = Dialogue()
-        self._said = 0
+        self._dialogue = Dialogue()
+        self._answers_read = 0
 
     def read(self) -> Iterator[Item]:
-        answers = sum(record(one).get("role") == "assistant" for one in self._told)
-        if not answers and self._acted:
-            for step in self._acted:
-                yield from self._acting(step)
-        for number, one in enumerate(self._told):
+        answers = sum(record(one).get("role") == "assistant" for one in self._history)
+        if not answers and self._actions:
+            for step in self._actions:
+                yield from self._action(step)
+        for number, one in enumerate(self._history):
             if isinstance(one, dict):
                 yield from self._message(number, one, answers)
             else:
                 yield Unknown(id=f"message/{number}", raw=one)
         # only the trajectory contains the last result
-        if self._talk.open and len(self._acted) == answers:
-            yield self._returned(text(self._acted[-1].get("observation")))
+        if self._dialogue.open_calls and len(self._actions) == answers:
+            yield self._returned(text(self._actions[-1].get("observation")))
         status = text(self._info.get("exit_status"))
         if status:
             ok = status.startswith("submitted")
-            yield self._talk.end("ok" if ok else "aborted", "" if ok else status)
+            yield self._dialogue.end("ok" if ok else "aborted", "" if ok else status)
 
     def _message(self, number: int, one: dict[str, Any], answers: int) -> Iterator[Item]:
         role, content = one.get("role"), one.get("content")
         if one.get("is_demo") is True:
-            yield self._talk.note(strip_attachments(content), by="user")
+            yield self._dialogue.note(strip_attachments(content), by="user")
         elif role == "system":
-            yield self._talk.note(strip_attachments(content))
+            yield self._dialogue.note(strip_attachments(content))
         elif role == "assistant":
-            self._said += 1
-            yield from self._answered(one, self._said == answers)
-        elif role in ("user", "tool") and self._talk.open:
+            self._answers_read += 1
+            yield from self._answered(one, self._answers_read == answers)
+        elif role in ("user", "tool") and self._dialogue.open_calls:
             named = one.get("tool_call_ids")
             call = text(named[0]) if isinstance(named, list) and named else ""
             yield self._returned(joined_text(content), call)
         elif role == "user":
-            yield self._talk.prompt(strip_attachments(content))
+            yield self._dialogue.prompt(strip_attachments(content))
         elif role == "tool":
-            yield self._talk.result(None, strip_attachments(content))
+            yield self._dialogue.result(None, strip_attachments(content))
         else:
             yield Unknown(id=f"message/{number}", raw=strip_attachments(one))
 
@@ -169,28 +171,28 @@ class _SweAgentReader:
         if not calls and action:
             calls = [_command(action)]
         blocks = [{"type": "text", "text": words}] if words else []
-        yield from self._talk.answer(blocks, calls, usage=self._usage() if is_last else {})
+        yield from self._dialogue.answer(blocks, calls, usage=self._usage() if is_last else {})
 
-    def _acting(self, step: dict[str, Any]) -> Iterator[Item]:
+    def _action(self, step: dict[str, Any]) -> Iterator[Item]:
         """Items for an action, for files without the history."""
         words, action = text(step.get("response")), text(step.get("action")).strip()
         blocks = [{"type": "text", "text": words}] if words else []
-        yield from self._talk.answer(blocks, [_command(action)] if action else [])
+        yield from self._dialogue.answer(blocks, [_command(action)] if action else [])
         if action:
             yield self._returned(text(step.get("observation")))
         else:
             yield Noise(kind="no action")
 
     def _returned(self, output: str, call: str = "") -> Item:
-        waiting = self._talk.waiting(call) or self._talk.waiting()
-        files = _files(waiting, output) if waiting is not None else ()
-        return self._talk.result(waiting, output, files=files, call=call)
+        open_call = self._dialogue.open_call(call) or self._dialogue.open_call()
+        files = _files(open_call, output) if open_call is not None else ()
+        return self._dialogue.result(open_call, output, files=files, call=call)
 
     def _usage(self) -> dict[str, int]:
         """The cost of the whole run; the cost of a single answer is unknown."""
         stats = record(self._info.get("model_stats"))
         return usage_units(
-            fresh=stats.get("tokens_sent"), said=stats.get("tokens_received"),
+            input_tokens=stats.get("tokens_sent"), output_tokens=stats.get("tokens_received"),
             dollars=stats.get("instance_cost"),
         )  # fmt: skip
 

@@ -73,26 +73,26 @@ def main() -> NoReturn:
 def _record(arguments: list[str]) -> None:
     agent, store = _arguments(arguments)
     data, why = _read_all()
-    said = None if why else _parsed(data)
-    if said is None:
+    hook_input = None if why else _parsed(data)
+    if hook_input is None:
         if not data.strip():
             return
-        data, said = _placeholder_for(why or "not a JSON object", data), {}
-    cwd = said.get("cwd")
+        data, hook_input = _placeholder_for(why or "not a JSON object", data), {}
+    cwd = hook_input.get("cwd")
     here = cwd if isinstance(cwd, str) and cwd else _working_folder()
     folder = _spool_folder(store, _project(agent) or here)
     if not folder:
         return
-    name = str(said.get("hook_event_name"))
+    name = str(hook_input.get("hook_event_name"))
     try:
-        payload, cwd = _redacted(folder, data, said, here)
+        payload, cwd = _redacted(folder, data, hook_input, here)
         _append(folder, line_of(agent, cwd, payload), durable=name in BEFORE_CALLS)
     except OSError as error:
         _note(folder, agent, error)
     if name in STARTS:
         from stator.surfaces.hook_answer import answer
 
-        reply = answer(agent, said, here, folder.removesuffix("-spool"))
+        reply = answer(agent, hook_input, here, folder.removesuffix("-spool"))
         if reply:
             os.write(1, reply)
 
@@ -175,8 +175,8 @@ def _working_folder() -> str:
 def _project(agent: str) -> str:
     """The project folder of an agent, if the agent provides it. The agent may work in another
     folder for a while, and its hooks still belong to the same store."""
-    told = os.environ.get(PROJECTS.get(agent, ""), "")
-    return told if os.path.isabs(told) else ""
+    folder = os.environ.get(PROJECTS.get(agent, ""), "")
+    return folder if os.path.isabs(folder) else ""
 
 
 def _spool_folder(store: str, here: str) -> str:
@@ -204,7 +204,7 @@ def _spool_folder(store: str, here: str) -> str:
 # -- what is written ------------------------------------------------------------------------------
 
 
-def _redacted(folder: str, data: bytes, said: dict[str, Any], cwd: str) -> tuple[bytes, str]:
+def _redacted(folder: str, data: bytes, hook_input: dict[str, Any], cwd: str) -> tuple[bytes, str]:
     """The payload as one line, and the working folder, both with their secrets redacted."""
     from stator.model.log.secret_prefilter import suspicious
 
@@ -216,9 +216,11 @@ def _redacted(folder: str, data: bytes, said: dict[str, Any], cwd: str) -> tuple
     from stator.model.log.redact import Redactor
 
     redactor = Redactor(_key(folder))
-    if said:
+    if hook_input:
         try:
-            line = json.dumps(_scrubbed(redactor.scrub, said, None), separators=(",", ":")).encode()
+            line = json.dumps(
+                _scrubbed(redactor.scrub, hook_input, None), separators=(",", ":")
+            ).encode()
         except RecursionError:
             line = _placeholder_for("nested too deeply", data)
     return line, redactor.scrub(cwd, None)

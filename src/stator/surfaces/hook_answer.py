@@ -34,24 +34,24 @@ SESSIONS_SEARCHED = 20
 """The number of recent sessions among which one with a turn is searched for."""
 
 
-def answer(agent: str, said: dict[str, Any], cwd: str, path: str) -> bytes:
+def answer(agent: str, hook_input: dict[str, Any], cwd: str, path: str) -> bytes:
     """The bytes for standard output; empty if there is nothing to answer."""
     signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
     signal.setitimer(signal.ITIMER_REAL, SECONDS)
-    about = load_mapper(agent).conversation(said)
-    if about is None:
+    conversation = load_mapper(agent).conversation(hook_input)
+    if conversation is None:
         return b""
     with connect_as_is(path, create=True, start=cwd) as store:
         take_spool(store.port, spool_of(path), limits=LIMITS)
-        own = _existing(store, about.session)
-        told = (
+        own = _existing(store, conversation.session)
+        chosen = (
             own
-            if said.get("source") in CONTINUING and own
-            else _newest_other(store, but=about.session)
+            if hook_input.get("source") in CONTINUING and own
+            else _newest_other(store, exclude=conversation.session)
         )
-        text = _brief(store, told or own, TARGETS.get(agent, "generic"))
-    context = "\n\n".join(filter(None, (text, _handle(about.session))))
-    return canonical(_as_hook_output(agent, said, context)).encode() + b"\n"
+        text = _brief(store, chosen or own, TARGETS.get(agent, "generic"))
+    context = "\n\n".join(filter(None, (text, _handle(conversation.session))))
+    return canonical(_as_hook_output(agent, hook_input, context)).encode() + b"\n"
 
 
 def _existing(store: Store, session: str) -> str:
@@ -61,11 +61,11 @@ def _existing(store: Store, session: str) -> str:
         return ""
 
 
-def _newest_other(store: Store, *, but: str) -> str:
+def _newest_other(store: Store, *, exclude: str) -> str:
     """The most recently used session of the project that has a turn."""
     query = SessionQuery(project=store.context.project)
     rows = store.port.sessions(query, limit=SESSIONS_SEARCHED).rows
-    return next((row.id for row in rows if row.turns and row.id != but), "")
+    return next((row.id for row in rows if row.turns and row.id != exclude), "")
 
 
 def _brief(store: Store, session: str, target: Target) -> str:
@@ -82,8 +82,8 @@ def _handle(session: str) -> str:
     )
 
 
-def _as_hook_output(agent: str, said: dict[str, Any], context: str) -> dict[str, Any]:
+def _as_hook_output(agent: str, hook_input: dict[str, Any], context: str) -> dict[str, Any]:
     if agent == "cursor":
         return {"additional_context": context}
-    name = said.get("hook_event_name")
+    name = hook_input.get("hook_event_name")
     return {"hookSpecificOutput": {"hookEventName": name, "additionalContext": context}}

@@ -48,31 +48,31 @@ class ExportSource(msgspec.Struct, frozen=True, kw_only=True):
         return str(uuid5(_SPACE, f"{self.session}@{self.seq}"))
 
 
-def lines(about: ExportSource, messages: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+def lines(source: ExportSource, messages: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """The lines of the transcript, each linked to the one before; `messages` are in the provider's
     form."""
-    above: str | None = None
-    begun = datetime.fromtimestamp(about.at / 1_000_000, UTC)
+    previous: str | None = None
+    start = datetime.fromtimestamp(source.at / 1_000_000, UTC)
     parts = (part for message in messages for part in _parts(message))
     for number, (message, is_note) in enumerate(parts):
-        name = str(uuid5(_SPACE, f"{about.id}/{number}"))
-        moment = begun + timedelta(milliseconds=number)
+        name = str(uuid5(_SPACE, f"{source.id}/{number}"))
+        moment = start + timedelta(milliseconds=number)
         asked = message["role"] == "assistant"
         yield {
-            "parentUuid": above,
+            "parentUuid": previous,
             "isSidechain": False,
             "userType": "external",
-            "cwd": about.cwd,
-            "sessionId": about.id,
-            "version": about.version or "2.0.0",
-            "gitBranch": about.branch,
+            "cwd": source.cwd,
+            "sessionId": source.id,
+            "version": source.version or "2.0.0",
+            "gitBranch": source.branch,
             "type": message["role"],
-            "message": _answer(about, number, message) if asked else message,
+            "message": _answer(source, number, message) if asked else message,
             **({"isMeta": True} if is_note else {}),
             "uuid": name,
             "timestamp": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         }
-        above = name
+        previous = name
 
 
 def _parts(message: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], bool]]:
@@ -90,14 +90,14 @@ def _parts(message: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], bool
             yield {"role": "user", "content": [block]}, False
 
 
-def _answer(about: ExportSource, number: int, message: Mapping[str, Any]) -> dict[str, Any]:
+def _answer(source: ExportSource, number: int, message: Mapping[str, Any]) -> dict[str, Any]:
     content = message["content"]
     asks = any(block.get("type") == "tool_use" for block in content if isinstance(block, dict))
     return {
-        "id": f"msg_{UUID(about.id).hex[:16]}{number}",
+        "id": f"msg_{UUID(source.id).hex[:16]}{number}",
         "type": "message",
         "role": "assistant",
-        "model": about.model or "unknown",
+        "model": source.model or "unknown",
         "content": content,
         "stop_reason": "tool_use" if asks else "end_turn",
         "stop_sequence": None,

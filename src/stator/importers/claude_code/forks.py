@@ -30,8 +30,8 @@ SHARED_MAX = 400
 def parent_of(path: Path, session: str) -> tuple[str, str]:
     """The session a file was forked from, and the first line they share; ("", "") if it is not a
     fork or its parent is unknown."""
-    above, line, is_fork = _fork_marks(path, session)
-    return (_parent_beside(path, line), line) if is_fork and not above else (above, line)
+    origin, line, is_fork = _fork_marks(path, session)
+    return (_parent_beside(path, line), line) if is_fork and not origin else (origin, line)
 
 
 def _fork_marks(path: Path, session: str) -> tuple[str, str, bool]:
@@ -39,18 +39,18 @@ def _fork_marks(path: Path, session: str) -> tuple[str, str, bool]:
     is a fork."""
     first = ""
     texts: dict[str, str] = {}
-    for said in _objects(path, most=SEARCHED_BYTES):
-        uuid = said.get("uuid")
+    for record in _objects(path, most=SEARCHED_BYTES):
+        uuid = record.get("uuid")
         if not isinstance(uuid, str):
             continue
-        forked = said.get("forkedFrom")
+        forked = record.get("forkedFrom")
         if isinstance(forked, dict):
-            above, line = forked.get("sessionId"), forked.get("messageUuid")
-            if isinstance(above, str) and above != session:
-                return above, line if isinstance(line, str) else "", True
+            origin, line = forked.get("sessionId"), forked.get("messageUuid")
+            if isinstance(origin, str) and origin != session:
+                return origin, line if isinstance(line, str) else "", True
         first = first or uuid
-        prompt = said.get("promptId")
-        text = prompt_text(said)
+        prompt = record.get("promptId")
+        text = prompt_text(record)
         if text is None:
             continue
         if not isinstance(prompt, str):  # written by a version without prompt ids
@@ -68,42 +68,44 @@ def copied_prompt_ids(path: Path, parent: str) -> dict[str, str]:
     A turn's id is made from its prompt id. The copies have another prompt id than the originals, so
     without this the fork's turns would not be recognized as the parent's.
     """
-    above = path.with_name(f"{parent}.jsonl")
-    if not parent or not above.is_file():
+    origin = path.with_name(f"{parent}.jsonl")
+    if not parent or not origin.is_file():
         return {}
     return {
-        said["uuid"]: said["promptId"]
-        for said in _objects(above)
-        if isinstance(said.get("uuid"), str)
-        and isinstance(said.get("promptId"), str)
-        and prompt_text(said) is not None
+        record["uuid"]: record["promptId"]
+        for record in _objects(origin)
+        if isinstance(record.get("uuid"), str)
+        and isinstance(record.get("promptId"), str)
+        and prompt_text(record) is not None
     }
 
 
 def shared_ids(path: Path, parent: str) -> frozenset[str]:
     """Ids of the last items that a fork and its parent share; answers and calls keep their ids in a
     copy."""
-    above = path.with_name(f"{parent}.jsonl")
-    if not above.is_file():
-        marked = (said for said in _objects(path) if isinstance(said.get("forkedFrom"), dict))
+    origin = path.with_name(f"{parent}.jsonl")
+    if not origin.is_file():
+        marked = (record for record in _objects(path) if isinstance(record.get("forkedFrom"), dict))
         return frozenset(_last_ids(marked))
-    names = {hash(said.get("uuid")) for said in _objects(above)}
-    return frozenset(_last_ids(said for said in _objects(path) if hash(_origin(said)) in names))
+    names = {hash(record.get("uuid")) for record in _objects(origin)}
+    return frozenset(
+        _last_ids(record for record in _objects(path) if hash(_origin(record)) in names)
+    )
 
 
-def _origin(said: dict[str, Any]) -> Any:
+def _origin(record: dict[str, Any]) -> Any:
     """The uuid of the line that a line is a copy of, or its own."""
-    forked = said.get("forkedFrom")
-    name = forked.get("messageUuid") if isinstance(forked, dict) else said.get("uuid")
+    forked = record.get("forkedFrom")
+    name = forked.get("messageUuid") if isinstance(forked, dict) else record.get("uuid")
     return name if isinstance(name, str) else None
 
 
 def _last_ids(copies: Iterator[dict[str, Any]]) -> deque[str]:
     """The ids of the answers and calls in the last copied lines."""
     found: deque[str] = deque(maxlen=SHARED_MAX)
-    for said in copies:
-        message = said.get("message")
-        if not isinstance(message, dict) or not isinstance(said.get("uuid"), str):
+    for record in copies:
+        message = record.get("message")
+        if not isinstance(message, dict) or not isinstance(record.get("uuid"), str):
             continue
         identifier, content = message.get("id"), message.get("content")
         if isinstance(identifier, str) and identifier:
@@ -147,8 +149,8 @@ def _contains(path: Path, needle: bytes) -> bool:
 def _objects(path: Path, most: int = 0) -> Iterator[dict[str, Any]]:
     """The objects in a file, up to about `most` bytes (0: all of it)."""
     for line in read_lines(str(path)):
-        said, _ = parse_line(line)
-        if said is not None:
-            yield said
+        record, _ = parse_line(line)
+        if record is not None:
+            yield record
         if most and line.end > most:
             return

@@ -102,9 +102,9 @@ def compaction_id(count: int) -> str:
     return f"compact/{count}"
 
 
-def timestamp_of(said: Mapping[str, Any]) -> int:
+def timestamp_of(record: Mapping[str, Any]) -> int:
     """The time of a line in µs; 0 if it has none."""
-    given = said.get("timestamp")
+    given = record.get("timestamp")
     if not isinstance(given, str):
         return 0
     try:
@@ -123,11 +123,11 @@ def command_text(text: str) -> str:
     return f"{name} {parts.get('command-args', '')}".strip()
 
 
-def prompt_text(said: Mapping[str, Any]) -> str | None:
+def prompt_text(record: Mapping[str, Any]) -> str | None:
     """The text of a prompt, or None if the line is not a prompt."""
-    if said.get("type") != "user" or said.get("isMeta") or said.get("isCompactSummary"):
+    if record.get("type") != "user" or record.get("isMeta") or record.get("isCompactSummary"):
         return None
-    content = _content(said)
+    content = _content(record)
     blocks = content if isinstance(content, list) else []
     if content is None or any(_type(block) == "tool_result" for block in blocks):
         return None
@@ -141,20 +141,20 @@ def prompt_text(said: Mapping[str, Any]) -> str | None:
     return text
 
 
-def from_printed(said: dict[str, Any]) -> dict[str, Any]:
+def from_printed(record: dict[str, Any]) -> dict[str, Any]:
     """Convert a line that Claude Code printed (`--output-format stream-json`) to the form of a
     transcript."""
     named = {"session_id": "sessionId", "tool_use_result": "toolUseResult"}
-    line = {named.get(name, name): value for name, value in said.items()}
-    above = said.get("parent_tool_use_id")
+    line = {named.get(name, name): value for name, value in record.items()}
+    above = record.get("parent_tool_use_id")
     if isinstance(above, str) and above:
         line |= {"isSidechain": True, "agentId": above}
     return line
 
 
-def is_printed(said: Mapping[str, Any]) -> bool:
+def is_printed(record: Mapping[str, Any]) -> bool:
     """Whether a line was printed and does not come from a transcript."""
-    return "session_id" in said and "sessionId" not in said
+    return "session_id" in record and "sessionId" not in record
 
 
 class _Message(msgspec.Struct):
@@ -182,12 +182,15 @@ class ClaudeCodeReader:
     """
 
     def __init__(
-        self, talk: Conversation, state: Mapping[str, Any], copied: Mapping[str, str]
+        self,
+        conversation: Conversation,
+        state: Mapping[str, Any],
+        copied_prompt_ids: Mapping[str, str],
     ) -> None:
-        self._session, _, self._agent = talk.id.partition("/")
-        self._copied = copied
-        self._open: dict[str, _Message] = {}
-        self._known: OrderedDict[str, str] = OrderedDict()
+        self._session, _, self._agent = conversation.id.partition("/")
+        self._copied_prompt_ids = copied_prompt_ids
+        self._open_messages: dict[str, _Message] = {}
+        self._items_by_uuid: OrderedDict[str, str] = OrderedDict()
         self._chains: OrderedDict[str, str] = OrderedDict()
         self._calls: OrderedDict[str, tools.ClaudeCodeCall] = OrderedDict()
         self._blocks: OrderedDict[str, int] = OrderedDict()
@@ -200,58 +203,58 @@ class ClaudeCodeReader:
 
     def read(self, line: JsonlLine) -> Iterator[Item]:
         """The items that a line adds."""
-        said, why = parse_line(line)
-        if said is None:
+        record, why = parse_line(line)
+        if record is None:
             if why:
                 yield Skipped(line=line.number, why=why)
             return
-        streamed = is_printed(said)
+        streamed = is_printed(record)
         if streamed:
-            said = from_printed(said)
-        uuid = _text(said, "uuid")
-        if uuid and uuid in self._known:
+            record = from_printed(record)
+        uuid = _text(record, "uuid")
+        if uuid and uuid in self._items_by_uuid:
             yield Noise(kind="repeated")
             return
-        within = self._within(said, uuid)
+        within = self._within(record, uuid)
         if uuid:
-            _remember(self._known, uuid, "", KNOWN_MAX)
-        kind = _text(said, "type")
+            _remember(self._items_by_uuid, uuid, "", KNOWN_MAX)
+        kind = _text(record, "type")
         if self._boundary is not None and kind in ("user", "assistant", "system", "attachment"):
             boundary, self._boundary = self._boundary, None
-            if said.get("isCompactSummary") and boundary.within == within:
-                yield msgspec.structs.replace(boundary, summary=tools.text_of(_content(said)))
+            if record.get("isCompactSummary") and boundary.within == within:
+                yield msgspec.structs.replace(boundary, summary=tools.text_of(_content(record)))
                 return
             yield boundary
         if kind == "user":
-            yield from self._user(said, line, within, streamed)
+            yield from self._user(record, line, within, streamed)
         elif kind == "assistant":
-            yield from self._assistant(said, line, within)
+            yield from self._assistant(record, line, within)
         elif kind == "system":
-            yield from self._system(said, line, within)
+            yield from self._system(record, line, within)
         elif kind == "attachment":
-            yield from self._attachment(said, line, within)
+            yield from self._attachment(record, line, within)
         elif kind == "result" and streamed:
-            yield from self._close(within)
-            failed = said.get("is_error") is True
-            why = _text(said, "subtype") if failed else ""
+            yield from self._close_message(within)
+            failed = record.get("is_error") is True
+            why = _text(record, "subtype") if failed else ""
             yield TurnEnded(
-                at=timestamp_of(said),
+                at=timestamp_of(record),
                 within=within,
                 status="interrupted" if failed else "ok",
                 why=why,
             )
         elif kind in TITLES:
-            yield self._title(said, kind)
+            yield self._title(record, kind)
         elif kind in QUIET:
-            yield Noise(kind=_kind(said, kind))
+            yield Noise(kind=_kind(record, kind))
         else:
-            yield from self._put(within, self._unknown(said, line, within))
+            yield from self._hold_or_yield(within, self._unknown(record, line, within))
 
     def finish(self) -> Iterator[Item]:
         """Yield the items that are still held back at the end of the file, and a cursor for the
         next import."""
         splits = dict(self._splits)
-        for message in self._open.values():
+        for message in self._open_messages.values():
             ends = {*splits.get(message.id, []), len(message.blocks)}
             splits[message.id] = sorted(ends)
         yield from self._close_all()
@@ -265,37 +268,39 @@ class ClaudeCodeReader:
     # -- kinds of lines ---------------------------------------------------------------------------
 
     def _user(
-        self, said: dict[str, Any], line: JsonlLine, within: str, streamed: bool
+        self, record: dict[str, Any], line: JsonlLine, within: str, streamed: bool
     ) -> Iterator[Item]:
-        content = _content(said)
+        content = _content(record)
         if content is None:
-            yield from self._put(within, self._unknown(said, line, within))
+            yield from self._hold_or_yield(within, self._unknown(record, line, within))
             return
         blocks = content if isinstance(content, list) else []
         results = [block for block in blocks if _type(block) == "tool_result"]
         if results:
             for block in results:
-                for item in self._result(said, block, within):
-                    yield from self._put(within, item)
+                for item in self._result(record, block, within):
+                    yield from self._hold_or_yield(within, item)
             others = [block for block in blocks if _type(block) != "tool_result"]
             rest = tools.without_images(others)
             if tools.text_of(rest).strip():
-                yield from self._put(within, self._noted(said, line, within, rest, by="user"))
+                yield from self._hold_or_yield(
+                    within, self._note_item(record, line, within, rest, by="user")
+                )
             return
-        text = prompt_text(said)
+        text = prompt_text(record)
         if text is None or streamed:  # a printed line has no prompt id, so it cannot begin a turn
-            yield from self._aside(said, line, within, content)
+            yield from self._aside(record, line, within, content)
             return
-        yield from self._prompt(said, line, within, content, text)
+        yield from self._prompt(record, line, within, content, text)
 
     def _prompt(
-        self, said: dict[str, Any], line: JsonlLine, within: str, content: Any, text: str
+        self, record: dict[str, Any], line: JsonlLine, within: str, content: Any, text: str
     ) -> Iterator[Item]:
-        uuid = _text(said, "uuid")
-        prompt = self._copied.get(_original(said)) or _text(said, "promptId")
+        uuid = _text(record, "uuid")
+        prompt = self._copied_prompt_ids.get(_original(record)) or _text(record, "promptId")
         identifier = turn_id(prompt, text) if prompt else f"prompt/{uuid or _raw_id(line)}"
         if within:
-            yield from self._close(within)
+            yield from self._close_message(within)
         else:
             yield from self._close_all()
             # otherwise this is the turn at which reading started, whose splits still apply
@@ -304,12 +309,12 @@ class ClaudeCodeReader:
             state = {"compactions": dict(self._compactions), "tasks": dict(self._tasks)}
             self._cursor = Cursor(offset=line.offset, line=line.number - 1, state=state)
             yield self._cursor
-        self._name(uuid, identifier)
+        self._remember_item(uuid, identifier)
         shown = text if text != tools.text_of(content) else tools.without_images(content)
-        yield Prompted(id=identifier, at=timestamp_of(said), within=within, content=shown)
+        yield Prompted(id=identifier, at=timestamp_of(record), within=within, content=shown)
 
     def _aside(
-        self, said: dict[str, Any], line: JsonlLine, within: str, content: Any
+        self, record: dict[str, Any], line: JsonlLine, within: str, content: Any
     ) -> Iterator[Item]:
         """Items for a line of type `user` that is not a prompt."""
         text = tools.text_of(content)
@@ -322,29 +327,31 @@ class ClaudeCodeReader:
             if not shown:
                 yield Noise(kind="local command")
                 return
-            yield from self._put(within, self._noted(said, line, within, shown))
+            yield from self._hold_or_yield(within, self._note_item(record, line, within, shown))
             return
         if start.startswith(("<command-name>", "<bash-input>")):
             # a command to Claude Code itself is not a message to the model
             by = "user" if start.startswith("<bash-input>") else "system"
             shown = command_text(text)
-            yield from self._put(within, self._noted(said, line, within, shown, by=by))
+            yield from self._hold_or_yield(
+                within, self._note_item(record, line, within, shown, by=by)
+            )
             return
         if start.startswith(_INTERRUPTED):
-            yield from self._close(within)
-            yield self._noted(said, line, within, text)
+            yield from self._close_message(within)
+            yield self._note_item(record, line, within, text)
             yield TurnEnded(
-                at=timestamp_of(said),
+                at=timestamp_of(record),
                 within=within,
                 status="interrupted",
                 why=text.strip(" []\n")[:200],
             )
             return
-        by_user = not (said.get("isMeta") or start.startswith(_NOTICES))
-        yield from self._put(
+        by_user = not (record.get("isMeta") or start.startswith(_NOTICES))
+        yield from self._hold_or_yield(
             within,
-            self._noted(
-                said,
+            self._note_item(
+                record,
                 line,
                 within,
                 tools.without_images(content),
@@ -352,62 +359,64 @@ class ClaudeCodeReader:
             ),
         )
 
-    def _assistant(self, said: dict[str, Any], line: JsonlLine, within: str) -> Iterator[Item]:
-        message = said.get("message")
-        content = _content(said)
+    def _assistant(self, record: dict[str, Any], line: JsonlLine, within: str) -> Iterator[Item]:
+        message = record.get("message")
+        content = _content(record)
         if not isinstance(message, dict) or content is None:
-            yield from self._put(within, self._unknown(said, line, within))
+            yield from self._hold_or_yield(within, self._unknown(record, line, within))
             return
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        if message.get("model") == SYNTHETIC or said.get("isApiErrorMessage") is True:
-            yield from self._put(within, self._noted(said, line, within, tools.text_of(blocks)))
+        if message.get("model") == SYNTHETIC or record.get("isApiErrorMessage") is True:
+            yield from self._hold_or_yield(
+                within, self._note_item(record, line, within, tools.text_of(blocks))
+            )
             return
-        uuid = _text(said, "uuid")
+        uuid = _text(record, "uuid")
         identifier = _text(message, "id") or uuid or _raw_id(line)
-        known = self._open.get(within)
-        if known is not None and known.id != identifier:
-            yield from self._close(within)
-            known = None
-        if known is None:
-            known = _Message(identifier, at=timestamp_of(said), cwd=_text(said, "cwd"))
-            self._open[within] = known
-        spelled = [
+        open_message = self._open_messages.get(within)
+        if open_message is not None and open_message.id != identifier:
+            yield from self._close_message(within)
+            open_message = None
+        if open_message is None:
+            open_message = _Message(identifier, at=timestamp_of(record), cwd=_text(record, "cwd"))
+            self._open_messages[within] = open_message
+        as_blocks = [
             {"type": "text", "text": block} if isinstance(block, str) else block for block in blocks
         ]
-        whole = [tools.without_images(block) for block in spelled if isinstance(block, dict)]
-        known.blocks += whole
-        known.last = timestamp_of(said) or known.last
-        known.times += [known.last] * len(whole)
-        known.model = _text(message, "model") or known.model
-        known.stop = _text(message, "stop_reason") or known.stop
+        own_blocks = [tools.without_images(block) for block in as_blocks if isinstance(block, dict)]
+        open_message.blocks += own_blocks
+        open_message.last = timestamp_of(record) or open_message.last
+        open_message.times += [open_message.last] * len(own_blocks)
+        open_message.model = _text(message, "model") or open_message.model
+        open_message.stop = _text(message, "stop_reason") or open_message.stop
         usage = message.get("usage")
-        known.usage = usage if isinstance(usage, dict) else known.usage
-        self._name(uuid, identifier)
-        if len(known.held) >= HELD_MAX:
-            yield from self._close(within)
+        open_message.usage = usage if isinstance(usage, dict) else open_message.usage
+        self._remember_item(uuid, identifier)
+        if len(open_message.held) >= HELD_MAX:
+            yield from self._close_message(within)
 
-    def _system(self, said: dict[str, Any], line: JsonlLine, within: str) -> Iterator[Item]:
-        subtype = _text(said, "subtype")
+    def _system(self, record: dict[str, Any], line: JsonlLine, within: str) -> Iterator[Item]:
+        subtype = _text(record, "subtype")
         if subtype == "compact_boundary":
-            yield from self._close(within)
-            self._boundary = self._compacted(said, within)
+            yield from self._close_message(within)
+            self._boundary = self._compacted(record, within)
         elif subtype == "turn_duration":
-            yield from self._close(within)
-            yield TurnEnded(at=timestamp_of(said), within=within)
+            yield from self._close_message(within)
+            yield TurnEnded(at=timestamp_of(record), within=within)
         elif subtype == "local_command":
-            yield from self._aside(said, line, within, _text(said, "content"))
+            yield from self._aside(record, line, within, _text(record, "content"))
         elif subtype in QUIET_SYSTEM:
             yield Noise(kind=f"system/{subtype}")
         else:
-            yield from self._put(within, self._unknown(said, line, within))
+            yield from self._hold_or_yield(within, self._unknown(record, line, within))
 
-    def _attachment(self, said: dict[str, Any], line: JsonlLine, within: str) -> Iterator[Item]:
-        given = said.get("attachment")
+    def _attachment(self, record: dict[str, Any], line: JsonlLine, within: str) -> Iterator[Item]:
+        given = record.get("attachment")
         if not isinstance(given, dict):
-            yield from self._put(within, self._unknown(said, line, within))
+            yield from self._hold_or_yield(within, self._unknown(record, line, within))
             return
         kind = _text(given, "type")
-        rendered = said.get("rendered")
+        rendered = record.get("rendered")
         shown = "\n".join(
             tools.text_of(part.get("content"))
             for part in (rendered if isinstance(rendered, list) else [given])
@@ -420,64 +429,64 @@ class ClaudeCodeReader:
             yield Noise(kind=f"attachment/{kind[:40]}")
             return
         by_user = kind == "queued_command"
-        yield from self._put(
-            within, self._noted(said, line, within, shown, by="user" if by_user else "system")
+        yield from self._hold_or_yield(
+            within, self._note_item(record, line, within, shown, by="user" if by_user else "system")
         )
         if kind == "file" and _text(given, "filename"):
             touch = Touch(path=_text(given, "filename"), op="read")
             item = Touched(
-                id=f"file/{_text(said, 'uuid')}",
-                at=timestamp_of(said),
+                id=f"file/{_text(record, 'uuid')}",
+                at=timestamp_of(record),
                 within=within,
                 files=(touch,),
             )
-            yield from self._put(within, item)
+            yield from self._hold_or_yield(within, item)
 
-    def _title(self, said: dict[str, Any], kind: str) -> Item:
-        name = _text(said, TITLES[kind])
+    def _title(self, record: dict[str, Any], kind: str) -> Item:
+        name = _text(record, TITLES[kind])
         # a summary may belong to another conversation; then the line it names is unknown here
-        if kind == "summary" and _text(said, "leafUuid") not in self._known:
+        if kind == "summary" and _text(record, "leafUuid") not in self._items_by_uuid:
             return Noise(kind="summary")
         return About(name=name)
 
     # -- parts ------------------------------------------------------------------------------------
 
-    def _result(self, said: dict[str, Any], block: dict[str, Any], within: str) -> Iterator[Item]:
-        identifier = _text(block, "tool_use_id") or f"result/{_text(said, 'uuid')}"
+    def _result(self, record: dict[str, Any], block: dict[str, Any], within: str) -> Iterator[Item]:
+        identifier = _text(block, "tool_use_id") or f"result/{_text(record, 'uuid')}"
         call = self._calls.pop(identifier, None) or self._asked(within, identifier)
-        call = call or tools.ClaudeCodeCall(identifier, cwd=_text(said, "cwd"))
-        at, result, output = timestamp_of(said), said.get("toolUseResult"), block.get("content")
-        told = tools.result_of(
+        call = call or tools.ClaudeCodeCall(identifier, cwd=_text(record, "cwd"))
+        at, result, output = timestamp_of(record), record.get("toolUseResult"), block.get("content")
+        outcome = tools.result_of(
             call,
             at=at,
             within=within,
             output=output,
             result=result,
             is_error=block.get("is_error") is True,
-            denial=_text(said, "toolDenialKind"),
+            denial=_text(record, "toolDenialKind"),
         )
-        yield told
-        self._name(_text(said, "uuid"), identifier)
+        yield outcome
+        self._remember_item(_text(record, "uuid"), identifier)
         more: list[Item | None] = [
             tools.subagent_of(call, result, self._session, at=at, within=within)
         ]
-        if told.status == "ok":
+        if outcome.status == "ok":
             text = tools.text_of(output)
             more.append(tools.plan_of(call, text, result, self._tasks, at=at, within=within))
         yield from (item for item in more if item is not None)
 
     def _asked(self, within: str, identifier: str) -> tools.ClaudeCodeCall | None:
         """A call in the message that is held back."""
-        message = self._open.get(within)
+        message = self._open_messages.get(within)
         for block in message.blocks if message is not None else []:
             if _type(block) == "tool_use" and block.get("id") == identifier:
                 assert message is not None  # the loop ran, so there is a message
                 return _call(block, identifier, message.cwd)
         return None
 
-    def _compacted(self, said: dict[str, Any], within: str) -> Compacted:
+    def _compacted(self, record: dict[str, Any], within: str) -> Compacted:
         self._compactions[within] = count = self._compactions.get(within, 0) + 1
-        about = said.get("compactMetadata") or said.get("compact_metadata")
+        about = record.get("compactMetadata") or record.get("compact_metadata")
         about = about if isinstance(about, dict) else {}
         kept = about.get("preservedMessages") or about.get("preserved_messages")
         names = kept.get("uuids") if isinstance(kept, dict) else None
@@ -485,33 +494,33 @@ class ClaudeCodeReader:
         if not isinstance(names, list):
             part = part if isinstance(part, dict) else {}
             names = [part.get("headUuid") or part.get("head_uuid")]
-        first = (self._known.get(name, "") for name in names if isinstance(name, str))
+        first = (self._items_by_uuid.get(name, "") for name in names if isinstance(name, str))
         return Compacted(
             id=compaction_id(count),
-            at=timestamp_of(said),
+            at=timestamp_of(record),
             within=within,
             keeps_from=next((identifier for identifier in first if identifier), ""),
             before=_number(about, "preTokens", "pre_tokens"),
             after=_number(about, "postTokens", "post_tokens"),
         )
 
-    def _put(self, within: str, item: Item) -> Iterator[Item]:
+    def _hold_or_yield(self, within: str, item: Item) -> Iterator[Item]:
         """Yield an item, or hold it back behind the open message."""
-        message = self._open.get(within)
+        message = self._open_messages.get(within)
         if message is None:
             yield item
             return
         message.held.append(item)
         if len(message.held) >= HELD_MAX:
-            yield from self._close(within)
+            yield from self._close_message(within)
 
     def _close_all(self) -> Iterator[Item]:
-        for within in list(self._open):
-            yield from self._close(within)
+        for within in list(self._open_messages):
+            yield from self._close_message(within)
 
-    def _close(self, within: str) -> Iterator[Item]:
+    def _close_message(self, within: str) -> Iterator[Item]:
         """Yield the open message and everything that was held back behind it."""
-        message = self._open.pop(within, None)
+        message = self._open_messages.pop(within, None)
         if message is None:
             return
         before = self._blocks.get(message.id, 0)
@@ -566,43 +575,43 @@ class ClaudeCodeReader:
             effect=tools.effect_of(call.tool),
         )
 
-    def _noted(
-        self, said: dict[str, Any], line: JsonlLine, within: str, content: Any, by: str = "system"
+    def _note_item(
+        self, record: dict[str, Any], line: JsonlLine, within: str, content: Any, by: str = "system"
     ) -> Noted:
-        uuid = _text(said, "uuid")
+        uuid = _text(record, "uuid")
         identifier = uuid or _raw_id(line)
-        self._name(uuid, identifier)
+        self._remember_item(uuid, identifier)
         text = content if isinstance(content, str) else tools.text_of(content)
         if len(text) > NOTED_MAX:
             content = f"{text[:NOTED_MAX]}\n[{len(text) - NOTED_MAX} more characters]"
         return Noted(
             id=identifier,
-            at=timestamp_of(said),
+            at=timestamp_of(record),
             within=within,
             content=content,
             by="user" if by == "user" else "system",
         )
 
-    def _unknown(self, said: dict[str, Any], line: JsonlLine, within: str) -> Unknown:
-        identifier = _text(said, "uuid") or _raw_id(line)
+    def _unknown(self, record: dict[str, Any], line: JsonlLine, within: str) -> Unknown:
+        identifier = _text(record, "uuid") or _raw_id(line)
         return Unknown(
-            id=identifier, at=timestamp_of(said), within=within, raw=tools.without_images(said)
+            id=identifier, at=timestamp_of(record), within=within, raw=tools.without_images(record)
         )
 
-    def _within(self, said: dict[str, Any], uuid: str) -> str:
+    def _within(self, record: dict[str, Any], uuid: str) -> str:
         """The sub-agent's conversation that a line belongs to; "" for the main one."""
-        if said.get("isSidechain") is not True:
+        if record.get("isSidechain") is not True:
             return ""
-        agent = _text(said, "agentId")
+        agent = _text(record, "agentId")
         # older versions give no id: lines that are linked to each other belong to one sub-agent
         if not agent:
-            agent = self._chains.get(_text(said, "parentUuid"), "") or uuid
+            agent = self._chains.get(_text(record, "parentUuid"), "") or uuid
             _remember(self._chains, uuid, agent, KNOWN_MAX)
         return "" if agent == self._agent else tools.child_id(self._session, agent)
 
-    def _name(self, uuid: str, identifier: str) -> None:
+    def _remember_item(self, uuid: str, identifier: str) -> None:
         if uuid:
-            _remember(self._known, uuid, identifier, KNOWN_MAX)
+            _remember(self._items_by_uuid, uuid, identifier, KNOWN_MAX)
 
 
 def _call(block: dict[str, Any], identifier: str, cwd: str) -> tools.ClaudeCodeCall:
@@ -616,20 +625,22 @@ def _call(block: dict[str, Any], identifier: str, cwd: str) -> tools.ClaudeCodeC
     )
 
 
-def _original(said: Mapping[str, Any]) -> str:
+def _original(record: Mapping[str, Any]) -> str:
     """The uuid of the line that a line is a copy of, or its own."""
-    forked = said.get("forkedFrom")
-    return (_text(forked, "messageUuid") if isinstance(forked, dict) else "") or _text(said, "uuid")
+    forked = record.get("forkedFrom")
+    return (_text(forked, "messageUuid") if isinstance(forked, dict) else "") or _text(
+        record, "uuid"
+    )
 
 
-def _content(said: Mapping[str, Any]) -> str | list[Any] | None:
-    message = said.get("message")
+def _content(record: Mapping[str, Any]) -> str | list[Any] | None:
+    message = record.get("message")
     content = message.get("content") if isinstance(message, dict) else None
     return content if isinstance(content, (str, list)) else None
 
 
-def _kind(said: Mapping[str, Any], kind: str) -> str:
-    data = said.get("data")
+def _kind(record: Mapping[str, Any], kind: str) -> str:
+    data = record.get("data")
     more = _text(data, "type")[:40] if kind == "progress" and isinstance(data, dict) else ""
     return f"{kind}/{more}" if more else kind
 
@@ -653,8 +664,8 @@ def _number(value: Mapping[str, Any], *names: str) -> int:
     return found if isinstance(found, int) and 0 < found < 2**53 else 0
 
 
-def _remember(known: OrderedDict[str, Any], name: str, value: Any, most: int) -> None:
+def _remember(open_message: OrderedDict[str, Any], name: str, value: Any, most: int) -> None:
     """Store a value and drop the oldest ones beyond `most`."""
-    known[name] = value
-    while len(known) > most:
-        known.popitem(last=False)
+    open_message[name] = value
+    while len(open_message) > most:
+        open_message.popitem(last=False)

@@ -127,24 +127,24 @@ def without_images(value: Any, depth: int = 0) -> Any:
 
 
 def outcome_of(
-    call: ClaudeCodeCall, said: str, is_error: bool, result: Any, denial: str = ""
+    call: ClaudeCodeCall, output_text: str, is_error: bool, result: Any, denial: str = ""
 ) -> tuple[Status, str]:
     """The outcome of a call and its cause, from the text that the model received and the result
     that Claude Code stored."""
     stopped: Status = "cancelled" if effect_of(call.tool) == "read" else "in doubt"
-    known = _OURS.match(said)
+    known = _OURS.match(output_text)
     if known is not None:  # `stator export --as claude-code` wrote this result
         return _WRITTEN[known[1]], known[2]
     structured = result if isinstance(result, dict) else {}
-    if denial == "interrupted" or said.startswith(_UNKNOWN):
+    if denial == "interrupted" or output_text.startswith(_UNKNOWN):
         return stopped, "the session ended before its result was recorded"
-    if denial in _DENIED_KINDS or (is_error and said.startswith(_REJECTED)):
-        return "denied", first_line(said)
-    if said.startswith(_STOPPED) and (is_error or said.startswith("[Request")):
-        return stopped, first_line(said)
+    if denial in _DENIED_KINDS or (is_error and output_text.startswith(_REJECTED)):
+        return "denied", first_line(output_text)
+    if output_text.startswith(_STOPPED) and (is_error or output_text.startswith("[Request")):
+        return stopped, first_line(output_text)
     if structured.get("interrupted") is True:
         return stopped, "interrupted"
-    return ("error", first_line(said)) if is_error else ("ok", "")
+    return ("error", first_line(output_text)) if is_error else ("ok", "")
 
 
 def first_line(text: str) -> str:
@@ -247,7 +247,7 @@ def _edited(before: Any, given: dict[str, Any], kept: dict[str, Any]) -> str | N
 
 
 def plan_of(
-    call: ClaudeCodeCall, said: str, result: Any, tasks: dict[str, str], **item: Any
+    call: ClaudeCodeCall, output_text: str, result: Any, tasks: dict[str, str], **item: Any
 ) -> Planned | None:
     """The plan after a call changed it. `tasks` maps task numbers to names and is updated."""
     given = call.input
@@ -261,7 +261,7 @@ def plan_of(
         return Planned(id=call.id, steps=tuple(step for step in steps if step.step), **item)
     if call.tool == "TaskCreate":
         name = _text(given.get("subject"))
-        number = _number(result, said)
+        number = _number(result, output_text)
         if not name:
             return None
         if number:
@@ -287,11 +287,11 @@ def _todo(todo: dict[str, Any]) -> Step:
     )
 
 
-def _number(result: Any, said: str) -> str:
+def _number(result: Any, output_text: str) -> str:
     task = result.get("task") if isinstance(result, dict) else None
     if isinstance(task, dict) and task.get("id"):
         return str(task["id"])
-    match = _TASK_NUMBER.search(said)
+    match = _TASK_NUMBER.search(output_text)
     return match[1] if match else ""
 
 

@@ -60,7 +60,7 @@ class _FileSummary(msgspec.Struct):
     agent: str = ""
     """The sub-agent's id, if the file belongs to one."""
     prompt: str = ""
-    is_talk: bool = False
+    has_messages: bool = False
     """Whether the file contains a line of a conversation."""
     is_printed: bool = False
 
@@ -70,16 +70,16 @@ class ClaudeCode:
 
     name = "claude-code"
 
-    def is_one(self, path: Path, begin: bytes) -> bool:
+    def recognizes(self, path: Path, begin: bytes) -> bool:
         """Judge by the first lines that can be decoded."""
         whole = begin.split(b"\n")
         for data in whole[: 50 if len(whole) > 1 else 1]:
             try:
-                said = decode_json(data)
+                record = decode_json(data)
             except ValueError:
                 continue
-            if isinstance(said, dict):
-                known = _is_claude_code_line(said)
+            if isinstance(record, dict):
+                known = _is_claude_code_line(record)
                 if known is not None:
                     return known
         marks = (b'"parentUuid"', b'"sessionId"', b'"isSidechain"')
@@ -87,33 +87,33 @@ class ClaudeCode:
 
     def conversations(self, path: Path) -> Iterable[FoundConversation]:
         """The session in a file, and its sub-agents in the folder beside it."""
-        about = _summary_of(path)
+        summary = _summary_of(path)
         named = _AGENT.fullmatch(path.stem)
-        if not about.is_talk or not (about.session or _UUID.fullmatch(path.stem)):
+        if not summary.has_messages or not (summary.session or _UUID.fullmatch(path.stem)):
             return
-        if named is not None and (about.agent or _is_below(path)):
+        if named is not None and (summary.agent or _is_below(path)):
             if not named["id"].startswith("acompact-"):
-                yield self._child(path, about, named["id"])
+                yield self._child(path, summary, named["id"])
             return
-        session = path.stem if _UUID.fullmatch(path.stem) else about.session
-        fork_of, _ = ("", "") if about.is_printed else forks.parent_of(path, session)
-        labels = {"version": about.version, "branch": about.branch, "forked from": fork_of}
-        talk = Conversation(
+        session = path.stem if _UUID.fullmatch(path.stem) else summary.session
+        fork_of, _ = ("", "") if summary.is_printed else forks.parent_of(path, session)
+        labels = {"version": summary.version, "branch": summary.branch, "forked from": fork_of}
+        conversation = Conversation(
             source=self.name,
             id=session,
-            name=_title(path) or _first_line(about.prompt),
+            name=_title(path) or _first_line(summary.prompt),
             agent=self.name,
-            cwd=about.cwd,
+            cwd=summary.cwd,
             labels={name: value for name, value in labels.items() if value and value != "HEAD"},
             fork_of=fork_of,
             fork_ids=forks.shared_ids(path, fork_of) if fork_of else frozenset(),
         )
-        yield self._found(path, talk)
+        yield self._found(path, conversation)
         for agent in _subagent_files(path.with_name(session)):
-            below_it = _summary_of(agent)
+            child_summary = _summary_of(agent)
             match = _AGENT.fullmatch(agent.stem)
-            if match is not None and below_it.is_talk:
-                yield self._child(agent, below_it, match["id"], session, talk.name)
+            if match is not None and child_summary.has_messages:
+                yield self._child(agent, child_summary, match["id"], session, conversation.name)
 
     def read(
         self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
@@ -128,86 +128,93 @@ class ClaudeCode:
             yield from reader.read(line)
         yield from reader.finish()
 
-    def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
+    def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         """The folder in which Claude Code stores its transcripts."""
         base = environ.get("CLAUDE_CONFIG_DIR", "")
         yield (Path(base) if base else home / ".claude") / "projects"
 
-    def is_about(self, found: FoundConversation, root: str) -> bool:
+    def is_in_folder(self, found: FoundConversation, root: str) -> bool:
         """Whether the session worked in a folder, or below it."""
         return is_inside(found.conversation.cwd, root)
 
-    def _found(self, path: Path, talk: Conversation) -> FoundConversation:
+    def _found(self, path: Path, conversation: Conversation) -> FoundConversation:
         state = path.stat()
         changed = state.st_mtime_ns // 1_000
         return FoundConversation(
-            path=str(path), conversation=talk, changed=changed, size=state.st_size
+            path=str(path), conversation=conversation, changed=changed, size=state.st_size
         )
 
     def _child(
-        self, path: Path, about: _FileSummary, agent: str, session: str = "", above: str = ""
+        self,
+        path: Path,
+        summary: _FileSummary,
+        agent: str,
+        session: str = "",
+        parent_name: str = "",
     ) -> FoundConversation:
         meta = _metadata(path)
-        session = session or about.session
+        session = session or summary.session
         parent = meta.get("parentAgentId")
         call = meta.get("toolUseId")
         title = meta.get("description")
         label = title if isinstance(title, str) and title else agent
-        talk = Conversation(
+        conversation = Conversation(
             source=self.name,
             id=child_id(session, agent),
-            name=f"{above or session[:8]}/{label}",
+            name=f"{parent_name or session[:8]}/{label}",
             agent=self.name,
-            cwd=about.cwd,
-            labels={"version": about.version} if about.version else {},
+            cwd=summary.cwd,
+            labels={"version": summary.version} if summary.version else {},
             parent=child_id(session, parent) if isinstance(parent, str) and parent else session,
             parent_call=call if isinstance(call, str) else "",
         )
-        return self._found(path, talk)
+        return self._found(path, conversation)
 
 
 FORMAT = ClaudeCode()
 
 
-def _is_claude_code_line(said: dict[str, Any]) -> bool | None:
+def _is_claude_code_line(record: dict[str, Any]) -> bool | None:
     """Whether a line is one of Claude Code's; None if that is uncertain."""
-    kind = said.get("type")
-    if kind in CHAINED and "uuid" in said and "parentUuid" in said:
+    kind = record.get("type")
+    if kind in CHAINED and "uuid" in record and "parentUuid" in record:
         return True
-    if kind in UNCHAINED and "sessionId" in said:
+    if kind in UNCHAINED and "sessionId" in record:
         return True
-    if kind in _PRINTED and "session_id" in said and "uuid" in said:
-        return "parent_tool_use_id" in said or kind in ("system", "result")
+    if kind in _PRINTED and "session_id" in record and "uuid" in record:
+        return "parent_tool_use_id" in record or kind in ("system", "result")
     if kind in ("summary", "file-history-snapshot"):
-        return "leafUuid" in said or "messageId" in said or None
+        return "leafUuid" in record or "messageId" in record or None
     return None
 
 
 def _summary_of(path: Path) -> _FileSummary:
     """What a file says about its session, up to the first prompt."""
-    about = _FileSummary()
+    summary = _FileSummary()
     for line in read_lines(str(path)):
-        said, _ = parse_line(line)
-        if said is not None:
-            _add_line(about, said)
-        if (about.prompt and about.cwd) or line.end > SEARCHED_BYTES:
+        record, _ = parse_line(line)
+        if record is not None:
+            _add_line(summary, record)
+        if (summary.prompt and summary.cwd) or line.end > SEARCHED_BYTES:
             break
-    return about
+    return summary
 
 
-def _add_line(about: _FileSummary, said: dict[str, Any]) -> None:
-    if is_printed(said):
-        about.is_printed = True
-        said = from_printed(said)
-        about.version = about.version or _text(said, "claude_code_version")
-    about.session = about.session or _text(said, "sessionId")
-    about.cwd = about.cwd or _text(said, "cwd")
-    about.version = about.version or _text(said, "version")
-    about.branch = about.branch or _text(said, "gitBranch")
-    about.agent = about.agent or (_text(said, "agentId") if said.get("isSidechain") is True else "")
-    if _text(said, "type") in ("user", "assistant"):
-        about.is_talk = True
-        about.prompt = about.prompt or prompt_text(said) or ""
+def _add_line(summary: _FileSummary, record: dict[str, Any]) -> None:
+    if is_printed(record):
+        summary.is_printed = True
+        record = from_printed(record)
+        summary.version = summary.version or _text(record, "claude_code_version")
+    summary.session = summary.session or _text(record, "sessionId")
+    summary.cwd = summary.cwd or _text(record, "cwd")
+    summary.version = summary.version or _text(record, "version")
+    summary.branch = summary.branch or _text(record, "gitBranch")
+    summary.agent = summary.agent or (
+        _text(record, "agentId") if record.get("isSidechain") is True else ""
+    )
+    if _text(record, "type") in ("user", "assistant"):
+        summary.has_messages = True
+        summary.prompt = summary.prompt or prompt_text(record) or ""
 
 
 def _title(path: Path) -> str:
@@ -221,12 +228,12 @@ def _title(path: Path) -> str:
         if b'itle"' not in line:
             continue
         try:
-            said = decode_json(line)
+            record = decode_json(line)
         except ValueError:
             continue
         for name in ("customTitle", "aiTitle"):
-            if isinstance(said, dict) and _text(said, name).strip():
-                found[name] = _text(said, name)
+            if isinstance(record, dict) and _text(record, name).strip():
+                found[name] = _text(record, name)
     return found.get("customTitle") or found.get("aiTitle") or ""
 
 
@@ -265,12 +272,12 @@ def _metadata(path: Path) -> dict[str, Any]:
     beside = path.with_suffix(".meta.json")
     try:
         with open_regular_file(str(beside)) as file:
-            said = decode_json(file.read(META_MAX))
+            record = decode_json(file.read(META_MAX))
     except (InvalidInput, ValueError, OSError):
         return {}
-    return said if isinstance(said, dict) else {}
+    return record if isinstance(record, dict) else {}
 
 
-def _text(said: Mapping[str, Any], name: str) -> str:
-    found = said.get(name)
+def _text(record: Mapping[str, Any], name: str) -> str:
+    found = record.get(name)
     return found if isinstance(found, str) else ""

@@ -58,7 +58,7 @@ def read(rows: Iterable[JsonlLine]) -> Iterator[Item]:
     """Read the items of an output. Ids are made from the content, because Codex numbers the items
     from zero again in every run."""
     turn = ""
-    told: set[str] = set()
+    started: set[str] = set()
     number = 0
     # every import reads from the start; the cursor only records that this file was read
     yield Cursor(offset=0)
@@ -73,11 +73,11 @@ def read(rows: Iterable[JsonlLine]) -> Iterator[Item]:
             number += 1
             turn = ""
         elif kind in ("item.started", "item.completed") and item:
-            made = _content_key(item)
+            key = _content_key(item)
             if not turn:
-                turn = f"exec/{number}/{text_id(made)}"
+                turn = f"exec/{number}/{text_id(key)}"
                 yield Prompted(id=turn, content=UNKNOWN_PROMPT)
-            yield from _item(item, f"{turn}/{made}", kind == "item.completed", told)
+            yield from _item(item, f"{turn}/{key}", kind == "item.completed", started)
         elif kind in ("turn.completed", "turn.failed"):
             why = text(record(value.get("error")).get("message"))[:400]
             spent = usage_of({"output": [], "usage": record(value.get("usage"))})
@@ -99,7 +99,7 @@ def _content_key(item: dict[str, Any]) -> str:
     return f"{text(item.get('id'))}/{text_id(kind, text(item.get('tool')), given)}"
 
 
-def _item(item: dict[str, Any], name: str, done: bool, told: set[str]) -> Iterator[Item]:
+def _item(item: dict[str, Any], name: str, done: bool, started: set[str]) -> Iterator[Item]:
     kind = text(item.get("type"))
     if kind in ("agent_message", "reasoning"):
         if done:
@@ -111,7 +111,7 @@ def _item(item: dict[str, Any], name: str, done: bool, told: set[str]) -> Iterat
         )
         yield Planned(id=f"{name}/{int(done)}", steps=steps)
     elif kind == "mcp_tool_call" or kind in TOOLS:
-        yield from _call(item, name, done, told)
+        yield from _call(item, name, done, started)
     elif kind == "error":
         yield Noise(kind="item/error")
     else:
@@ -128,7 +128,7 @@ def _reply_item(kind: str, words: str) -> dict[str, Any]:
     }
 
 
-def _call(item: dict[str, Any], name: str, done: bool, told: set[str]) -> Iterator[Item]:
+def _call(item: dict[str, Any], name: str, done: bool, started: set[str]) -> Iterator[Item]:
     kind = text(item.get("type"))
     tool = TOOLS.get(kind, f"mcp__{text(item.get('server'))}__{text(item.get('tool'))}")
     given = item.get("arguments") or {
@@ -136,8 +136,8 @@ def _call(item: dict[str, Any], name: str, done: bool, told: set[str]) -> Iterat
     }
     if kind == "command_execution":
         given = {"command": _command_words(text(item.get("command")))}
-    if name not in told:
-        told.add(name)
+    if name not in started:
+        started.add(name)
         yield Called(
             id=name, tool=tool, input=strip_attachments(given), effect=tools.effect_of(tool)
         )

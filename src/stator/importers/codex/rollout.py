@@ -132,7 +132,7 @@ class Codex:
 
     name = SOURCE
 
-    def is_one(self, path: Path, begin: bytes) -> bool:
+    def recognizes(self, path: Path, begin: bytes) -> bool:
         """Judge by the first line: it describes the session, or says that a thread started."""
         first = begin.lstrip(b"\xef\xbb\xbf").lstrip().split(b"\n", 1)[0]
         if first.startswith(b"{") and re.search(rb'"type"\s*:\s*"session_meta"', first[:4096]):
@@ -153,9 +153,9 @@ class Codex:
                 yield _found(path, Conversation(source=SOURCE, id=thread, agent=SOURCE), EXEC)
                 return
             path = beside
-        told = conversation_of(path)
-        if told is not None:
-            yield _found(path, told)
+        conversation = conversation_of(path)
+        if conversation is not None:
+            yield _found(path, conversation)
 
     def read(
         self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
@@ -167,12 +167,12 @@ class Codex:
             return exec_output.read(rows)
         return CodexReader(found.conversation, at).read(rows)
 
-    def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
+    def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         """The folders in which Codex stores its rollouts."""
         root = Path(environ.get("CODEX_HOME") or home / ".codex")
         return [root / "sessions", root / "archived_sessions"]
 
-    def is_about(self, found: FoundConversation, root: str) -> bool:
+    def is_in_folder(self, found: FoundConversation, root: str) -> bool:
         """Whether the session took place in a folder, or below it."""
         return is_inside(found.conversation.cwd, root)
 
@@ -277,10 +277,10 @@ def shared_ids(path: Path, base: dict[str, Any], depth: int = 0) -> frozenset[st
     if not base:
         return frozenset(_ids(path, None))
     other = rollout_of(text(base.get("thread_id")), path)
-    upto = base.get("end_ordinal_exclusive")
-    if other is None or type(upto) is not int or depth > 8:
+    end_ordinal = base.get("end_ordinal_exclusive")
+    if other is None or type(end_ordinal) is not int or depth > 8:
         return frozenset()
-    ids = frozenset(_ids(other, upto))
+    ids = frozenset(_ids(other, end_ordinal))
     before = _base_of(other)
     return ids | shared_ids(other, before, depth + 1) if before else ids
 
@@ -291,8 +291,8 @@ def _base_of(path: Path) -> dict[str, Any]:
     return record(unwrap_line(value)[1].get("history_base")) if value is not None else {}
 
 
-def _ids(path: Path, upto: int | None) -> Iterator[str]:
-    reader = CodexReader(Conversation(source=SOURCE, id=""), Cursor(offset=0), upto)
+def _ids(path: Path, end_ordinal: int | None) -> Iterator[str]:
+    reader = CodexReader(Conversation(source=SOURCE, id=""), Cursor(offset=0), end_ordinal)
     return (item.id for item in reader.read(read_lines(str(path))) if item.id)
 
 
@@ -304,7 +304,7 @@ def _found(path: Path, conversation: Conversation, part: str = "") -> FoundConve
         part=part,
         changed=stat.st_mtime_ns // 1000,
         size=stat.st_size,
-        is_second_hand=part == EXEC,
+        is_fallback=part == EXEC,
     )
 
 
@@ -332,24 +332,26 @@ class CodexReader:
     `upto` ends the reading before the line with that ordinal.
     """
 
-    def __init__(self, conversation: Conversation, cursor: Cursor, upto: int | None = None) -> None:
+    def __init__(
+        self, conversation: Conversation, cursor: Cursor, end_ordinal: int | None = None
+    ) -> None:
         known = cursor.state
         self._thread = conversation.id
-        self._upto = upto
-        self._own: dict[str, Any] = {}
+        self._end_ordinal = end_ordinal
+        self._session_meta: dict[str, Any] = {}
         self._cwd = text(known.get("cwd")) or conversation.cwd
         self._model = text(known.get("model"))
         self._prompts = _number(known.get("prompts"))
         self._compactions = _number(known.get("compactions"))
-        self._totals = record(known.get("totals"))
-        self._owed: dict[str, int] = dict(record(known.get("owed")))
-        self._records = known.get("records") is True
-        self._cuts: dict[str, dict[str, Any]] = dict(record(known.get("cuts")))
+        self._last_totals = record(known.get("totals"))
+        self._unassigned_usage: dict[str, int] = dict(record(known.get("owed")))
+        self._has_usage_records = known.get("records") is True
+        self._splits: dict[str, dict[str, Any]] = dict(record(known.get("cuts")))
         """Answers that were yielded when the file ended within them: after how many items, and
         their cost. A file that grows continues such an answer, and the parts must get the same ids
         again."""
-        self._mark: Cursor | None = None
-        self._turn_at = cursor
+        self._turn_start: Cursor | None = None
+        self._turn_cursor = cursor
         self._is_open = False
         self._task = ""
         self._prompt = ""
@@ -357,10 +359,10 @@ class CodexReader:
         self._error = ""
         self._notes: list[Noted] = []
         self._group: list[tuple[dict[str, Any], int]] = []
-        self._paid: dict[str, int] = {}
+        self._answer_usage: dict[str, int] = {}
         self._calls: dict[str, tuple[str, Any, str]] = {}
-        self._seen: dict[str, dict[str, Any]] = {}
-        self._takes: dict[str, Callable[[dict[str, Any], JsonlLine, int], Iterator[Item]]] = {
+        self._notices: dict[str, dict[str, Any]] = {}
+        self._handlers: dict[str, Callable[[dict[str, Any], JsonlLine, int], Iterator[Item]]] = {
             "session_meta": self._meta,
             "response_item": self._response,
             "event_msg": self._notice,
@@ -379,15 +381,19 @@ class CodexReader:
                     yield Skipped(line=line.number, why=problem)
                 continue
             ordinal = value.get("ordinal")
-            if self._upto is not None and type(ordinal) is int and ordinal >= self._upto:
+            if (
+                self._end_ordinal is not None
+                and type(ordinal) is int
+                and ordinal >= self._end_ordinal
+            ):
                 break
             kind, payload = unwrap_line(value)
-            if kind != "session_meta" and _inherited(self._own, value):
+            if kind != "session_meta" and _inherited(self._session_meta, value):
                 yield Noise(kind="inherited")
                 continue
-            take = self._takes.get(kind)
-            if take is not None:
-                yield from take(payload, line, micros_of_iso(value.get("timestamp")))
+            handler = self._handlers.get(kind)
+            if handler is not None:
+                yield from handler(payload, line, micros_of_iso(value.get("timestamp")))
             elif kind in QUIET:
                 yield Noise(kind=kind)
             else:
@@ -398,11 +404,11 @@ class CodexReader:
         """Yield what is held back when the file ends; a later import may continue there."""
         is_cut = bool(self._group)
         yield from self._close(is_cut=True)
-        yield from self._answer_seen(0)
-        yield from self._release()
+        yield from self._results_from_notices(0)
+        yield from self._yield_notes()
         if is_cut:
-            at = self._turn_at
-            yield Cursor(offset=at.offset, line=at.line, state={**at.state, "cuts": self._cuts})
+            at = self._turn_cursor
+            yield Cursor(offset=at.offset, line=at.line, state={**at.state, "cuts": self._splits})
 
     def _state(self) -> dict[str, Any]:
         return {
@@ -410,13 +416,13 @@ class CodexReader:
             "model": self._model,
             "prompts": self._prompts,
             "compactions": self._compactions,
-            "totals": self._totals,
-            "owed": dict(self._owed),
-            "records": self._records,
+            "totals": self._last_totals,
+            "owed": dict(self._unassigned_usage),
+            "records": self._has_usage_records,
         }
 
-    def _set_mark(self, line: JsonlLine) -> None:
-        self._mark = Cursor(offset=line.offset, line=line.number - 1, state=self._state())
+    def _mark_turn_start(self, line: JsonlLine) -> None:
+        self._turn_start = Cursor(offset=line.offset, line=line.number - 1, state=self._state())
 
     def _unknown(self, value: dict[str, Any], line: JsonlLine) -> Item:
         return Unknown(
@@ -432,7 +438,7 @@ class CodexReader:
             # a fork copies the line of the session it was forked from
             yield Noise(kind="session_meta")
             return
-        self._own = meta
+        self._session_meta = meta
         self._cwd = text(meta.get("cwd")) or self._cwd
         yield About(at=at, cwd=self._cwd, agent=SOURCE, labels=labels_of(meta))
 
@@ -456,36 +462,36 @@ class CodexReader:
             yield from self._begin(f"turn/{turn}" if turn else f"prompt/{made}", content, line, at)
 
     def _begin(self, name: str, content: Any, line: JsonlLine, at: int) -> Iterator[Item]:
-        yield from self._answer_seen(at)
-        if self._mark is None:
-            self._set_mark(line)
-        assert self._mark is not None  # set above
-        if self._mark.offset != self._turn_at.offset:
-            self._cuts = {}  # they belong to a turn that is over
-        self._turn_at, self._mark = self._mark, None
-        yield self._turn_at
+        yield from self._results_from_notices(at)
+        if self._turn_start is None:
+            self._mark_turn_start(line)
+        assert self._turn_start is not None  # set above
+        if self._turn_start.offset != self._turn_cursor.offset:
+            self._splits = {}  # they belong to a turn that is over
+        self._turn_cursor, self._turn_start = self._turn_start, None
+        yield self._turn_cursor
         self._prompt, self._is_open, self._error = name, True, ""
         self._answers = 0
         self._prompts += 1
         yield Prompted(id=name, at=at, content=content)
-        yield from self._release()
+        yield from self._yield_notes()
 
     def _note(self, note: Noted, line: JsonlLine) -> Iterator[Item]:
         """Yield a note, or hold it back until the prompt whose turn it belongs to."""
         if self._is_open or len(self._notes) >= HELD:
             yield note
             return
-        if self._mark is None:
-            self._set_mark(line)
+        if self._turn_start is None:
+            self._mark_turn_start(line)
         self._notes.append(note)
 
-    def _release(self) -> Iterator[Item]:
+    def _yield_notes(self) -> Iterator[Item]:
         notes, self._notes = self._notes, []
         yield from notes
 
     def _end(self, at: int, status: EndedHow, why: str = "") -> Iterator[Item]:
         yield from self._close()
-        yield from self._answer_seen(at)
+        yield from self._results_from_notices(at)
         if self._is_open:
             self._is_open = False
             yield TurnEnded(id=f"end/{self._prompt}", at=at, status=status, why=why)
@@ -507,7 +513,7 @@ class CodexReader:
         if kind in SAID or kind in CALLS or (kind == "message" and item.get("role") == "assistant"):
             self._group.append((item, at))
             if len(self._group) == 1:
-                self._paid, self._owed = self._owed, {}
+                self._answer_usage, self._unassigned_usage = self._unassigned_usage, {}
         elif kind == "message":
             yield from self._message(item, line, at)
         elif kind in OUTPUTS:
@@ -548,12 +554,14 @@ class CodexReader:
             return
         name = self._answer_id()
         group, self._group = self._group, []
-        paid, self._paid = self._paid, {}
+        paid, self._answer_usage = self._answer_usage, {}
         self._answers += 1
-        known = self._cuts.get(name, {})
-        cuts, told = known.get("after", []), known.get("paid", {})
+        known = self._splits.get(name, {})
+        cuts, charged = known.get("after", []), known.get("paid", {})
         edges = [0, *(n for n in cuts if n < len(group)), len(group)]
-        owed = {unit: n - told.get(unit, 0) for unit, n in paid.items() if n > told.get(unit, 0)}
+        owed = {
+            unit: n - charged.get(unit, 0) for unit, n in paid.items() if n > charged.get(unit, 0)
+        }
         for start, stop in pairwise(edges):
             yield Answered(
                 id=f"{name}+{start}" if start else name,
@@ -569,7 +577,7 @@ class CodexReader:
             at = group[-1][1]
             yield Answered(id=f"{name}/spent", at=at, reply="", usage=owed, partial=True)
         if is_cut:
-            self._cuts[name] = {"after": sorted({*cuts, len(group)}), "paid": paid}
+            self._splits[name] = {"after": sorted({*cuts, len(group)}), "paid": paid}
 
     def _called(self, item: dict[str, Any], at: int) -> Iterator[Item]:
         tool, given = tool_of(item), strip_attachments(input_of(item))
@@ -581,7 +589,7 @@ class CodexReader:
         if steps:
             yield Planned(id=name, at=at, steps=steps)
         if item.get("type") in AT_ONCE:
-            seen = self._seen.pop(name, {})
+            seen = self._notices.pop(name, {})
             failed = text(item.get("status")) not in ("", "completed")
             result = text(item.get("result"))
             output = strip_attachments(seen.get("results")) or (
@@ -603,7 +611,7 @@ class CodexReader:
 
     def _result(self, name: str, output: Any, at: int) -> Item:
         tool, given, cwd = self._calls.pop(name, ("", None, self._cwd))
-        seen = self._seen.pop(name, {})
+        seen = self._notices.pop(name, {})
         ended = tools.outcome_of(tool, output, seen)
         result = record(seen.get("result"))
         result = record(result.get("Ok")) or result
@@ -614,13 +622,13 @@ class CodexReader:
             output=strip_attachments(shown), files=files, tool=tool, source=source_of(tool),
         )  # fmt: skip
 
-    def _answer_seen(self, at: int) -> Iterator[Item]:
+    def _results_from_notices(self, at: int) -> Iterator[Item]:
         """Results that only a notice contains, because Codex died before it gave them to the model."""
-        for name in [name for name in self._seen if name in self._calls]:
-            seen = self._seen[name]
+        for name in [name for name in self._notices if name in self._calls]:
+            seen = self._notices[name]
             shown = seen.get("aggregated_output", seen.get("stdout"))
             yield self._result(name, shown, at or micros_of_iso(seen.get("completed_at")))
-        self._seen.clear()
+        self._notices.clear()
 
     # -- notices ----------------------------------------------------------------------------------
 
@@ -630,7 +638,7 @@ class CodexReader:
             # a new turn begins, so the open one was never ended
             yield from self._end(at, "interrupted")
             self._task = text(notice.get("turn_id"))
-            self._set_mark(line)
+            self._mark_turn_start(line)
         elif kind in ("task_complete", "turn_complete"):
             yield from self._end(at, "aborted" if self._error else "ok", self._error)
         elif kind == "turn_aborted":
@@ -640,7 +648,7 @@ class CodexReader:
         elif kind == "item_completed":
             yield from self._completed(record(notice.get("item")), at)
         elif kind in ENDS and text(notice.get("call_id")):
-            self._see(notice["call_id"], notice)
+            self._keep_notice(notice["call_id"], notice)
         elif kind == "error":
             self._error = text(notice.get("message"))[:400]
             yield Noise(kind="event_msg/error")
@@ -660,7 +668,7 @@ class CodexReader:
     def _completed(self, item: dict[str, Any], at: int) -> Iterator[Item]:
         kind, name = text(item.get("type")), text(item.get("id"))
         if kind in RESULTS and name:
-            self._see(name, item)
+            self._keep_notice(name, item)
         elif kind == "CollabAgentToolCall" and "spawn" in text(item.get("tool")).lower():
             yield from self._close()
             for child in item.get("receiver_thread_ids") or []:
@@ -668,9 +676,9 @@ class CodexReader:
         else:
             yield Noise(kind=f"item_completed/{kind}")
 
-    def _see(self, name: str, told: dict[str, Any]) -> None:
+    def _keep_notice(self, name: str, notice: dict[str, Any]) -> None:
         if name in self._calls or self._group:
-            self._seen[name] = {**self._seen.get(name, {}), **told}
+            self._notices[name] = {**self._notices.get(name, {}), **notice}
 
     def _spawned(self, child: str, notice: dict[str, Any], at: int) -> Iterator[Item]:
         if child:
@@ -683,33 +691,33 @@ class CodexReader:
         """Older versions name a sub-agent only in the result of the call that started it."""
         plain = tools.unwrap_output(item.get("output"))[0]
         if isinstance(plain, str) and plain.startswith('{"agent_id"'):
-            told, _ = parse_object(plain)
-            child = text(told.get("agent_id"))
+            result, _ = parse_object(plain)
+            child = text(result.get("agent_id"))
             if THREAD.fullmatch(child):
-                yield from self._spawned(child, {**item, **told}, at)
+                yield from self._spawned(child, {**item, **result}, at)
 
     # -- what was spent ---------------------------------------------------------------------------
 
     def _usage_record(self, payload: dict[str, Any], line: JsonlLine, at: int) -> Iterator[Item]:
-        self._records = True
-        self._pay(record(payload.get("usage")))
+        self._has_usage_records = True
+        self._add_usage(record(payload.get("usage")))
         yield Noise(kind="token_usage_record")
 
     def _token_count(self, info: dict[str, Any]) -> None:
         """Codex repeats the total after every step. Only a changed total is new, and it counts only
         in files without usage records."""
         totals = record(info.get("total_token_usage"))
-        if not self._records and totals and totals != self._totals:
-            self._totals = totals
-            self._pay(record(info.get("last_token_usage")))
+        if not self._has_usage_records and totals and totals != self._last_totals:
+            self._last_totals = totals
+            self._add_usage(record(info.get("last_token_usage")))
 
-    def _pay(self, usage: dict[str, Any]) -> None:
+    def _add_usage(self, usage: dict[str, Any]) -> None:
         details = {
             "cached_tokens": usage.get("cached_input_tokens"),
             "cache_write_tokens": usage.get("cache_write_input_tokens"),
         }
         spent = usage_of({"output": [], "usage": {**usage, "input_tokens_details": details}})
-        owed = self._paid if self._group else self._owed
+        owed = self._answer_usage if self._group else self._unassigned_usage
         for unit, amount in spent.items():
             owed[unit] = owed.get(unit, 0) + amount
 

@@ -89,10 +89,12 @@ def steps_of(tool: str, given: Any) -> tuple[Step, ...]:
 def command_of(given: Any) -> str:
     """The shell command in the input of a call, as a person would type it."""
     options = record(given)
-    said = options.get("cmd", options.get("command"))
-    if isinstance(said, str):
-        return said
-    parts = [part for part in said if isinstance(part, str)] if isinstance(said, list) else []
+    succeeded = options.get("cmd", options.get("command"))
+    if isinstance(succeeded, str):
+        return succeeded
+    parts = (
+        [part for part in succeeded if isinstance(part, str)] if isinstance(succeeded, list) else []
+    )
     if len(parts) == 3 and parts[1] in ("-lc", "-c"):
         return parts[2]
     if len(parts) == 2 and parts[0] in PATCHES:
@@ -105,26 +107,30 @@ def command_of(given: Any) -> str:
 
 def unwrap_output(output: Any) -> tuple[Any, int | None, bool | None]:
     """The output, its exit code, and whether it says that it succeeded, without its wrappers."""
-    said: bool | None = None
+    succeeded: bool | None = None
     if isinstance(output, dict):
-        said = output.get("success") if isinstance(output.get("success"), bool) else None
+        succeeded = output.get("success") if isinstance(output.get("success"), bool) else None
         output = output.get("content_items") or output.get("content", output)
     if isinstance(output, str) and output.startswith('{"output":'):
         inner, problem = parse_object(output)
         code = record(inner.get("metadata")).get("exit_code")
         if not problem:
-            return inner.get("output"), code if type(code) is int else None, said
-    return output, None, said
+            return inner.get("output"), code if type(code) is int else None, succeeded
+    return output, None, succeeded
 
 
-def outcome_of(tool: str, output: Any, seen: dict[str, Any]) -> CallOutcome:
+def outcome_of(tool: str, output: Any, notice: dict[str, Any]) -> CallOutcome:
     """The outcome of a call, from its output and from the structured notice, if there is one."""
-    plain, code, said = unwrap_output(output)
+    plain, code, succeeded = unwrap_output(output)
     head = plain[:HEADER] if isinstance(plain, str) else ""
-    told = head.partition("\nOutput:\n")[0]
+    header = head.partition("\nOutput:\n")[0]
     if code is None:
-        code = seen["exit_code"] if type(seen.get("exit_code")) is int else _exit_code(tool, told)
-    status, cause = _status_and_cause(tool, told, seen, code, said)
+        code = (
+            notice["exit_code"]
+            if type(notice.get("exit_code")) is int
+            else _exit_code(tool, header)
+        )
+    status, cause = _status_and_cause(tool, header, notice, code, succeeded)
     return CallOutcome(status=status, cause=cause)
 
 
@@ -136,10 +142,10 @@ def _exit_code(tool: str, head: str) -> int | None:
 
 
 def _status_and_cause(
-    tool: str, head: str, seen: dict[str, Any], code: int | None, said: bool | None
+    tool: str, head: str, notice: dict[str, Any], code: int | None, succeeded: bool | None
 ) -> tuple[CallStatus, str]:
     first = head[:200].lower()
-    if text(seen.get("status")) == "declined" or "rejected by user" in first:
+    if text(notice.get("status")) == "declined" or "rejected by user" in first:
         return "denied", "rejected by the user"
     writes = effect_of(tool) == "write"
     if first.startswith("aborted"):
@@ -148,8 +154,8 @@ def _status_and_cause(
         return ("in doubt" if writes else "timeout"), "timeout"
     if code:
         return "error", f"exit code {code}"
-    failed = text(seen.get("status")) == "failed" or seen.get("success") is False
-    failed = failed or bool(record(seen.get("result")).get("isError")) or said is False
+    failed = text(notice.get("status")) == "failed" or notice.get("success") is False
+    failed = failed or bool(record(notice.get("result")).get("isError")) or succeeded is False
     if failed or first.startswith(FAILURES):
         return "error", head.partition("\n")[0][:200]
     return "ok", ""
@@ -158,17 +164,17 @@ def _status_and_cause(
 # -- files ------------------------------------------------------------------------------------------
 
 
-def files_of(tool: str, given: Any, cwd: str, seen: dict[str, Any]) -> tuple[Touch, ...]:
+def files_of(tool: str, given: Any, cwd: str, notice: dict[str, Any]) -> tuple[Touch, ...]:
     """The files that a successful call touched."""
     folder = posixpath.join(cwd, text(record(given).get("workdir")))
-    told = tuple(_files_in_notice(seen.get("changes"))) or tuple(_files_in_input(tool, given))
-    if not told and tool in SHELLS:
+    header = tuple(_files_in_notice(notice.get("changes"))) or tuple(_files_in_input(tool, given))
+    if not header and tool in SHELLS:
         command = command_of(given)
-        told = patch_text.files_in_command(command) or (
+        header = patch_text.files_in_command(command) or (
             *files_touched(command, folder),
-            *_files_read(seen),
+            *_files_read(notice),
         )
-    return resolve_touches(told, folder)
+    return resolve_touches(header, folder)
 
 
 def _files_in_input(tool: str, given: Any) -> Iterator[Touch]:
@@ -199,9 +205,9 @@ def _files_in_notice(changes: Any) -> Iterator[Touch]:
             yield Touch(path=path, op="modified")
 
 
-def _files_read(seen: dict[str, Any]) -> Iterator[Touch]:
+def _files_read(notice: dict[str, Any]) -> Iterator[Touch]:
     """Files that a command read, according to Codex's own analysis."""
-    for part in records(seen.get("parsed_cmd")):
+    for part in records(notice.get("parsed_cmd")):
         if part.get("type") == "read" and text(part.get("path")):
             yield Touch(path=part["path"], op="read", how="inferred")
 

@@ -82,19 +82,19 @@ class Gemini:
 
     name = SOURCE
 
-    def is_one(self, path: Path, begin: bytes) -> bool:
+    def recognizes(self, path: Path, begin: bytes) -> bool:
         """Judge by the beginning: a session id and a project hash."""
         head = begin[:8192].lstrip(b"\xef\xbb\xbf").lstrip()
         return head.startswith(b"{") and _FIRST.search(head) is not None
 
     def conversations(self, path: Path) -> Iterable[FoundConversation]:
         """The conversation in a file."""
-        told = conversation_of(path)
-        if told is not None:
+        conversation_found = conversation_of(path)
+        if conversation_found is not None:
             stat = path.stat()
             yield FoundConversation(
                 path=str(path),
-                conversation=told,
+                conversation=conversation_found,
                 changed=stat.st_mtime_ns // 1000,
                 size=stat.st_size,
             )
@@ -109,17 +109,17 @@ class Gemini:
             return reader.whole(_document(found.path, progress))
         return reader.read(read_lines(found.path, progress=progress))
 
-    def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
+    def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         """The folders in which Gemini CLI stores its chats, one for each project."""
         root = Path(environ.get("GEMINI_CLI_HOME") or home) / ".gemini" / "tmp"
         return sorted(root.glob("*/chats"))
 
-    def is_about(self, found: FoundConversation, root: str) -> bool:
+    def is_in_folder(self, found: FoundConversation, root: str) -> bool:
         """Whether the chat took place in a folder, or below it; some files only name the folder's
         digest."""
         digest = sha256(root.rstrip("/").encode("utf-8", "surrogateescape")).hexdigest()
-        talk = found.conversation
-        return is_inside(talk.cwd, root) or talk.labels.get("project") == digest
+        conversation = found.conversation
+        return is_inside(conversation.cwd, root) or conversation.labels.get("project") == digest
 
 
 FORMAT = Gemini()
@@ -154,14 +154,8 @@ def conversation_of(path: Path) -> Conversation | None:
         for message in [value, *records(value.get("messages"))]:
             if message.get("type") == "user":
                 words = text_of_message(message)
-                context = context or (
-                    words if words.startswith(INJECTED[0]) else ""
-                )
-                asked = asked or (
-                    ""
-                    if words.startswith((*INJECTED, *COMMANDS))
-                    else words
-                )
+                context = context or (words if words.startswith(INJECTED[0]) else "")
+                asked = asked or ("" if words.startswith((*INJECTED, *COMMANDS)) else words)
         if asked:
             break
     session = text(meta.get("sessionId"))
@@ -225,35 +219,35 @@ class GeminiReader:
 
     def __init__(self, conversation: Conversation, cursor: Cursor | None = None) -> None:
         self._cwd = conversation.cwd
-        self._from = cursor.offset if cursor else 0
-        self._cuts: dict[str, dict[str, Any]] = dict(
+        self._start = cursor.offset if cursor else 0
+        self._splits: dict[str, dict[str, Any]] = dict(
             record(record(cursor and cursor.state).get("cuts"))
         )
         """Answers that were yielded when the file ended within them: after how many blocks, and
         whether with their cost. A file that grows continues such an answer, and the parts must get
         the same ids again."""
-        self._turn_at = cursor or Cursor(offset=0)
-        self._view: dict[str, str] = {}
+        self._turn_cursor = cursor or Cursor(offset=0)
+        self._visible: dict[str, str] = {}
         """Messages that the model sees → the ids of their items."""
-        self._met: set[str] = set()
-        self._asked: dict[str, int] = {}
+        self._seen_messages: set[str] = set()
+        self._prompt_counts: dict[str, int] = {}
         self._prompt = ""
-        self._tried: dict[str, int] = {}
+        self._call_counts: dict[str, int] = {}
         self._calls: dict[str, str] = {}
         """A call's message and provider id → the id of its item."""
-        self._recent: dict[str, str] = {}
+        self._calls_of_turn: dict[str, str] = {}
         """The calls of the current turn: the provider's id → the id of the item."""
-        self._told: set[str] = set()
-        self._message: dict[str, Any] = {}
-        self._said: dict[str, int] = {}
-        self._paid: set[str] = set()
+        self._items_yielded: set[str] = set()
+        self._answer: dict[str, Any] = {}
+        self._blocks_yielded: dict[str, int] = {}
+        self._charged: set[str] = set()
         self._compactions = 0
 
     def read(self, rows: Iterable[JsonlLine]) -> Iterator[Item]:
         """Yield the items of some lines, starting at the cursor."""
-        behind = self._from > 0
+        behind = self._start > 0
         for item in self._all(rows):
-            if behind and isinstance(item, Cursor) and item.offset >= self._from:
+            if behind and isinstance(item, Cursor) and item.offset >= self._start:
                 behind = False
             if not behind:
                 yield item
@@ -272,11 +266,11 @@ class GeminiReader:
                 yield from self._record(value, line)
             elif problem:
                 yield Skipped(line=line.number, why=problem)
-        is_cut = bool(self._message)
+        is_cut = bool(self._answer)
         yield from self._close(is_cut=True)
         if is_cut:
-            at = self._turn_at
-            yield Cursor(offset=at.offset, line=at.line, state={"cuts": self._cuts})
+            at = self._turn_cursor
+            yield Cursor(offset=at.offset, line=at.line, state={"cuts": self._splits})
 
     def _record(self, value: dict[str, Any], line: JsonlLine) -> Iterator[Item]:
         if isinstance(value.get("$rewindTo"), str):
@@ -284,25 +278,25 @@ class GeminiReader:
         elif isinstance(value.get("$set"), dict):
             yield from self._set(value["$set"], line)
         elif isinstance(value.get("id"), str) and isinstance(value.get("type"), str):
-            yield from self._take(value, line)
+            yield from self._read_message(value, line)
         elif isinstance(value.get("sessionId"), str):
             yield About(
                 at=micros_of_iso(value.get("startTime")), name=headline(text(value.get("summary")))
             )
             for message in records(value.get("messages")):
-                yield from self._take(message, line)
+                yield from self._read_message(message, line)
         else:
             yield Unknown(id=f"line/{line.number}", raw=strip_attachments(value))
 
-    def _take(self, message: dict[str, Any], line: JsonlLine) -> Iterator[Item]:
+    def _read_message(self, message: dict[str, Any], line: JsonlLine) -> Iterator[Item]:
         name, kind = text(message.get("id")), text(message.get("type"))
-        if name != self._message.get("id"):
+        if name != self._answer.get("id"):
             yield from self._close()
         if kind == "gemini":
-            self._message = message
-            self._view.setdefault(name, name)
+            self._answer = message
+            self._visible.setdefault(name, name)
         elif kind == "user":
-            if name not in self._met:
+            if name not in self._seen_messages:
                 yield from self._user(message, line)
         elif kind in QUIET:
             yield Noise(kind=f"message/{kind}")
@@ -310,7 +304,7 @@ class GeminiReader:
             yield Unknown(
                 id=name, at=micros_of_iso(message.get("timestamp")), raw=strip_attachments(message)
             )
-        self._met.add(name)
+        self._seen_messages.add(name)
 
     # -- what people and the program say ----------------------------------------------------------
 
@@ -322,44 +316,40 @@ class GeminiReader:
             if isinstance(part.get("functionResponse"), dict)
         ]
         words = text_of_message(message)
-        self._view[name] = name
+        self._visible[name] = name
         if answers:
-            yield from self._answered_late(answers, at)
+            yield from self._late_results(answers, at)
         elif words.lstrip().startswith(INJECTED):
             yield Noted(id=name, at=at, content=words)
-        elif not words.strip() and (
-            added := plain_text(message.get("content")).strip()
-        ):
+        elif not words.strip() and (added := plain_text(message.get("content")).strip()):
             yield Noted(id=name, at=at, content=added)  # only text that hooks added
         elif words.lstrip().startswith(COMMANDS):
             yield Noise(kind="message/command")
         else:
-            yield from self._begin(
-                name, words, strip_attachments(message.get("content")), line, at
-            )
+            yield from self._begin(name, words, strip_attachments(message.get("content")), line, at)
 
     def _begin(
         self, name: str, words: str, content: Any, line: JsonlLine, at: int
     ) -> Iterator[Item]:
         digest = text_id(redaction_stable(words))
-        before = self._asked.get(digest, 0)
-        self._asked[digest] = before + 1
-        self._prompt = self._view[name] = tools.prompt_id(words, before)
-        self._tried, self._recent = {}, {}
-        if line.offset > self._from:
-            self._cuts = {}
-        state = {"cuts": self._cuts} if self._cuts else {}
-        self._turn_at = Cursor(offset=line.offset, line=line.number - 1, state=state)
-        yield self._turn_at
+        before = self._prompt_counts.get(digest, 0)
+        self._prompt_counts[digest] = before + 1
+        self._prompt = self._visible[name] = tools.prompt_id(words, before)
+        self._call_counts, self._calls_of_turn = {}, {}
+        if line.offset > self._start:
+            self._splits = {}
+        state = {"cuts": self._splits} if self._splits else {}
+        self._turn_cursor = Cursor(offset=line.offset, line=line.number - 1, state=state)
+        yield self._turn_cursor
         plain = all(set(part) == {"text"} for part in records(content))
         yield Prompted(id=self._prompt, at=at, content=words if plain else content)
 
     def _rewound(self, target: str, line: JsonlLine) -> Iterator[Item]:
         yield from self._close()
-        names = list(self._view)
-        left = names[names.index(target) :] if target in self._view else names
+        names = list(self._visible)
+        left = names[names.index(target) :] if target in self._visible else names
         for name in left:
-            del self._view[name]
+            del self._visible[name]
         note = f"[went back: {len(left)} messages were taken out]"
         yield Noted(id=f"rewind/{line.number}", content=note, by="user")
 
@@ -372,32 +362,28 @@ class GeminiReader:
         yield from self._close()
         messages = records(change["messages"])
         names = [text(message.get("id")) for message in messages]
-        gone = self._view.keys() - set(names)
+        gone = self._visible.keys() - set(names)
         if not gone:
             for message in messages:
-                if text(message.get("id")) not in self._met:
-                    yield from self._take(message, line)
+                if text(message.get("id")) not in self._seen_messages:
+                    yield from self._read_message(message, line)
             yield Noise(kind="$set/messages")
             return
         yield from self._compacted(messages, micros_of_iso(change.get("lastUpdated")))
-        self._view = {name: self._view.get(name, name) for name in names}
-        self._met.update(names)
+        self._visible = {name: self._visible.get(name, name) for name in names}
+        self._seen_messages.update(names)
 
     def _compacted(self, messages: list[dict[str, Any]], at: int) -> Iterator[Item]:
         """Some messages have left the model's view; the first new one contains the summary."""
-        fresh = [m for m in messages if text(m.get("id")) not in self._met]
+        fresh = [m for m in messages if text(m.get("id")) not in self._seen_messages]
         sums = (text_of_message(message) for message in fresh if message.get("type") == "user")
-        kept = (self._view[n] for m in messages if (n := text(m.get("id"))) in self._view)
+        kept = (self._visible[n] for m in messages if (n := text(m.get("id"))) in self._visible)
         self._compactions += 1
         yield Compacted(
             id=f"compact/{self._compactions}",
             at=at,
             summary=next(
-                (
-                    words
-                    for words in sums
-                    if not words.startswith(INJECTED)
-                ),
+                (words for words in sums if not words.startswith(INJECTED)),
                 "",
             ),
             keeps_from=next(kept, ""),
@@ -411,16 +397,16 @@ class GeminiReader:
         After the file ended within an answer (`is_cut`), a later import finds it with more content.
         To arrive at the same ids again, the answer is split at the same places.
         """
-        message, self._message = self._message, {}
+        message, self._answer = self._answer, {}
         if not message:
             return
         name, at = text(message["id"]), micros_of_iso(message.get("timestamp"))
-        calls = list(self._named(message))
+        calls = list(self._calls_with_ids(message))
         blocks = list(_blocks(message, calls))
-        known, cuts = self._said.get(name, 0), self._cuts.get(name, {})
+        known, cuts = self._blocks_yielded.get(name, 0), self._splits.get(name, {})
         after = [number for number in cuts.get("after", []) if known < number < len(blocks)]
         owed = tools.usage_of(message.get("tokens"))
-        if name in self._paid or cuts.get("paid"):
+        if name in self._charged or cuts.get("paid"):
             owed = {}
         for start, stop in pairwise([known, *after, len(blocks)]):
             if start == stop:
@@ -434,16 +420,16 @@ class GeminiReader:
             owed = {} if is_new else owed
         if owed:  # it was recorded before its cost was known
             yield Answered(id=f"{name}/spent", at=at, reply="", usage=owed, partial=True)
-        self._said[name] = max(known, len(blocks))
+        self._blocks_yielded[name] = max(known, len(blocks))
         if message.get("tokens"):
-            self._paid.add(name)
+            self._charged.add(name)
         if is_cut:
-            told = {"after": sorted({*cuts.get("after", []), len(blocks)} - {0})}
-            self._cuts[name] = {**told, "paid": name in self._paid}
+            conversation_found = {"after": sorted({*cuts.get("after", []), len(blocks)} - {0})}
+            self._splits[name] = {**conversation_found, "paid": name in self._charged}
         for identifier, call in calls:
             yield from self._call(identifier, call, at)
 
-    def _named(self, message: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _calls_with_ids(self, message: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         """The calls of an answer, under ids that hooks derive as well."""
         calls = records(message.get("toolCalls"))
         known = {text(call.get("id")) for call in calls}
@@ -456,21 +442,21 @@ class GeminiReader:
             if key not in self._calls:
                 tool, given = text(call.get("name")), call.get("args")
                 what = tools.call_digest(tool, given)
-                before = self._tried.get(what, 0)
-                self._tried[what] = before + 1
+                before = self._call_counts.get(what, 0)
+                self._call_counts[what] = before + 1
                 self._calls[key] = tools.call_id(self._prompt, tool, given, before)
-                self._recent[text(call.get("id"))] = self._calls[key]
+                self._calls_of_turn[text(call.get("id"))] = self._calls[key]
             yield self._calls[key], call
 
     def _call(self, name: str, call: dict[str, Any], at: int) -> Iterator[Item]:
         tool, given = text(call.get("name")), strip_attachments(call.get("args"))
         over = micros_of_iso(call.get("timestamp")) or at
-        if name not in self._told:
+        if name not in self._items_yielded:
             yield Called(
                 id=name, at=at, tool=tool, input=given, effect=tools.effect_of(tool),
                 key=text(call.get("id")),
             )  # fmt: skip
-            self._told.add(name)
+            self._items_yielded.add(name)
             steps = tools.steps_of(tool, given)
             if steps:
                 yield Planned(id=name, at=at, steps=steps)
@@ -478,23 +464,23 @@ class GeminiReader:
                 named = text(record(given).get("agent_name"))
                 yield Spawned(at=at, child=call["agentId"], name=named, call=name)
         status = text(call.get("status"))
-        if status in tools.ENDED and f"{name}/over" not in self._told:
-            self._told.add(f"{name}/over")
+        if status in tools.ENDED and f"{name}/over" not in self._items_yielded:
+            self._items_yielded.add(f"{name}/over")
             yield tools.result(
                 name, tool, given, over, status=status, cwd=self._cwd,
                 output=tools.output_of(call.get("result")), display=call.get("resultDisplay"),
             )  # fmt: skip
 
-    def _answered_late(self, answers: list[dict[str, Any]], at: int) -> Iterator[Item]:
+    def _late_results(self, answers: list[dict[str, Any]], at: int) -> Iterator[Item]:
         """Results in a message to the model. They were yielded with their calls, unless Gemini CLI
         died in between."""
         for answer in answers:
             key, tool = text(answer.get("id")), text(answer.get("name"))
-            name = self._recent.get(key) or f"call_{text_id(self._prompt, tool, key)}"
-            if f"{name}/over" in self._told:
+            name = self._calls_of_turn.get(key) or f"call_{text_id(self._prompt, tool, key)}"
+            if f"{name}/over" in self._items_yielded:
                 yield Noise(kind="message/tool response")
                 continue
-            self._told.add(f"{name}/over")
+            self._items_yielded.add(f"{name}/over")
             output = tools.output_of([{"functionResponse": answer}])
             status = "error" if "error" in record(answer.get("response")) else "success"
             ended = tools.outcome_of(tool, status, output)
@@ -505,8 +491,8 @@ class GeminiReader:
 
 
 def _reply(blocks: list[dict[str, Any]], thoughts: Any) -> dict[str, Any]:
-    told = {"thoughts": strip_attachments(thoughts)} if thoughts else {}
-    return {**assistant_message(blocks), **told}
+    conversation_found = {"thoughts": strip_attachments(thoughts)} if thoughts else {}
+    return {**assistant_message(blocks), **conversation_found}
 
 
 def _blocks(

@@ -60,12 +60,12 @@ _EXIT = re.compile(r"^Exit Code: (-?\d{1,9})$", re.M)
 _HOOKED = re.compile(r"\s*<hook_context>.*?(?:</hook_context>\s*|\Z)", re.S)
 
 
-def typed_text(said: str) -> str:
+def typed_text(message_text: str) -> str:
     """The text that a person typed, without what hooks put before it: the answer to a session's
     start hook is put into the first prompt."""
-    while (found := _HOOKED.match(said)) is not None:
-        said = said[found.end() :]
-    return said
+    while (found := _HOOKED.match(message_text)) is not None:
+        message_text = message_text[found.end() :]
+    return message_text
 
 
 def prompt_id(prompt: str, before: int) -> str:
@@ -137,16 +137,16 @@ def output_of(answer: Any) -> Any:
 
 def outcome_of(tool: str, status: str, output: Any) -> CallOutcome:
     """How a call ended."""
-    said = plain_text(output)[:HEADER]
+    message_text = plain_text(output)[:HEADER]
     if status == "cancelled":
-        if any(word in said.lower() for word in REFUSED):
+        if any(word in message_text.lower() for word in REFUSED):
             return CallOutcome(status="denied", cause="refused by the user")
         doubtful = effect_of(tool) == "write"
         return CallOutcome(status="in doubt" if doubtful else "cancelled", cause="interrupted")
     if status == "error":
-        first = said or plain_text(record(record(output).get("error")).get("message"))
+        first = message_text or plain_text(record(record(output).get("error")).get("message"))
         return CallOutcome(status="error", cause=first.partition("\n")[0][:200])
-    found = _EXIT.search(said) if tool == "run_shell_command" else None
+    found = _EXIT.search(message_text) if tool == "run_shell_command" else None
     if found and int(found[1]):
         return CallOutcome(status="error", cause=f"exit code {found[1]}")
     return CallOutcome()
@@ -184,7 +184,11 @@ def _files(tool: str, given: dict[str, Any], display: dict[str, Any], cwd: str) 
 def usage_of(tokens: Any) -> dict[str, int]:
     """The cost of an answer. Cached tokens are included in the input tokens, so they are
     subtracted."""
-    told = {name: whole_number(count) for name, count in record(tokens).items()}
-    read = min(told.get("cached", 0), told.get("input", 0))
-    fresh = told.get("input", 0) - read + told.get("tool", 0)
-    return usage_units(fresh=fresh, read=read, said=told.get("output", 0) + told.get("thoughts", 0))
+    counts = {name: whole_number(count) for name, count in record(tokens).items()}
+    read = min(counts.get("cached", 0), counts.get("input", 0))
+    fresh = counts.get("input", 0) - read + counts.get("tool", 0)
+    return usage_units(
+        input_tokens=fresh,
+        cache_read=read,
+        output_tokens=counts.get("output", 0) + counts.get("thoughts", 0),
+    )

@@ -59,7 +59,7 @@ class Inspect:
 
     name = NAME
 
-    def is_one(self, path: Path, begin: bytes) -> bool:
+    def recognizes(self, path: Path, begin: bytes) -> bool:
         if begin.startswith(log_file.ZIP):
             return path.suffix == ".eval" or b"_journal/start.json" in begin[:200]
         return bool(_LOG.match(begin)) and b'"status"' in begin and b'"eval"' in begin
@@ -83,11 +83,11 @@ class Inspect:
             if progress is not None:
                 progress(found.size if found.part == "0" else 0)
 
-    def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
+    def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         folder = environ.get("INSPECT_LOG_DIR", "")
         return [Path(folder)] if folder and "://" not in folder else []
 
-    def is_about(self, found: FoundConversation, root: str) -> bool:
+    def is_in_folder(self, found: FoundConversation, root: str) -> bool:
         return False
 
 
@@ -141,36 +141,36 @@ class _InspectReader:
     def __init__(self, given: dict[str, Any]) -> None:
         self._given = given
         old = record(given.get("transcript"))
-        self._beside = {**record(old.get("content")), **record(given.get("attachments"))}
+        self._attachments = {**record(old.get("content")), **record(given.get("attachments"))}
         notes = records(given.get("events")) or records(old.get("events"))
-        self._begun = next(
+        self._started_at = next(
             (at for at in (micros_of_iso(n.get("timestamp")) for n in notes) if at), 0
         )
-        self._begun = micros_of_iso(given.get("started_at")) or self._begun
-        self._told = [n for n in notes if n.get("event") == "model"]
-        self._talk = Dialogue()
+        self._started_at = micros_of_iso(given.get("started_at")) or self._started_at
+        self._model_events = [n for n in notes if n.get("event") == "model"]
+        self._dialogue = Dialogue()
 
     def read(self) -> Iterator[Item]:
         messages = self._given.get("messages")
         messages = messages if isinstance(messages, list) else []
         answers = [m for m in messages if record(m).get("role") == "assistant"]
-        told = self._by_answer(answers)
+        stats = self._stats_by_answer(answers)
         for number, message in enumerate(messages):
             if not isinstance(message, dict):
                 yield Unknown(id=f"message/{number}", raw=message)
                 continue
-            yield from self._message(number, message, told.get(id(message)))
+            yield from self._message(number, message, stats.get(id(message)))
         failure = record(self._given.get("error"))
         if failure:
-            yield self._talk.end("aborted", headline(failure.get("message")))
-        elif self._talk.is_begun and not self._talk.open:
-            yield self._talk.end()
+            yield self._dialogue.end("aborted", headline(failure.get("message")))
+        elif self._dialogue.has_prompt and not self._dialogue.open_calls:
+            yield self._dialogue.end()
 
-    def _by_answer(self, answers: list[dict[str, Any]]) -> dict[int, _AnswerStats]:
+    def _stats_by_answer(self, answers: list[dict[str, Any]]) -> dict[int, _AnswerStats]:
         """The events of each answer, matched by id, or by order in files without ids."""
         named: dict[str, _AnswerStats] = {}
         listed: list[_AnswerStats] = []
-        for note in self._told:
+        for note in self._model_events:
             output = record(note.get("output"))
             one = _AnswerStats(
                 micros_of_iso(note.get("timestamp")), _usage(output), text(output.get("model"))
@@ -188,27 +188,27 @@ class _InspectReader:
         return found
 
     def _message(
-        self, number: int, message: dict[str, Any], told: _AnswerStats | None
+        self, number: int, message: dict[str, Any], stats: _AnswerStats | None
     ) -> Iterator[Item]:
         role, name = message.get("role"), text(message.get("id"))
-        content = strip_attachments(self._shown(message.get("content")))
+        content = strip_attachments(self._resolved(message.get("content")))
         if role == "system":
-            yield self._talk.note(content, self._begun, name)
+            yield self._dialogue.note(content, self._started_at, name)
         elif role == "user":
-            yield self._talk.prompt(as_text_if_plain(content), self._begun, name)
+            yield self._dialogue.prompt(as_text_if_plain(content), self._started_at, name)
         elif role == "assistant":
-            calls = [self._asked(call) for call in records(message.get("tool_calls"))]
-            yield from self._talk.answer(
-                _blocks(content), calls, at=told.at if told else 0, name=name,
-                usage=told.usage if told else {}, model=told.model if told else "",
+            calls = [self._requested_call(call) for call in records(message.get("tool_calls"))]
+            yield from self._dialogue.answer(
+                _blocks(content), calls, at=stats.at if stats else 0, name=name,
+                usage=stats.usage if stats else {}, model=stats.model if stats else "",
             )  # fmt: skip
         elif role == "tool":
             yield self._returned(message, content)
         else:
             yield Unknown(id=name or f"message/{number}", raw=strip_attachments(message))
 
-    def _asked(self, call: dict[str, Any]) -> RequestedCall:
-        tool, given = text(call.get("function")), self._shown(call.get("arguments"))
+    def _requested_call(self, call: dict[str, Any]) -> RequestedCall:
+        tool, given = text(call.get("function")), self._resolved(call.get("arguments"))
         viewing = record(given).get("command") == "view"
         effect: Effect = "read" if tool in READS or viewing else "write"
         given = strip_attachments(given)
@@ -216,27 +216,27 @@ class _InspectReader:
 
     def _returned(self, message: dict[str, Any], content: Any) -> Item:
         named = text(message.get("tool_call_id"))
-        call = self._talk.waiting(named) if named else self._talk.waiting()
+        call = self._dialogue.open_call(named) if named else self._dialogue.open_call()
         failure = record(message.get("error"))
         status: Status = "ok"
         if failure:
             status = STATUSES.get(text(failure.get("type")), "error")
-        return self._talk.result(
+        return self._dialogue.result(
             call, as_text_if_plain(content), status, cause=headline(failure.get("message")), call=named,
             tool=text(message.get("function")), files=_files(call) if status == "ok" else (),
         )  # fmt: skip
 
-    def _shown(self, value: Any, depth: int = 0) -> Any:
+    def _resolved(self, value: Any, depth: int = 0) -> Any:
         """A value in which references are replaced by the attachments they refer to."""
         if isinstance(value, str):
             found = _REFERENCE.fullmatch(value)
-            return self._beside.get(found[1], value) if found else value
+            return self._attachments.get(found[1], value) if found else value
         if depth > DEEP:
             return value
         if isinstance(value, list):
-            return [self._shown(one, depth + 1) for one in value]
+            return [self._resolved(one, depth + 1) for one in value]
         if isinstance(value, dict):
-            return {key: self._shown(one, depth + 1) for key, one in value.items()}
+            return {key: self._resolved(one, depth + 1) for key, one in value.items()}
         return value
 
 
@@ -260,11 +260,16 @@ def _usage(output: dict[str, Any]) -> dict[str, int]:
     usage = record(output.get("usage"))
     fresh, whole = usage.get("input_tokens"), usage.get("total_tokens")
     read, written = usage.get("input_tokens_cache_read"), usage.get("input_tokens_cache_write")
-    spent = usage_units(fresh=fresh, said=usage.get("output_tokens"))
-    cached = usage_units(read=read, written=written).get("tokens", 0)
+    spent = usage_units(input_tokens=fresh, output_tokens=usage.get("output_tokens"))
+    cached = usage_units(cache_read=read, cache_write=written).get("tokens", 0)
     if cached and spent.get("tokens") == whole:  # the input tokens include the cached ones
         fresh = max(spent.get("tokens:in", 0) - cached, 0)
-    return usage_units(fresh=fresh, said=usage.get("output_tokens"), read=read, written=written)
+    return usage_units(
+        input_tokens=fresh,
+        output_tokens=usage.get("output_tokens"),
+        cache_read=read,
+        cache_write=written,
+    )
 
 
 def _files(call: Called | None) -> tuple[Touch, ...]:

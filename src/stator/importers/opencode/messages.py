@@ -99,10 +99,10 @@ class _OpenCodeReader:
 
     def __init__(self) -> None:
         self._names = UniqueIds()
-        self._places: dict[str, str] = {}
+        self._first_items: dict[str, str] = {}
         """A message's id → the id of its first item."""
-        self._compacting: Item | None = None
-        self._tail = ""
+        self._open_compaction: Item | None = None
+        self._kept_from = ""
 
     def read(self, messages: Iterable[OpenCodeMessage]) -> Iterator[Item]:
         ended: TurnEnded | None = None
@@ -126,8 +126,8 @@ class _OpenCodeReader:
         at = micros_of_millis(record(message.info.get("time")).get("created"))
         for part in message.parts:
             if part.get("type") == "compaction":
-                self._compacting = Compacted(id=f"compaction/{at}", at=at)
-                self._tail = text(part.get("tail_start_id"))
+                self._open_compaction = Compacted(id=f"compaction/{at}", at=at)
+                self._kept_from = text(part.get("tail_start_id"))
                 return
         typed: list[Any] = []
         shown: list[str] = []
@@ -144,7 +144,7 @@ class _OpenCodeReader:
             else:
                 yield Unknown(id=text(part.get("id")), at=at, raw=strip_attachments(part))
         identifier = self._names.once(f"prompt/{text_id(_words(typed or shown), at)}")
-        self._places[text(message.info.get("id"))] = identifier
+        self._first_items[text(message.info.get("id"))] = identifier
         yield Prompted(id=identifier, at=at, content=_content(typed or shown))
         for number, words in enumerate(shown if typed else []):
             yield Noted(id=f"{identifier}/shown/{number}", at=at, by="user", content=words)
@@ -153,16 +153,16 @@ class _OpenCodeReader:
 
     def _answered(self, message: OpenCodeMessage) -> Iterator[Item]:
         info = message.info
-        if info.get("summary") is True and self._compacting is not None:
+        if info.get("summary") is True and self._open_compaction is not None:
             yield self._compacted(message)
             return
         times = record(info.get("time"))
         for answer in _answers(message):
-            anchor = _stable_id(answer.parts) or f"message/{text(info.get('id'))}"
-            yield from self._one(info, times, answer, anchor)
+            stable_id = _stable_id(answer.parts) or f"message/{text(info.get('id'))}"
+            yield from self._one(info, times, answer, stable_id)
 
     def _one(
-        self, info: dict[str, Any], times: dict[str, Any], answer: _AnswerParts, anchor: str
+        self, info: dict[str, Any], times: dict[str, Any], answer: _AnswerParts, stable_id: str
     ) -> Iterator[Item]:
         at = micros_of_millis(times.get("created")) or _start(answer.parts)
         # once a call was started, its answer is final, even if opencode died before it marked it
@@ -179,8 +179,8 @@ class _OpenCodeReader:
             if part.get("type") == "tool"
         ]
         blocks = _blocks(answer.parts, [name for name, _ in calls])
-        identifier = self._names.once(anchor if whole else f"{anchor}/part")
-        self._places.setdefault(text(info.get("id")), identifier)
+        identifier = self._names.once(stable_id if whole else f"{stable_id}/part")
+        self._first_items.setdefault(text(info.get("id")), identifier)
         if blocks:
             yield Answered(
                 id=identifier, at=at, reply=assistant_message(blocks), usage=_usage(answer.finish, info),
@@ -196,15 +196,17 @@ class _OpenCodeReader:
             yield from _other(part, at, touched)
 
     def _compacted(self, message: OpenCodeMessage) -> Item:
-        begun = self._compacting
+        begun = self._open_compaction
         assert begun is not None  # the caller checked
-        self._compacting = None
+        self._open_compaction = None
         words = "".join(text(p.get("text")) for p in message.parts if p.get("type") == "text")
         usage = record(message.info.get("tokens"))
-        before = usage_units(fresh=usage.get("input"), read=record(usage.get("cache")).get("read"))
+        before = usage_units(
+            input_tokens=usage.get("input"), cache_read=record(usage.get("cache")).get("read")
+        )
         return Compacted(
             id=begun.id, at=begun.at, summary=words, before=before.get("tokens", 0),
-            keeps_from=self._places.get(self._tail, ""),
+            keeps_from=self._first_items.get(self._kept_from, ""),
         )  # fmt: skip
 
 
@@ -271,10 +273,10 @@ def _usage(finish: dict[str, Any], info: dict[str, Any]) -> dict[str, int]:
     tokens = record(given.get("tokens"))
     cache = record(tokens.get("cache"))
     spent = usage_units(
-        fresh=tokens.get("input"), said=tokens.get("output"), read=cache.get("read"),
-        written=cache.get("write"), dollars=given.get("cost"),
+        input_tokens=tokens.get("input"), output_tokens=tokens.get("output"), cache_read=cache.get("read"),
+        cache_write=cache.get("write"), dollars=given.get("cost"),
     )  # fmt: skip
-    thought = usage_units(said=tokens.get("reasoning")).get("tokens", 0)
+    thought = usage_units(output_tokens=tokens.get("reasoning")).get("tokens", 0)
     # otherwise the output tokens include the reasoning
     if thought and spent.get("tokens") != tokens.get("total"):
         spent["tokens:out"] = spent.get("tokens:out", 0) + thought

@@ -50,7 +50,7 @@ class OpenCode:
 
     name = NAME
 
-    def is_one(self, path: Path, begin: bytes) -> bool:
+    def recognizes(self, path: Path, begin: bytes) -> bool:
         if begin.startswith(sqlite_source.MAGIC):
             return database.is_database(path)
         if _EXPORT.match(begin):
@@ -67,16 +67,16 @@ class OpenCode:
             whole = record(read_document(str(path)).value)
             info = record(whole.get("info"))
             first = next(_messages_of_export(whole.get("messages")), None)
-            talk = _conversation(
+            conversation = _conversation(
                 text(info.get("id")), text(info.get("title")), text(info.get("directory")),
                 text(info.get("version")), text(info.get("parentID")), first,
             )  # fmt: skip
             changed = micros_of_millis(record(info.get("time")).get("updated"))
         else:
-            talk, changed = Conversation(source=NAME, id=_session_of_run(begin)), 0
+            conversation, changed = Conversation(source=NAME, id=_session_of_run(begin)), 0
         changed = changed or stat.st_mtime_ns // 1000
         yield FoundConversation(
-            path=str(path), conversation=talk, changed=changed, size=stat.st_size
+            path=str(path), conversation=conversation, changed=changed, size=stat.st_size
         )
 
     def read(
@@ -86,11 +86,11 @@ class OpenCode:
         yield from items(_messages_only(_messages(found, progress), skipped))
         yield from skipped
 
-    def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
+    def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         data = environ.get("XDG_DATA_HOME") or str(home / ".local" / "share")
         return [Path(data) / "opencode" / "opencode.db"]
 
-    def is_about(self, found: FoundConversation, root: str) -> bool:
+    def is_in_folder(self, found: FoundConversation, root: str) -> bool:
         return is_inside(found.conversation.cwd, root)
 
 
@@ -121,14 +121,14 @@ def _conversation(
 
 
 def _messages_only(
-    read: Iterator[OpenCodeMessage | Item], aside: list[Item]
+    read: Iterator[OpenCodeMessage | Item], others: list[Item]
 ) -> Iterator[OpenCodeMessage]:
     """Yield the messages and collect everything else in `others`, to be yielded after them."""
     for one in read:
         if isinstance(one, OpenCodeMessage):
             yield one
         else:
-            aside.append(one)
+            others.append(one)
 
 
 def _messages(
@@ -168,12 +168,12 @@ def _in_database(path: Path) -> Iterator[FoundConversation]:
                 more = _fork(db, row, rows)
             untitled = _UNTITLED.match(row.title)
             first = next(database.messages(db, row.id), None) if untitled else None
-            talk = _conversation(
+            conversation = _conversation(
                 row.id, row.title, row.directory, row.version, row.parent, first, **more
             )  # fmt: skip
             changed = micros_of_millis(row.updated)
             yield FoundConversation(
-                path=str(path), conversation=talk, part=row.id, changed=changed,
+                path=str(path), conversation=conversation, part=row.id, changed=changed,
                 size=path.stat().st_size,
             )  # fmt: skip
 
@@ -208,8 +208,8 @@ def _ids(db: Any, session: str, before: int = 0) -> frozenset[str]:
         created = record(message.info.get("time")).get("created")
         return not before or not isinstance(created, int) or created < before
 
-    told = _messages_only(database.messages(db, session), [])
-    early = takewhile(is_early, told)
+    messages = _messages_only(database.messages(db, session), [])
+    early = takewhile(is_early, messages)
     return frozenset(item.id for item in items(early) if item.id)
 
 

@@ -46,11 +46,11 @@ class PiTree(msgspec.Struct):
     branches: dict[str, str] = msgspec.field(default_factory=lambda: {"": ""})
     """Branch → the entry at which it leaves its parent branch, in the order in which the branches
     began."""
-    spoken: dict[str, int] = {}
+    last_message_at: dict[str, int] = {}
     """Branches that contain messages → the time of the last message."""
     name: str = ""
 
-    def before(self, entry: str) -> list[PiEntry]:
+    def ancestors(self, entry: str) -> list[PiEntry]:
         """An entry and all its ancestors, the latest first."""
         found = []
         while entry:
@@ -58,10 +58,10 @@ class PiTree(msgspec.Struct):
             entry = self.entries[entry].parent
         return found
 
-    def on(self, branch: str) -> set[str]:
+    def entries_on(self, branch: str) -> set[str]:
         """The entries of a branch and all their ancestors."""
         own = {entry.id for entry in self.entries.values() if entry.branch == branch}
-        return own | {entry.id for entry in self.before(self.branches[branch])}
+        return own | {entry.id for entry in self.ancestors(self.branches[branch])}
 
 
 def read_tree(path: str) -> PiTree:
@@ -105,7 +105,9 @@ def _add(tree: PiTree, followed: set[str], given: dict[str, Any], name: str, par
     tree.entries[name] = PiEntry(name, parent, branch, text(message.get("toolCallId")))
     tree.order.append(name)
     if given["type"] in ("message", "compaction", "custom_message"):
-        tree.spoken[branch] = max(tree.spoken.get(branch, 0), micros_of_iso(given.get("timestamp")))
+        tree.last_message_at[branch] = max(
+            tree.last_message_at.get(branch, 0), micros_of_iso(given.get("timestamp"))
+        )
     if given["type"] == "session_info":
         tree.name = text(given.get("name")) or tree.name
     elif not tree.name and message.get("role") == "user":

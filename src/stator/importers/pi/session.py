@@ -71,7 +71,7 @@ class Pi:
 
     name = NAME
 
-    def is_one(self, path: Path, begin: bytes) -> bool:
+    def recognizes(self, path: Path, begin: bytes) -> bool:
         try:
             first = record(decode_json(begin.split(b"\n", 1)[0]))
         except ValueError:
@@ -82,31 +82,31 @@ class Pi:
         tree = read_tree(str(path))
         stat = path.stat()
         for branch in tree.branches:
-            if branch and branch not in tree.spoken:
+            if branch and branch not in tree.last_message_at:
                 continue  # only a setting was changed on this branch
             yield FoundConversation(
                 path=str(path), conversation=_conversation(tree, branch), part=branch, size=stat.st_size,
-                changed=tree.spoken.get(branch) or stat.st_mtime_ns // 1000,
+                changed=tree.last_message_at.get(branch) or stat.st_mtime_ns // 1000,
             )  # fmt: skip
 
     def read(
         self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
     ) -> Iterator[Item]:
         tree = read_tree(found.path)
-        reading = _PiReader(tree)
-        wanted = tree.on(found.part)
+        reader = _PiReader(tree)
+        wanted = tree.entries_on(found.part)
         for line in read_lines(found.path, progress=progress):
             name = tree.lines.get(line.number, "")
             if name in wanted:
-                yield from reading.entry(name, record(parse_line(line)[0]))
+                yield from reader.entry(name, record(parse_line(line)[0]))
             elif not name and not found.part:
                 yield from _other_line(line, tree)
 
-    def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
+    def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         folder = environ.get("PI_CODING_AGENT_DIR")
         return [(Path(folder) if folder else home / ".pi" / "agent") / "sessions"]
 
-    def is_about(self, found: FoundConversation, root: str) -> bool:
+    def is_in_folder(self, found: FoundConversation, root: str) -> bool:
         return is_inside(found.conversation.cwd, root)
 
 
@@ -116,19 +116,19 @@ FORMAT = Pi()
 def _conversation(tree: PiTree, branch: str) -> Conversation:
     """Describe the conversation on one branch; a branch is a fork that shares everything before it."""
     header = tree.header
-    own = text(header.get("id"))
-    fork_of, shared = "", tree.on("")
+    session_id = text(header.get("id"))
+    fork_of, shared = "", tree.entries_on("")
     origin = text(header.get("parentSession")) or text(header.get("branchedFrom"))
     if branch and tree.branches[branch]:
         parting = tree.entries[tree.branches[branch]]
-        fork_of = f"{own}/{parting.branch}" if parting.branch else own
-        shared = {entry.id for entry in tree.before(parting.id)}
+        fork_of = f"{session_id}/{parting.branch}" if parting.branch else session_id
+        shared = {entry.id for entry in tree.ancestors(parting.id)}
     elif not branch and (named := _FILE.search(origin)):
         fork_of = named[1]
     calls = {tree.entries[name].call for name in shared}
     return Conversation(
         source=NAME,
-        id=f"{own}/{branch}" if branch else own,
+        id=f"{session_id}/{branch}" if branch else session_id,
         name=f"{tree.name} ({branch})" if branch else tree.name,
         cwd=text(header.get("cwd")),
         fork_of=fork_of,
@@ -156,10 +156,10 @@ class _PiReader:
         self._names = UniqueIds()
         self._calls: dict[str, str] = {}
         """pi's id of a call → ours, which differs if pi repeats an id."""
-        self._asked: dict[str, Called] = {}
+        self._requests: dict[str, Called] = {}
         self._items: dict[str, str] = {}
         """Entry → the id of its item."""
-        self._known: set[str] = set()
+        self._seen_paths: set[str] = set()
         """Paths that were read or written."""
 
     def entry(self, name: str, given: dict[str, Any]) -> Iterator[Item]:
@@ -192,7 +192,7 @@ class _PiReader:
         elif role == "toolResult":
             yield self._returned(name, at, message)
         elif role == "bashExecution":
-            yield from self._ran(name, at, message)
+            yield from self._user_command(name, at, message)
         elif role in ("custom", "hookMessage"):
             yield self._noted(name, at, message.get("content"))
         elif role in ("compactionSummary", "branchSummary"):
@@ -209,8 +209,8 @@ class _PiReader:
             yield Answered(
                 id=name, at=at, reply=assistant_message(blocks), model=text(message.get("model")),
                 usage=usage_units(
-                    fresh=usage.get("input"), said=usage.get("output"),
-                    read=usage.get("cacheRead"), written=usage.get("cacheWrite"),
+                    input_tokens=usage.get("input"), output_tokens=usage.get("output"),
+                    cache_read=usage.get("cacheRead"), cache_write=usage.get("cacheWrite"),
                     dollars=record(usage.get("cost")).get("total"),
                 ),
                 partial=stop in STOPPED and not calls,
@@ -241,52 +241,52 @@ class _PiReader:
                 blocks.append(thought | ({"signature": signed} if signed else {}))
             elif kind == "toolCall":
                 tool, given = text(block.get("name")), strip_attachments(block.get("arguments"))
-                own = text(block.get("id"))
-                name = self._calls[own] = self._names.once(own)
+                session_id = text(block.get("id"))
+                name = self._calls[session_id] = self._names.once(session_id)
                 effect: Effect = "read" if tool in READS else "write"
-                self._asked[name] = Called(id=name, at=at, tool=tool, input=given, effect=effect)
-                calls.append(self._asked[name])
+                self._requests[name] = Called(id=name, at=at, tool=tool, input=given, effect=effect)
+                calls.append(self._requests[name])
                 blocks.append(tool_use_block(name, tool, given))
             else:
                 blocks.append(strip_attachments(block))
         return blocks, calls
 
     def _returned(self, name: str, at: int, message: dict[str, Any]) -> Returned:
-        own = text(message.get("toolCallId"))
-        call = self._calls.get(own) or self._names.once(own or name)
+        session_id = text(message.get("toolCallId"))
+        call = self._calls.get(session_id) or self._names.once(session_id or name)
         self._items[name] = call
-        asked = self._asked.pop(call, None)
+        request = self._requests.pop(call, None)
         words = joined_text(message.get("content"))
         failed = message.get("isError") is True
         status: Literal["ok", "error", "in doubt", "cancelled"] = "error" if failed else "ok"
         last = headline(words.rstrip().rpartition("\n")[2])
         if failed and _ABORTED.search(last):
-            status = "cancelled" if asked and asked.effect == "read" else "in doubt"
+            status = "cancelled" if request and request.effect == "read" else "in doubt"
         return Returned(
             id=call, at=at, status=status, cause=last if failed else "",
             output=as_text_if_plain(strip_attachments(message.get("content"))), tool=text(message.get("toolName")),
-            files=self._files(asked) if asked and not failed else (),
+            files=self._files(request) if request and not failed else (),
         )  # fmt: skip
 
-    def _files(self, asked: Called) -> tuple[Touch, ...]:
-        given = record(asked.input)
+    def _files(self, request: Called) -> tuple[Touch, ...]:
+        given = record(request.input)
         path = text(given.get("path")) or text(given.get("file_path"))
-        if asked.tool == "bash":
+        if request.tool == "bash":
             return files_touched_by(given.get("command"))
-        if asked.tool not in ("read", "write", "edit") or not path:
+        if request.tool not in ("read", "write", "edit") or not path:
             return ()
-        known = path in self._known
-        self._known.add(path)
-        if asked.tool == "read":
+        known = path in self._seen_paths
+        self._seen_paths.add(path)
+        if request.tool == "read":
             return (Touch(path=path, op="read"),)
-        if asked.tool == "edit":
+        if request.tool == "edit":
             return (Touch(path=path, op="modified"),)
         # pi does not record whether the file existed before it was written
         after = digest_of(text(given.get("content")))
         op: Literal["modified", "created"] = "modified" if known else "created"
         return (Touch(path=path, op=op, after=after, how="recorded" if known else "inferred"),)
 
-    def _ran(self, name: str, at: int, message: dict[str, Any]) -> Iterator[Item]:
+    def _user_command(self, name: str, at: int, message: dict[str, Any]) -> Iterator[Item]:
         """Items for a command that the user ran; the model sees it."""
         command, output = text(message.get("command")), text(message.get("output"))
         yield self._noted(name, at, f"Ran `{command}`\n{output}")

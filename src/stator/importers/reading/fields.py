@@ -82,15 +82,20 @@ def micros_of_iso(value: Any) -> int:
 
 
 def usage_units(
-    *, fresh: Any = 0, said: Any = 0, read: Any = 0, written: Any = 0, dollars: Any = 0
+    *,
+    input_tokens: Any = 0,
+    output_tokens: Any = 0,
+    cache_read: Any = 0,
+    cache_write: Any = 0,
+    dollars: Any = 0,
 ) -> dict[str, int]:
     """The cost of an answer in the units of `spend` records; `tokens` is the sum of the four token
     counts."""
     units = {
-        "tokens:in": whole_number(fresh),
-        "tokens:out": whole_number(said),
-        "tokens:cache_read": whole_number(read),
-        "tokens:cache_write": whole_number(written),
+        "tokens:in": whole_number(input_tokens),
+        "tokens:out": whole_number(output_tokens),
+        "tokens:cache_read": whole_number(cache_read),
+        "tokens:cache_write": whole_number(cache_write),
     }
     money = dollars * MICROS if isinstance(dollars, (int, float)) else 0
     spent = {"tokens": sum(units.values()), **units, "money:usd": whole_number(money + 0.5)}

@@ -31,11 +31,13 @@ class JsonDocument(msgspec.Struct, frozen=True):
     skipped: tuple[Skipped, ...] = ()
 
 
-def single_conversation(path: Path, talk: Conversation) -> FoundConversation:
+def single_conversation(path: Path, conversation: Conversation) -> FoundConversation:
     """The conversation of a file that holds only one."""
     stat = path.stat()
     changed = stat.st_mtime_ns // 1000
-    return FoundConversation(path=str(path), conversation=talk, changed=changed, size=stat.st_size)
+    return FoundConversation(
+        path=str(path), conversation=conversation, changed=changed, size=stat.st_size
+    )
 
 
 def read_document(path: str, progress: Progress | None = None) -> JsonDocument:

@@ -78,12 +78,12 @@ def read_whole(path: str, limit: int, progress: Callable[[int], None] | None = N
     """Read a whole file as UTF-8, for formats that cannot be read in parts; refuse files above a
     limit."""
     chunks: list[bytes] = []
-    held = 0
+    pending_bytes = 0
     with open_regular_file(path) as file:
         feed = _chunk_reader(file, progress)
         while chunk := feed():
-            held += len(chunk)
-            if held > limit:
+            pending_bytes += len(chunk)
+            if pending_bytes > limit:
                 raise InvalidInput(
                     f"{path} is larger than {limit // 2**20} MB, and such a file is read as a whole",
                     hint="split it, or import a smaller one",
@@ -124,30 +124,30 @@ def read_lines(
         position = start = _seek(file, offset)
         feed = _chunk_reader(file, progress)
         pieces: list[bytes] = []
-        held = 0
+        pending_bytes = 0
         too_long = False
         while chunk := feed():
-            pos = 0
-            while (found := chunk.find(b"\n", pos)) >= 0:
+            scan = 0
+            while (found := chunk.find(b"\n", scan)) >= 0:
                 end = position + found + 1
-                piece = b"" if too_long else chunk[pos:found]
+                piece = b"" if too_long else chunk[scan:found]
                 whole = b"".join([*pieces, piece])
                 if end > offset:
                     number += 1
                     yield _checked_line(
                         number, start, end, whole, too_long or len(whole) > LINE_MAX
                     )
-                pieces, held, too_long = [], 0, False
-                start, pos = end, found + 1
-            rest = chunk[pos:]
-            held += len(rest)
-            too_long = too_long or held > LINE_MAX
+                pieces, pending_bytes, too_long = [], 0, False
+                start, scan = end, found + 1
+            rest = chunk[scan:]
+            pending_bytes += len(rest)
+            too_long = too_long or pending_bytes > LINE_MAX
             if too_long:
                 pieces = []
             elif rest:
                 pieces.append(rest)
             position += len(chunk)
-        if held:
+        if pending_bytes:
             data = b"".join(pieces)
             number += 1
             yield _final_line(number, start, position, data, too_long)

@@ -26,10 +26,10 @@ def _block_texts(block: Any) -> list[str]:
     )
 
 
-def redaction_stable(said: str) -> str:
+def redaction_stable(text_with_secrets: str) -> str:
     """A text for making ids: every secret is replaced by the same word.
 
     A hook redacts secrets before it writes to disk; a transcript contains them. Both must arrive at
     the same id.
     """
-    return placeholder_pattern.sub("‹secret›", Redactor(b"name").scrub(said))
+    return placeholder_pattern.sub("‹secret›", Redactor(b"name").scrub(text_with_secrets))

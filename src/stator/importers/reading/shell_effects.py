@@ -60,16 +60,16 @@ def files_touched(command: str, cwd: str = "") -> tuple[Touch, ...]:
     if not chains:
         return ()
     if _is_set_e(chains[0][0]):
-        sure = [one for chain in chains[1:] for one in chain]
+        certain = [command_part for chain in chains[1:] for command_part in chain]
     else:
-        sure = chains[-1] if all(_stays_in_folder(chain) for chain in chains[:-1]) else []
+        certain = chains[-1] if all(_stays_in_folder(chain) for chain in chains[:-1]) else []
     found: dict[str, Touch] = {}
     base: str | None = ""
-    for one in sure:
-        if one.words[:1] == ["cd"]:
-            base = _folder_after_cd(one, base, cwd)
+    for command_part in certain:
+        if command_part.words[:1] == ["cd"]:
+            base = _folder_after_cd(command_part, base, cwd)
             continue
-        for touch in _touches(one):
+        for touch in _touches(command_part):
             placed = _resolved(touch, base)
             if placed is not None:
                 found[placed.path] = placed
@@ -89,7 +89,7 @@ def _chains(command: str) -> list[list[_Command]]:
     current = _Command()
     redirect = ""
     position = 0
-    ends: list[str] = []
+    here_document_ends: list[str] = []
     while position < len(command):
         match = _TOKEN.match(command, position)
         if match is None:
@@ -101,7 +101,7 @@ def _chains(command: str) -> list[list[_Command]]:
         if match.lastgroup == "word":
             word = _literal(text)
             if redirect == "<<":
-                ends.append(_UNQUOTED.sub(_unquoted, text))
+                here_document_ends.append(_UNQUOTED.sub(_unquoted, text))
                 redirect = ""
             elif redirect:
                 if redirect != "<" and word is not None:
@@ -117,11 +117,11 @@ def _chains(command: str) -> list[list[_Command]]:
         if redirect:
             return []
         if text == "\n":
-            for end in ends:
+            for end in here_document_ends:
                 position = _after_here_document(command, position, end)
                 if position < 0:
                     return []
-            ends = []
+            here_document_ends = []
         if text in ("<<", "<<-"):
             redirect = "<<"
         elif text in (">", ">>", "&>", "&>>", ">|", "<", ">&"):
@@ -144,14 +144,18 @@ def _chains(command: str) -> list[list[_Command]]:
                 chains.append([])
         else:
             return []
-    if redirect or ends:
+    if redirect or here_document_ends:
         return []
     if current.words or current.outputs:
         chains[-1].append(current)
     whole = [chain for chain in chains if chain]
     return (
         []
-        if any(one.words[:1] and one.words[0] in _KEYWORDS for c in whole for one in c)
+        if any(
+            command_part.words[:1] and command_part.words[0] in _KEYWORDS
+            for c in whole
+            for command_part in c
+        )
         else whole
     )
 
@@ -184,17 +188,22 @@ def _unquoted(match: re.Match[str]) -> str:
 
 
 def _stays_in_folder(chain: list[_Command]) -> bool:
-    return all(one.words[:1] != ["cd"] for one in chain)
+    return all(command_part.words[:1] != ["cd"] for command_part in chain)
 
 
-def _folder_after_cd(one: _Command, base: str | None, cwd: str) -> str | None:
+def _folder_after_cd(command_part: _Command, base: str | None, cwd: str) -> str | None:
     """The folder that a `cd` enters; None if it is unknown."""
-    if len(one.words) != 2 or not one.is_plain or base is None or one.words[1] in ("", "-"):
+    if (
+        len(command_part.words) != 2
+        or not command_part.is_plain
+        or base is None
+        or command_part.words[1] in ("", "-")
+    ):
         return None
     here = base or cwd
-    if not here and not posixpath.isabs(one.words[1]):
+    if not here and not posixpath.isabs(command_part.words[1]):
         return None
-    return posixpath.normpath(posixpath.join(here, one.words[1]))
+    return posixpath.normpath(posixpath.join(here, command_part.words[1]))
 
 
 def _resolved(touch: Touch, base: str | None) -> Touch | None:
@@ -212,14 +221,14 @@ def _resolved(touch: Touch, base: str | None) -> Touch | None:
     )
 
 
-def _touches(one: _Command) -> Iterator[Touch]:
-    for path, added in one.outputs:
+def _touches(command_part: _Command) -> Iterator[Touch]:
+    for path, added in command_part.outputs:
         if not path.startswith("/dev/") and path not in ("", "-"):
             yield _touch(path, "modified" if added else "created")
     # in a pipe, only the exit status of the last command is known; the others may have failed
-    if not one.is_plain or not one.words or one.piped:
+    if not command_part.is_plain or not command_part.words or command_part.piped:
         return
-    words = one.words
+    words = command_part.words
     name = posixpath.basename(words[0])
     if name == "git" and words[1:2] in (["rm"], ["mv"]):
         name, words = words[1], words[1:]

@@ -64,21 +64,21 @@ class Dialogue:
 
     def __init__(self) -> None:
         self._names = UniqueIds()
-        self.open: list[Called] = []
+        self.open_calls: list[Called] = []
         """Calls without a result, the earliest first."""
-        self._own: dict[str, str] = {}
+        self._own_ids: dict[str, str] = {}
         """The agent's id of a call → ours, which differs if the agent repeats an id."""
-        self.is_begun = False
+        self.has_prompt = False
         """Whether there was a prompt."""
 
     def prompt(self, content: Any, at: int = 0, name: str = "") -> Prompted:
-        self.is_begun = True
-        return Prompted(id=self._name("prompt", name, content), at=at, content=content)
+        self.has_prompt = True
+        return Prompted(id=self._unique_id("prompt", name, content), at=at, content=content)
 
     def note(
         self, content: Any, at: int = 0, name: str = "", by: Literal["user", "system"] = "system"
     ) -> Noted:
-        return Noted(id=self._name("note", name, content), at=at, content=content, by=by)
+        return Noted(id=self._unique_id("note", name, content), at=at, content=content, by=by)
 
     def answer(
         self,
@@ -91,29 +91,29 @@ class Dialogue:
         model: str = "",
     ) -> Iterator[Item]:
         """An answer, followed by the calls it requests."""
-        begun = [self._called(call, at) for call in calls]
-        words = blocks + [tool_use_block(one.id, one.tool, one.input) for one in begun]
+        called = [self._call_item(call, at) for call in calls]
+        words = blocks + [tool_use_block(one.id, one.tool, one.input) for one in called]
         if words:
-            identifier = self._name("answer", name, words)
+            identifier = self._unique_id("answer", name, words)
             yield Answered(
                 id=identifier, at=at, reply=assistant_message(words), usage=usage or {}, model=model
             )
-        yield from begun
-        self.open += begun
+        yield from called
+        self.open_calls += called
 
-    def _called(self, call: RequestedCall, at: int) -> Called:
+    def _call_item(self, call: RequestedCall, at: int) -> Called:
         own = call.id or "call"
         name = self._names.once(own if call.id else "call/1")
-        self._own[own] = name
+        self._own_ids[own] = name
         return Called(id=name, at=at, tool=call.tool, input=call.input, effect=call.effect)
 
-    def waiting(self, call: str = "", tool: str = "") -> Called | None:
+    def open_call(self, call: str = "", tool: str = "") -> Called | None:
         """The call that a result belongs to: the one with the given id, otherwise the first open
         one."""
         if call:
-            name = self._own.get(call, call)
-            return next((one for one in self.open if one.id == name), None)
-        named = [one for one in self.open if not tool or one.tool == tool]
+            name = self._own_ids.get(call, call)
+            return next((one for one in self.open_calls if one.id == name), None)
+        named = [one for one in self.open_calls if not tool or one.tool == tool]
         return named[0] if named else None
 
     def result(
@@ -129,8 +129,8 @@ class Dialogue:
         tool: str = "",
     ) -> Returned:
         """The result of a call; if the call was never seen, the result gets the given id."""
-        if to is not None and to in self.open:
-            self.open.remove(to)
+        if to is not None and to in self.open_calls:
+            self.open_calls.remove(to)
         identifier = to.id if to is not None else self._names.once(call or "result/1")
         return Returned(
             id=identifier, at=at, status=status, output=output, cause=cause, files=files,
@@ -140,7 +140,7 @@ class Dialogue:
     def end(self, status: Literal["ok", "aborted"] = "ok", why: str = "", at: int = 0) -> TurnEnded:
         return TurnEnded(at=at, status=status, why=why)
 
-    def _name(self, kind: str, given: str, content: Any) -> str:
+    def _unique_id(self, kind: str, given: str, content: Any) -> str:
         # The id comes from the content, not from a running number. An agent may discard the end of
         # a conversation and continue differently; the new messages must get other ids than the old
         # ones.

@@ -93,12 +93,12 @@ def import_(
         wanted = [stack.enter_context(_piped()) if n == STDIN else n for n in sources or []]
         with bar(screen) as progress:
             found = _look(wanted, "" if all else str(project_root()), floor, progress)
-        sight = merge([one for _, one in found])
+        discovery = merge([one for _, one in found])
         # Nothing is made by a dry run: where no store is, everything would be new.
         url = store if not dry_run or _is_there(locate(store).url) else "memory:"
         opened = stack.enter_context(connect(url, create=not dry_run or url == "memory:"))
         into = _project(project)
-        if sight.bundles and sight.bundles == wanted[:1] and len(wanted) == 1:
+        if discovery.bundles and discovery.bundles == wanted[:1] and len(wanted) == 1:
             with bar(screen) as progress:
                 report = opened.import_bundle(
                     wanted[0],
@@ -112,31 +112,31 @@ def import_(
         from stator.surfaces.cli.parts.interrupt import stopping
 
         with bar(screen, of_bytes=True) as progress, stopping() as stop:
-            bringing = ImportRun(
+            importing = ImportRun(
                 opened,
-                sight,
+                discovery,
                 project=into or "",
-                home_of=_home_of,
+                project_of=_project_of,
                 spread=all,
                 passphrase=lambda: _passphrase(passphrase_file),
                 dry_run=dry_run,
                 progress=progress,
                 stop=stop,
             )
-            failure = _run(bringing)
-        _answer(screen, found, bringing)
+            failure = _run(importing)
+        _answer(screen, found, importing)
         if failure is not None:
             raise failure
-        brought = bringing.brought
-        if brought.stopped:
+        result = importing.result
+        if result.stopped:
             return INTERRUPTED
-        return FINDING if brought.refused or brought.unread else OK
+        return FINDING if result.refused or result.unread else OK
 
 
-def _run(bringing: ImportRun) -> StoreError | None:
+def _run(importing: ImportRun) -> StoreError | None:
     """Bring it in; what the store could not take ends it, and what is in is said all the same."""
     try:
-        bringing.run()
+        importing.run()
     except StoreError as error:
         return error
     return None
@@ -166,17 +166,19 @@ def _look(
             )
     home = Path(os.environ.get("HOME") or os.path.expanduser("~"))
     found: list[tuple[str, Discovery]] = []
-    for form in [registry.load(name) for name in agents] if wanted else registry.load_all():
-        places = existing_paths(form, home, os.environ)
-        if places or wanted:
-            sight = discover(places, formats=[form], about=root, since=since, seen=seen)
-            found.append((form.name, sight))
+    for format in [registry.load(name) for name in agents] if wanted else registry.load_all():
+        paths_of_agent = existing_paths(format, home, os.environ)
+        if paths_of_agent or wanted:
+            discovery = discover(
+                paths_of_agent, formats=[format], about=root, since=since, on_file=seen
+            )
+            found.append((format.name, discovery))
     if paths:
-        found.append(("", discover(paths, since=since, seen=seen)))
+        found.append(("", discover(paths, since=since, on_file=seen)))
     return found
 
 
-def _home_of(cwd: str) -> tuple[str, str]:
+def _project_of(cwd: str) -> tuple[str, str]:
     """The project a folder is in, if the folder is here; else it is one by itself."""
     if not os.path.isdir(cwd):
         return cwd, cwd
@@ -237,20 +239,20 @@ def _passphrase(file: str | None) -> str:
 # -- what is said ---------------------------------------------------------------------------------
 
 
-def _answer(screen: Screen, found: list[tuple[str, Discovery]], bringing: ImportRun) -> None:
+def _answer(screen: Screen, found: list[tuple[str, Discovery]], importing: ImportRun) -> None:
     from stator.surfaces.cli.render import import_report
 
     if screen.json:
-        agents = {name: len(sight.told) for name, sight in found if name}
-        document = {**import_report.plain(bringing.brought), "agents": agents}
+        agents = {name: len(discovery.candidates) for name, discovery in found if name}
+        document = {**import_report.plain(importing.result), "agents": agents}
         screen.document("stator.import/1", document)
         return
     if not found:
         note(f"no agent keeps sessions here; looked for {', '.join(registry.MODULES)}")
-    import_report.show_found(screen, [(name, sight) for name, sight in found if name])
-    for report in bringing.brought.bundles:
+    import_report.show_found(screen, [(name, discovery) for name, discovery in found if name])
+    for report in importing.result.bundles:
         _show(screen, report)
-    import_report.show(screen, bringing.brought)
+    import_report.show(screen, importing.result)
 
 
 def _answer_bundle(screen: Screen, report: Imported) -> None:
