@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from stator.importers import conversation, registry
-from stator.importers.format import FoundConversation, Progress, is_inside
+from stator.importers.reading.found_conversation import FoundConversation, Progress, is_inside
 from stator.importers.reading.jsonl import parse_line, read_lines
 from stator.model.exchange.items import (
     Answered,

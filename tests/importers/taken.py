@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stator.importers import conversation
-from stator.importers.format import FoundConversation
+from stator.importers.reading.found_conversation import FoundConversation
 from stator.importers.reading.jsonl import read_beginning
 from stator.importers.registry import MODULES, load
 from stator.runtime.views.session import SessionView

@@ -21,7 +21,7 @@ from importers.claude_lines import (
     prompts,
     view,
 )
-from stator.importers.claude_code.lines import turn_id
+from stator.importers.claude_code.line_fields import turn_id
 from stator.importers.claude_code.transcript import FORMAT
 from stator.importers.reading.jsonl import read_beginning
 from stator.model.exchange.items import (

@@ -12,7 +12,7 @@ import pytest
 import stator
 from importers.claude_lines import bring, view
 from stator.hooks import claude_code as hooks
-from stator.importers.claude_code.lines import timestamp_of
+from stator.importers.claude_code.line_fields import timestamp_of
 from stator.importers.claude_code.transcript import FORMAT
 from stator.model.exchange.items import (
     Answered,

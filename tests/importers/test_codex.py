@@ -14,9 +14,9 @@ from importers.rereading import grown, items, outcomes, said_by_model, spent, to
 from importers.taken import DATA, REAL, asked, found_in, kinds, plan, real, rendered, taken, view
 from stator.errors import InvalidInput
 from stator.importers.codex.rollout import FORMAT
-from stator.importers.format import FoundConversation
 from stator.importers.reading import jsonl as lines
 from stator.importers.reading import zstd
+from stator.importers.reading.found_conversation import FoundConversation
 from stator.importers.reading.jsonl import read_beginning
 from stator.model.exchange.items import Conversation
 from stator.model.window.reply import requests

@@ -13,9 +13,9 @@ from importers import counts_gemini, rereading
 from importers.rereading import grown, items, outcomes, said_by_model, spent, totals
 from importers.taken import DATA, REAL, asked, plan, real, rendered, taken
 from stator.errors import InvalidInput
-from stator.importers.format import FoundConversation
 from stator.importers.gemini.chat import FORMAT
 from stator.importers.reading import jsonl as lines
+from stator.importers.reading.found_conversation import FoundConversation
 from stator.importers.reading.jsonl import read_beginning
 from stator.model.exchange import items as foreign
 from stator.model.exchange.items import Conversation, digest_of

@@ -18,7 +18,7 @@ from stator.hooks import cursor as cursor_hooks
 from stator.hooks import ingest
 from stator.hooks.ingest import IngestLimits
 from stator.importers.conversation import Report
-from stator.importers.format import FoundConversation
+from stator.importers.reading.found_conversation import FoundConversation
 from stator.importers.reading.jsonl import parse_line, read_lines
 from stator.model.exchange.items import (
     Answered,

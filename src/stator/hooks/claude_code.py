@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from stator.importers.claude_code import tools
-from stator.importers.claude_code.lines import compaction_id, turn_id
+from stator.importers.claude_code.line_fields import compaction_id, turn_id
 from stator.model.exchange.items import (
     Answered,
     Began,

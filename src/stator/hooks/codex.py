@@ -82,9 +82,10 @@ def _returned(payload: dict[str, Any], call: str, at: int) -> Item:
     )
     ended = tools.outcome_of(tool, answer, {"result": record(answer)})
     fine = ended.status == "ok"
+    output = tools.unwrap_output(answer)[0] if isinstance(answer, str) else answer
     return Returned(
         id=call, at=at, tool=tool, status=ended.status, cause=ended.cause,
-        output=strip_attachments(tools.unwrap_output(answer)[0]) if isinstance(answer, str) else strip_attachments(answer),
+        output=strip_attachments(output),
         files=tools.files_of(tool, given, text(payload.get("cwd")), {}) if fine else (),
     )  # fmt: skip
 

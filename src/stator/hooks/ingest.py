@@ -23,7 +23,8 @@ from stator.errors import InvalidInput, StoreError
 from stator.hooks import spool
 from stator.importers import conversation as taking
 from stator.importers import registry
-from stator.importers.format import Format, FoundConversation
+from stator.importers.format import Format
+from stator.importers.reading.found_conversation import FoundConversation
 from stator.importers.reading.jsonl import read_beginning
 from stator.model.exchange.items import (
     Compacted,

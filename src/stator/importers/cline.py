@@ -14,8 +14,8 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from stator.importers.format import FoundConversation, Progress, is_inside
 from stator.importers.reading.attachments import strip_attachments
+from stator.importers.reading.call_outcome import CallStatus
 from stator.importers.reading.fields import (
     MICROS,
     files_touched_by,
@@ -28,9 +28,10 @@ from stator.importers.reading.fields import (
     text,
     usage_units,
 )
+from stator.importers.reading.found_conversation import FoundConversation, Progress, is_inside
 from stator.importers.reading.json_document import read_document, single_conversation
 from stator.importers.reading.jsonl import read_beginning
-from stator.importers.reading.unnamed_messages import Dialogue, RequestedCall, Status
+from stator.importers.reading.unnamed_messages import Dialogue, RequestedCall
 from stator.model.exchange.items import (
     Called,
     Compacted,
@@ -317,7 +318,7 @@ def _split_tagged_calls(words: str) -> tuple[str, list[RequestedCall]]:
     return words.strip() if calls else words, calls
 
 
-def _outcome(call: Called, words: str) -> tuple[Status, str]:
+def _outcome(call: Called, words: str) -> tuple[CallStatus, str]:
     begin = words.lstrip()[:400]
     if "user denied this operation" in begin or "<user_denied>" in begin:
         return "denied", "the user denied it"

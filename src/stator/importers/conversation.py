@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from stator.importers.format import Format, FoundConversation, Progress
+from stator.importers.format import Format
+from stator.importers.reading.found_conversation import FoundConversation, Progress
 from stator.importers.reading.jsonl import fingerprint
 from stator.model.exchange.item_commits import UNASKED, UNSEEN
 from stator.model.exchange.items import (

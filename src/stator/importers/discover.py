@@ -16,7 +16,8 @@ import msgspec
 
 from stator.errors import InvalidInput
 from stator.importers import registry
-from stator.importers.format import Format, FoundConversation
+from stator.importers.format import Format
+from stator.importers.reading.found_conversation import FoundConversation
 from stator.importers.reading.jsonl import read_beginning
 from stator.model.exchange.bundle import MAGIC
 
@@ -25,7 +26,15 @@ FILES_MAX = 200_000
 DEPTH_MAX = 40
 IGNORED_FOLDERS = frozenset({".git", "node_modules", ".venv", "__pycache__"})
 """Large folders in which no agent stores transcripts."""
-READ_ERRORS = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)  # fmt: skip
+READ_ERRORS = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    OSError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 """What a format may raise on a file that is not what it seemed to be. The file is reported as
 unreadable; the other files are imported."""
 

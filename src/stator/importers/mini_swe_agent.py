@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from stator.importers.format import FoundConversation, Progress
 from stator.importers.reading.attachments import strip_attachments
+from stator.importers.reading.call_outcome import CallStatus
 from stator.importers.reading.fields import (
     MICROS,
     files_touched_by,
@@ -24,13 +24,9 @@ from stator.importers.reading.fields import (
     text,
     whole_number,
 )
+from stator.importers.reading.found_conversation import FoundConversation, Progress
 from stator.importers.reading.json_document import read_document, single_conversation
-from stator.importers.reading.unnamed_messages import (
-    Dialogue,
-    RequestedCall,
-    Status,
-    requested_call,
-)
+from stator.importers.reading.unnamed_messages import Dialogue, RequestedCall, requested_call
 from stator.model.exchange.items import (
     Conversation,
     Cursor,
@@ -161,7 +157,7 @@ def _returned(dialogue: Dialogue, one: dict[str, Any], extra: dict[str, Any], at
     told = extra.get("returncode")
     number = int(code[1]) if code else told if isinstance(told, int) else 0
     output = next(tagged_texts(words, ("output",)), None)
-    status: Status = "error" if number else "ok"
+    status: CallStatus = "error" if number else "ok"
     if "timed out" in words[:200]:
         status = "timeout"
     given = record(call.input) if call is not None else {}

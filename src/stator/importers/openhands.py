@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from stator.importers.format import FoundConversation, Progress, is_inside
 from stator.importers.reading.attachments import strip_attachments
+from stator.importers.reading.call_outcome import CallStatus
 from stator.importers.reading.fields import (
     files_touched_by,
     headline,
@@ -23,6 +23,7 @@ from stator.importers.reading.fields import (
     records,
     text,
 )
+from stator.importers.reading.found_conversation import FoundConversation, Progress, is_inside
 from stator.importers.reading.json_document import read_document, single_conversation
 from stator.importers.reading.jsonl import (
     JsonlLine,
@@ -30,12 +31,7 @@ from stator.importers.reading.jsonl import (
     read_beginning,
     read_lines,
 )
-from stator.importers.reading.unnamed_messages import (
-    Dialogue,
-    RequestedCall,
-    Status,
-    requested_call,
-)
+from stator.importers.reading.unnamed_messages import Dialogue, RequestedCall, requested_call
 from stator.model.exchange.items import (
     Called,
     Compacted,
@@ -352,7 +348,7 @@ def _input(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _outcome(kind: str, fields: dict[str, Any]) -> tuple[Status, str]:
+def _outcome(kind: str, fields: dict[str, Any]) -> tuple[CallStatus, str]:
     words = text(fields.get("content"))
     if kind == "user_rejected":
         return "denied", "the user rejected it"

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from stator.importers.format import FoundConversation, Progress
 from stator.importers.reading.attachments import strip_attachments
 from stator.importers.reading.fields import (
     files_touched_by,
@@ -23,6 +22,7 @@ from stator.importers.reading.fields import (
     text,
     usage_units,
 )
+from stator.importers.reading.found_conversation import FoundConversation, Progress
 from stator.importers.reading.json_document import read_document, single_conversation
 from stator.importers.reading.jsonl import decode_json
 from stator.importers.reading.unnamed_messages import Dialogue, RequestedCall, requested_call

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from stator.errors import InvalidInput
-from stator.importers.claude_code.lines import prompt_text
+from stator.importers.claude_code.line_fields import prompt_text
 from stator.importers.reading.jsonl import open_regular_file, parse_line, read_lines
 
 SEARCHED_BYTES = 16 * 2**20

@@ -16,12 +16,30 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from stator.importers.claude_code import tools
+from stator.importers.claude_code.line_fields import (
+    CAVEATS,
+    INTERRUPTED,
+    NOTICES,
+    OUTPUTS,
+    block_type,
+    command_text,
+    compaction_id,
+    content_of,
+    from_printed,
+    is_printed,
+    kind_with_detail,
+    number_field,
+    original_uuid,
+    prompt_text,
+    text_field,
+    timestamp_of,
+    turn_id,
+)
 from stator.importers.reading.jsonl import JsonlLine, parse_line
 from stator.model.exchange.items import (
     About,
@@ -41,7 +59,6 @@ from stator.model.exchange.items import (
     Unknown,
     text_id,
 )
-from stator.model.log.redact import Redactor, placeholder_pattern
 from stator.model.window.reply import usage_of
 
 KNOWN_MAX = 20_000
@@ -55,7 +72,6 @@ MESSAGES_MAX = 500
 """The most messages whose number of blocks is remembered, for blocks that arrive late."""
 NOTED_MAX = 60_000
 """The most characters kept of a text that is neither a prompt, an answer nor a result."""
-
 QUIET = frozenset(
     "queue-operation file-history-snapshot file-history-delta progress api-request api-request-shape"
     " api-request-blob atis-latch mode last-prompt tools-used cost-state permission-mode"
@@ -78,83 +94,6 @@ QUIET_ATTACHMENTS = frozenset(
 TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
 ENDED = frozenset({"end_turn", "max_tokens", "stop_sequence", "refusal"})
 SYNTHETIC = "<synthetic>"
-
-_TAG = re.compile(r"<(command-name|command-args|command-message|bash-input)>(.*?)</\1>", re.DOTALL)
-_OUTPUTS = ("<local-command-stdout>", "<local-command-stderr>", "<bash-stdout>", "<bash-stderr>")
-_CAVEATS = ("<local-command-caveat>", "Caveat: The messages below were generated")
-_INTERRUPTED = "[Request interrupted by user"
-_NOTICES = ("<task-notification>", "<system-reminder>")
-
-
-def turn_id(prompt: str, text: str) -> str:
-    """The id of a turn, made from the prompt's id and its text.
-
-    The prompt id alone is not enough: in a forked file, every copied line has the same one. Every
-    secret in the text counts as the same word, because a hook may have recorded the prompt with its
-    secrets redacted.
-    """
-    plain = placeholder_pattern.sub("‹secret›", Redactor(b"turn").scrub(text.strip()))
-    return f"prompt/{prompt}/{text_id(plain)}"
-
-
-def compaction_id(count: int) -> str:
-    """The id of a conversation's nth compaction."""
-    return f"compact/{count}"
-
-
-def timestamp_of(record: Mapping[str, Any]) -> int:
-    """The time of a line in µs; 0 if it has none."""
-    given = record.get("timestamp")
-    if not isinstance(given, str):
-        return 0
-    try:
-        return max(0, round(datetime.fromisoformat(given).timestamp() * 1_000_000))
-    except (ValueError, OverflowError, OSError):
-        return 0
-
-
-def command_text(text: str) -> str:
-    """A command as the user typed it: `/name arguments` or `!command`."""
-    parts = {name: body.strip() for name, body in _TAG.findall(text)}
-    if "bash-input" in parts:
-        return f"!{parts['bash-input']}"
-    name = parts.get("command-name") or parts.get("command-message", "")
-    name = name if name.startswith("/") else f"/{name}"
-    return f"{name} {parts.get('command-args', '')}".strip()
-
-
-def prompt_text(record: Mapping[str, Any]) -> str | None:
-    """The text of a prompt, or None if the line is not a prompt."""
-    if record.get("type") != "user" or record.get("isMeta") or record.get("isCompactSummary"):
-        return None
-    content = _content(record)
-    blocks = content if isinstance(content, list) else []
-    if content is None or any(_type(block) == "tool_result" for block in blocks):
-        return None
-    text = tools.text_of(content)
-    start = text.lstrip()
-    if start.startswith("<command-message>"):
-        return command_text(start)
-    aside = ("<command-name>", "<bash-input>", _INTERRUPTED, *_OUTPUTS, *_CAVEATS, *_NOTICES)
-    if start.startswith(aside) or not (text.strip() or blocks):
-        return None
-    return text
-
-
-def from_printed(record: dict[str, Any]) -> dict[str, Any]:
-    """Convert a line that Claude Code printed (`--output-format stream-json`) to the form of a
-    transcript."""
-    named = {"session_id": "sessionId", "tool_use_result": "toolUseResult"}
-    line = {named.get(name, name): value for name, value in record.items()}
-    above = record.get("parent_tool_use_id")
-    if isinstance(above, str) and above:
-        line |= {"isSidechain": True, "agentId": above}
-    return line
-
-
-def is_printed(record: Mapping[str, Any]) -> bool:
-    """Whether a line was printed and does not come from a transcript."""
-    return "session_id" in record and "sessionId" not in record
 
 
 class _Message(msgspec.Struct):
@@ -211,18 +150,18 @@ class ClaudeCodeReader:
         streamed = is_printed(record)
         if streamed:
             record = from_printed(record)
-        uuid = _text(record, "uuid")
+        uuid = text_field(record, "uuid")
         if uuid and uuid in self._items_by_uuid:
             yield Noise(kind="repeated")
             return
         within = self._within(record, uuid)
         if uuid:
             _remember(self._items_by_uuid, uuid, "", KNOWN_MAX)
-        kind = _text(record, "type")
+        kind = text_field(record, "type")
         if self._boundary is not None and kind in ("user", "assistant", "system", "attachment"):
             boundary, self._boundary = self._boundary, None
             if record.get("isCompactSummary") and boundary.within == within:
-                yield msgspec.structs.replace(boundary, summary=tools.text_of(_content(record)))
+                yield msgspec.structs.replace(boundary, summary=tools.text_of(content_of(record)))
                 return
             yield boundary
         if kind == "user":
@@ -236,7 +175,7 @@ class ClaudeCodeReader:
         elif kind == "result" and streamed:
             yield from self._close_message(within)
             failed = record.get("is_error") is True
-            why = _text(record, "subtype") if failed else ""
+            why = text_field(record, "subtype") if failed else ""
             yield TurnEnded(
                 at=timestamp_of(record),
                 within=within,
@@ -246,7 +185,7 @@ class ClaudeCodeReader:
         elif kind in TITLES:
             yield self._title(record, kind)
         elif kind in QUIET:
-            yield Noise(kind=_kind(record, kind))
+            yield Noise(kind=kind_with_detail(record, kind))
         else:
             yield from self._hold_or_yield(within, self._unknown(record, line, within))
 
@@ -270,17 +209,17 @@ class ClaudeCodeReader:
     def _user(
         self, record: dict[str, Any], line: JsonlLine, within: str, streamed: bool
     ) -> Iterator[Item]:
-        content = _content(record)
+        content = content_of(record)
         if content is None:
             yield from self._hold_or_yield(within, self._unknown(record, line, within))
             return
         blocks = content if isinstance(content, list) else []
-        results = [block for block in blocks if _type(block) == "tool_result"]
+        results = [block for block in blocks if block_type(block) == "tool_result"]
         if results:
             for block in results:
                 for item in self._result(record, block, within):
                     yield from self._hold_or_yield(within, item)
-            others = [block for block in blocks if _type(block) != "tool_result"]
+            others = [block for block in blocks if block_type(block) != "tool_result"]
             rest = tools.without_images(others)
             if tools.text_of(rest).strip():
                 yield from self._hold_or_yield(
@@ -296,8 +235,10 @@ class ClaudeCodeReader:
     def _prompt(
         self, record: dict[str, Any], line: JsonlLine, within: str, content: Any, text: str
     ) -> Iterator[Item]:
-        uuid = _text(record, "uuid")
-        prompt = self._copied_prompt_ids.get(_original(record)) or _text(record, "promptId")
+        uuid = text_field(record, "uuid")
+        prompt = self._copied_prompt_ids.get(original_uuid(record)) or text_field(
+            record, "promptId"
+        )
         identifier = turn_id(prompt, text) if prompt else f"prompt/{uuid or _raw_id(line)}"
         if within:
             yield from self._close_message(within)
@@ -319,10 +260,10 @@ class ClaudeCodeReader:
         """Items for a line of type `user` that is not a prompt."""
         text = tools.text_of(content)
         start = text.lstrip()
-        if start.startswith(_CAVEATS) or not (text.strip() or isinstance(content, list)):
+        if start.startswith(CAVEATS) or not (text.strip() or isinstance(content, list)):
             yield Noise(kind="local command")
             return
-        if start.startswith(_OUTPUTS):
+        if start.startswith(OUTPUTS):
             shown = re.sub(r"</?(?:local-command|bash)-std(?:out|err)>", "", text).strip()
             if not shown:
                 yield Noise(kind="local command")
@@ -337,7 +278,7 @@ class ClaudeCodeReader:
                 within, self._note_item(record, line, within, shown, by=by)
             )
             return
-        if start.startswith(_INTERRUPTED):
+        if start.startswith(INTERRUPTED):
             yield from self._close_message(within)
             yield self._note_item(record, line, within, text)
             yield TurnEnded(
@@ -347,7 +288,7 @@ class ClaudeCodeReader:
                 why=text.strip(" []\n")[:200],
             )
             return
-        by_user = not (record.get("isMeta") or start.startswith(_NOTICES))
+        by_user = not (record.get("isMeta") or start.startswith(NOTICES))
         yield from self._hold_or_yield(
             within,
             self._note_item(
@@ -361,7 +302,7 @@ class ClaudeCodeReader:
 
     def _assistant(self, record: dict[str, Any], line: JsonlLine, within: str) -> Iterator[Item]:
         message = record.get("message")
-        content = _content(record)
+        content = content_of(record)
         if not isinstance(message, dict) or content is None:
             yield from self._hold_or_yield(within, self._unknown(record, line, within))
             return
@@ -371,14 +312,16 @@ class ClaudeCodeReader:
                 within, self._note_item(record, line, within, tools.text_of(blocks))
             )
             return
-        uuid = _text(record, "uuid")
-        identifier = _text(message, "id") or uuid or _raw_id(line)
+        uuid = text_field(record, "uuid")
+        identifier = text_field(message, "id") or uuid or _raw_id(line)
         open_message = self._open_messages.get(within)
         if open_message is not None and open_message.id != identifier:
             yield from self._close_message(within)
             open_message = None
         if open_message is None:
-            open_message = _Message(identifier, at=timestamp_of(record), cwd=_text(record, "cwd"))
+            open_message = _Message(
+                identifier, at=timestamp_of(record), cwd=text_field(record, "cwd")
+            )
             self._open_messages[within] = open_message
         as_blocks = [
             {"type": "text", "text": block} if isinstance(block, str) else block for block in blocks
@@ -387,8 +330,8 @@ class ClaudeCodeReader:
         open_message.blocks += own_blocks
         open_message.last = timestamp_of(record) or open_message.last
         open_message.times += [open_message.last] * len(own_blocks)
-        open_message.model = _text(message, "model") or open_message.model
-        open_message.stop = _text(message, "stop_reason") or open_message.stop
+        open_message.model = text_field(message, "model") or open_message.model
+        open_message.stop = text_field(message, "stop_reason") or open_message.stop
         usage = message.get("usage")
         open_message.usage = usage if isinstance(usage, dict) else open_message.usage
         self._remember_item(uuid, identifier)
@@ -396,7 +339,7 @@ class ClaudeCodeReader:
             yield from self._close_message(within)
 
     def _system(self, record: dict[str, Any], line: JsonlLine, within: str) -> Iterator[Item]:
-        subtype = _text(record, "subtype")
+        subtype = text_field(record, "subtype")
         if subtype == "compact_boundary":
             yield from self._close_message(within)
             self._boundary = self._compacted(record, within)
@@ -404,7 +347,7 @@ class ClaudeCodeReader:
             yield from self._close_message(within)
             yield TurnEnded(at=timestamp_of(record), within=within)
         elif subtype == "local_command":
-            yield from self._aside(record, line, within, _text(record, "content"))
+            yield from self._aside(record, line, within, text_field(record, "content"))
         elif subtype in QUIET_SYSTEM:
             yield Noise(kind=f"system/{subtype}")
         else:
@@ -415,7 +358,7 @@ class ClaudeCodeReader:
         if not isinstance(given, dict):
             yield from self._hold_or_yield(within, self._unknown(record, line, within))
             return
-        kind = _text(given, "type")
+        kind = text_field(given, "type")
         rendered = record.get("rendered")
         shown = "\n".join(
             tools.text_of(part.get("content"))
@@ -423,7 +366,12 @@ class ClaudeCodeReader:
             if isinstance(part, dict)
         )
         shown = shown or next(
-            (_text(given, name) for name in ("prompt", "snippet", "text") if _text(given, name)), ""
+            (
+                text_field(given, name)
+                for name in ("prompt", "snippet", "text")
+                if text_field(given, name)
+            ),
+            "",
         )
         if kind in QUIET_ATTACHMENTS or not shown.strip():
             yield Noise(kind=f"attachment/{kind[:40]}")
@@ -432,10 +380,10 @@ class ClaudeCodeReader:
         yield from self._hold_or_yield(
             within, self._note_item(record, line, within, shown, by="user" if by_user else "system")
         )
-        if kind == "file" and _text(given, "filename"):
-            touch = Touch(path=_text(given, "filename"), op="read")
+        if kind == "file" and text_field(given, "filename"):
+            touch = Touch(path=text_field(given, "filename"), op="read")
             item = Touched(
-                id=f"file/{_text(record, 'uuid')}",
+                id=f"file/{text_field(record, 'uuid')}",
                 at=timestamp_of(record),
                 within=within,
                 files=(touch,),
@@ -443,18 +391,18 @@ class ClaudeCodeReader:
             yield from self._hold_or_yield(within, item)
 
     def _title(self, record: dict[str, Any], kind: str) -> Item:
-        name = _text(record, TITLES[kind])
+        name = text_field(record, TITLES[kind])
         # a summary may belong to another conversation; then the line it names is unknown here
-        if kind == "summary" and _text(record, "leafUuid") not in self._items_by_uuid:
+        if kind == "summary" and text_field(record, "leafUuid") not in self._items_by_uuid:
             return Noise(kind="summary")
         return About(name=name)
 
     # -- parts ------------------------------------------------------------------------------------
 
     def _result(self, record: dict[str, Any], block: dict[str, Any], within: str) -> Iterator[Item]:
-        identifier = _text(block, "tool_use_id") or f"result/{_text(record, 'uuid')}"
+        identifier = text_field(block, "tool_use_id") or f"result/{text_field(record, 'uuid')}"
         call = self._calls.pop(identifier, None) or self._asked(within, identifier)
-        call = call or tools.ClaudeCodeCall(identifier, cwd=_text(record, "cwd"))
+        call = call or tools.ClaudeCodeCall(identifier, cwd=text_field(record, "cwd"))
         at, result, output = timestamp_of(record), record.get("toolUseResult"), block.get("content")
         outcome = tools.result_of(
             call,
@@ -463,10 +411,10 @@ class ClaudeCodeReader:
             output=output,
             result=result,
             is_error=block.get("is_error") is True,
-            denial=_text(record, "toolDenialKind"),
+            denial=text_field(record, "toolDenialKind"),
         )
         yield outcome
-        self._remember_item(_text(record, "uuid"), identifier)
+        self._remember_item(text_field(record, "uuid"), identifier)
         more: list[Item | None] = [
             tools.subagent_of(call, result, self._session, at=at, within=within)
         ]
@@ -479,7 +427,7 @@ class ClaudeCodeReader:
         """A call in the message that is held back."""
         message = self._open_messages.get(within)
         for block in message.blocks if message is not None else []:
-            if _type(block) == "tool_use" and block.get("id") == identifier:
+            if block_type(block) == "tool_use" and block.get("id") == identifier:
                 assert message is not None  # the loop ran, so there is a message
                 return _call(block, identifier, message.cwd)
         return None
@@ -500,8 +448,8 @@ class ClaudeCodeReader:
             at=timestamp_of(record),
             within=within,
             keeps_from=next((identifier for identifier in first if identifier), ""),
-            before=_number(about, "preTokens", "pre_tokens"),
-            after=_number(about, "postTokens", "post_tokens"),
+            before=number_field(about, "preTokens", "pre_tokens"),
+            after=number_field(about, "postTokens", "post_tokens"),
         )
 
     def _hold_or_yield(self, within: str, item: Item) -> Iterator[Item]:
@@ -530,7 +478,7 @@ class ClaudeCodeReader:
             yield self._answered(message, within, before, start, end)
         has_calls = False
         for place, block in enumerate(message.blocks):
-            if _type(block) == "tool_use":
+            if block_type(block) == "tool_use":
                 has_calls = True
                 yield self._called(message, block, within, before, place)
         yield from message.held
@@ -578,7 +526,7 @@ class ClaudeCodeReader:
     def _note_item(
         self, record: dict[str, Any], line: JsonlLine, within: str, content: Any, by: str = "system"
     ) -> Noted:
-        uuid = _text(record, "uuid")
+        uuid = text_field(record, "uuid")
         identifier = uuid or _raw_id(line)
         self._remember_item(uuid, identifier)
         text = content if isinstance(content, str) else tools.text_of(content)
@@ -593,7 +541,7 @@ class ClaudeCodeReader:
         )
 
     def _unknown(self, record: dict[str, Any], line: JsonlLine, within: str) -> Unknown:
-        identifier = _text(record, "uuid") or _raw_id(line)
+        identifier = text_field(record, "uuid") or _raw_id(line)
         return Unknown(
             id=identifier, at=timestamp_of(record), within=within, raw=tools.without_images(record)
         )
@@ -602,10 +550,10 @@ class ClaudeCodeReader:
         """The sub-agent's conversation that a line belongs to; "" for the main one."""
         if record.get("isSidechain") is not True:
             return ""
-        agent = _text(record, "agentId")
+        agent = text_field(record, "agentId")
         # older versions give no id: lines that are linked to each other belong to one sub-agent
         if not agent:
-            agent = self._chains.get(_text(record, "parentUuid"), "") or uuid
+            agent = self._chains.get(text_field(record, "parentUuid"), "") or uuid
             _remember(self._chains, uuid, agent, KNOWN_MAX)
         return "" if agent == self._agent else tools.child_id(self._session, agent)
 
@@ -625,43 +573,9 @@ def _call(block: dict[str, Any], identifier: str, cwd: str) -> tools.ClaudeCodeC
     )
 
 
-def _original(record: Mapping[str, Any]) -> str:
-    """The uuid of the line that a line is a copy of, or its own."""
-    forked = record.get("forkedFrom")
-    return (_text(forked, "messageUuid") if isinstance(forked, dict) else "") or _text(
-        record, "uuid"
-    )
-
-
-def _content(record: Mapping[str, Any]) -> str | list[Any] | None:
-    message = record.get("message")
-    content = message.get("content") if isinstance(message, dict) else None
-    return content if isinstance(content, (str, list)) else None
-
-
-def _kind(record: Mapping[str, Any], kind: str) -> str:
-    data = record.get("data")
-    more = _text(data, "type")[:40] if kind == "progress" and isinstance(data, dict) else ""
-    return f"{kind}/{more}" if more else kind
-
-
 def _raw_id(line: JsonlLine) -> str:
     """An id for a line without a uuid, made from its content."""
     return f"line/{text_id(line.data.decode('utf-8', 'surrogateescape'))}"
-
-
-def _type(block: Any) -> str:
-    return _text(block, "type") if isinstance(block, dict) else ""
-
-
-def _text(value: Mapping[str, Any], name: str) -> str:
-    found = value.get(name)
-    return found if isinstance(found, str) else ""
-
-
-def _number(value: Mapping[str, Any], *names: str) -> int:
-    found = next((value[name] for name in names if name in value), 0)
-    return found if isinstance(found, int) and 0 < found < 2**53 else 0
 
 
 def _remember(open_message: OrderedDict[str, Any], name: str, value: Any, most: int) -> None:

@@ -17,14 +17,10 @@ import msgspec
 
 from stator.errors import InvalidInput
 from stator.importers.claude_code import forks
-from stator.importers.claude_code.lines import (
-    ClaudeCodeReader,
-    from_printed,
-    is_printed,
-    prompt_text,
-)
+from stator.importers.claude_code.line_fields import from_printed, is_printed, prompt_text
+from stator.importers.claude_code.lines import ClaudeCodeReader
 from stator.importers.claude_code.tools import child_id
-from stator.importers.format import FoundConversation, Progress, is_inside
+from stator.importers.reading.found_conversation import FoundConversation, Progress, is_inside
 from stator.importers.reading.jsonl import (
     decode_json,
     open_regular_file,

@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator
-from typing import Any, Literal
-
-import msgspec
+from collections.abc import Iterator
+from typing import Any
 
 from stator.importers.reading import patch_text
+from stator.importers.reading.call_outcome import CallOutcome, CallStatus, resolve_touches
 from stator.importers.reading.fields import record, records, text
 from stator.importers.reading.shell_effects import files_touched
 from stator.model.exchange.items import Step, Touch, digest_of
 from stator.model.log.commit import Source
 from stator.model.records.types import Effect, StepStatus
 from stator.model.values.json_text import parse_object
-
-CallStatus = Literal["ok", "error", "timeout", "cancelled", "denied", "in doubt"]
 
 READS = frozenset(
     "view_image web_search tool_search update_plan read_file list_dir grep_files request_user_input "
@@ -39,13 +36,6 @@ FAILURES = ("execution error", "failed in sandbox", "failed to ", "err: ", "unsu
 _EXIT = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d{1,9})$", re.M)
 _FAILED = re.compile(r"exit code:? (-?\d{1,9})")
 _TIMED_OUT = re.compile(r"^(?:command )?timed out after ", re.M)
-
-
-class CallOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How a call ended, judging by its output."""
-
-    status: CallStatus = "ok"
-    cause: str = ""
 
 
 def tool_of(item: dict[str, Any]) -> str:
@@ -210,15 +200,3 @@ def _files_read(notice: dict[str, Any]) -> Iterator[Touch]:
     for part in records(notice.get("parsed_cmd")):
         if part.get("type") == "read" and text(part.get("path")):
             yield Touch(path=part["path"], op="read", how="inferred")
-
-
-def resolve_touches(touches: Iterable[Touch], folder: str) -> tuple[Touch, ...]:
-    """The touches with their paths resolved against a folder."""
-
-    def place(path: str) -> str:
-        return posixpath.join(folder, path) if path else ""
-
-    return tuple(
-        msgspec.structs.replace(touch, path=place(touch.path), from_path=place(touch.from_path))
-        for touch in touches
-    )

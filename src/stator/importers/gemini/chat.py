@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 from stator.errors import InvalidInput
-from stator.importers.format import FoundConversation, Progress, is_inside
 from stator.importers.gemini import tools
 from stator.importers.reading.attachments import strip_attachments
 from stator.importers.reading.fields import (
@@ -35,6 +34,7 @@ from stator.importers.reading.fields import (
     text,
     tool_use_block,
 )
+from stator.importers.reading.found_conversation import FoundConversation, Progress, is_inside
 from stator.importers.reading.jsonl import (
     LINE_MAX,
     JsonlLine,

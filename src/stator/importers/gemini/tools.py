@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from stator.importers.codex.tools import CallOutcome, resolve_touches
 from stator.importers.reading.attachments import strip_attachments
+from stator.importers.reading.call_outcome import CallOutcome, resolve_touches
 from stator.importers.reading.fields import (
     record,
     records,

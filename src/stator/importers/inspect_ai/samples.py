@@ -15,10 +15,10 @@ from typing import Any
 
 import msgspec
 
-from stator.importers.format import FoundConversation, Progress
 from stator.importers.inspect_ai import log_file
 from stator.importers.inspect_ai.log_file import Sample, read_samples
 from stator.importers.reading.attachments import strip_attachments
+from stator.importers.reading.call_outcome import CallStatus
 from stator.importers.reading.fields import (
     as_text_if_plain,
     files_touched_by,
@@ -29,8 +29,9 @@ from stator.importers.reading.fields import (
     text,
     usage_units,
 )
+from stator.importers.reading.found_conversation import FoundConversation, Progress
 from stator.importers.reading.jsonl import read_beginning
-from stator.importers.reading.unnamed_messages import Dialogue, RequestedCall, Status
+from stator.importers.reading.unnamed_messages import Dialogue, RequestedCall
 from stator.model.exchange.items import (
     Called,
     Conversation,
@@ -46,7 +47,11 @@ from stator.model.values.json_text import canonical
 NAME = "inspect"
 READS = frozenset("think web_search web_browser_scrape list_files read_file grep submit".split())
 DEEP = 60
-STATUSES: dict[str, Status] = {"timeout": "timeout", "approval": "denied", "permission": "error"}
+STATUSES: dict[str, CallStatus] = {
+    "timeout": "timeout",
+    "approval": "denied",
+    "permission": "error",
+}
 EDITED: dict[str, FileOp] = {
     "view": "read", "create": "created", "str_replace": "modified", "insert": "modified",
 }  # fmt: skip
@@ -218,7 +223,7 @@ class _InspectReader:
         named = text(message.get("tool_call_id"))
         call = self._dialogue.open_call(named) if named else self._dialogue.open_call()
         failure = record(message.get("error"))
-        status: Status = "ok"
+        status: CallStatus = "ok"
         if failure:
             status = STATUSES.get(text(failure.get("type")), "error")
         return self._dialogue.result(

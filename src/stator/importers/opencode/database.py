@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from stator.errors import InvalidInput
-from stator.importers.format import Progress
 from stator.importers.opencode.messages import OpenCodeMessage
 from stator.importers.reading.fields import record, text, whole_number
+from stator.importers.reading.found_conversation import Progress
 from stator.importers.reading.jsonl import LINE_MAX, decode_json
 from stator.importers.reading.sqlite_source import open_read_only
 from stator.model.exchange.items import Skipped

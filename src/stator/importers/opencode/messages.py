@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from stator.importers.reading.attachments import strip_attachments
+from stator.importers.reading.call_outcome import CallStatus
 from stator.importers.reading.fields import (
     UniqueIds,
     assistant_message,
@@ -27,7 +28,6 @@ from stator.importers.reading.fields import (
     tool_use_block,
     usage_units,
 )
-from stator.importers.reading.unnamed_messages import Status
 from stator.model.exchange.items import (
     Answered,
     Called,
@@ -305,7 +305,7 @@ def _call(name: str, part: dict[str, Any]) -> Iterator[Item]:
             yield Planned(id=f"{name}/plan", at=at, steps=_todo(given))
         return
     why = text(state.get("error"))
-    outcome: Status = "denied" if _REFUSED.search(why) else "error"
+    outcome: CallStatus = "denied" if _REFUSED.search(why) else "error"
     if _STOPPED.search(why) and outcome == "error":
         outcome = "in doubt" if effect == "write" else "cancelled"
     yield Returned(id=name, at=at, status=outcome, cause=why, output=why, tool=tool)

@@ -12,7 +12,6 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from stator.importers.format import FoundConversation, Progress, is_inside
 from stator.importers.opencode import database
 from stator.importers.opencode.messages import OpenCodeMessage, items, prompt_text
 from stator.importers.reading import sqlite_source
@@ -23,6 +22,7 @@ from stator.importers.reading.fields import (
     records,
     text,
 )
+from stator.importers.reading.found_conversation import FoundConversation, Progress, is_inside
 from stator.importers.reading.json_document import read_document
 from stator.importers.reading.jsonl import (
     decode_json,

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from stator.importers.format import FoundConversation, Progress, is_inside
 from stator.importers.pi.entry_tree import PiTree, read_tree
 from stator.importers.reading.attachments import strip_attachments
 from stator.importers.reading.fields import (
@@ -29,6 +28,7 @@ from stator.importers.reading.fields import (
     usage_units,
     whole_number,
 )
+from stator.importers.reading.found_conversation import FoundConversation, Progress, is_inside
 from stator.importers.reading.jsonl import (
     JsonlLine,
     decode_json,

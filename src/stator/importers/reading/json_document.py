@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from stator.errors import InvalidInput
-from stator.importers.format import FoundConversation, Progress
+from stator.importers.reading.found_conversation import FoundConversation, Progress
 from stator.importers.reading.jsonl import decode_json, read_whole
 from stator.model.exchange.items import Conversation, Skipped
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from stator.importers.reading.attachments import strip_attachments
+from stator.importers.reading.call_outcome import CallStatus
 from stator.importers.reading.fields import (
     UniqueIds,
     assistant_message,
@@ -34,8 +35,6 @@ from stator.model.exchange.items import (
 )
 from stator.model.records.types import Effect
 from stator.model.values.json_text import parse_object
-
-Status = Literal["ok", "error", "timeout", "cancelled", "denied", "in doubt"]
 
 
 class RequestedCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,7 +119,7 @@ class Dialogue:
         self,
         to: Called | None,
         output: Any,
-        status: Status = "ok",
+        status: CallStatus = "ok",
         *,
         at: int = 0,
         cause: str = "",
