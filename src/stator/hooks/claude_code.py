@@ -2,7 +2,7 @@
 
 Each item has the id that it has in the transcript (the provider's id of a call, the prompt id of a
 turn, the number of a compaction). So it is recorded once, whether the hook or the transcript comes
-first. The model's answers are only in the transcript, and are left to it unless there is none.
+first. The model's answers are only in the transcript, and are left to it unless it cannot be read.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def items(payload: dict[str, Any], at: int, unique: str, state: dict[str, Any]) 
         yield Ended(id=unique, at=at, reason=text(payload.get("reason")))
 
 
-# -- what the chat file knows -----------------------------------------------------------------------
+# -- looking things up in the chat file -------------------------------------------------------------
 
 
 class ChatIndex(msgspec.Struct):
@@ -92,7 +92,7 @@ class ChatIndex(msgspec.Struct):
 
 
 def _chat_index(payload: dict[str, Any], state: dict[str, Any]) -> ChatIndex | None:
-    """The current content of the chat file; None if there is none, or it cannot be read."""
+    """The current content of the chat file; None if it cannot be read."""
     path = text(payload.get("transcript_path"))
     if not path or state.get("no transcript"):
         return None
@@ -129,7 +129,7 @@ def _times_before(
     return number
 
 
-# -- naming -----------------------------------------------------------------------------------------
+# -- deriving ids -----------------------------------------------------------------------------------
 
 
 def _prompted(payload: dict[str, Any], at: int, state: dict[str, Any]) -> Iterator[Item]:

@@ -21,8 +21,12 @@ import msgspec
 
 from stator.errors import InvalidInput, StoreError
 from stator.hooks import spool
-from stator.importers import conversation as taking
 from stator.importers import registry
+from stator.importers.conversation import (
+    Report,
+    import_conversation,
+    subagent_conversation,
+)
 from stator.importers.format import Format
 from stator.importers.reading.found_conversation import FoundConversation
 from stator.importers.reading.jsonl import read_beginning
@@ -100,7 +104,7 @@ class IngestResult(msgspec.Struct, kw_only=True):
     """Damaged pieces that were moved to the folder `bad`."""
     refused: dict[str, str] = {}
     """Conversations that could not be recorded, and why; their lines are in the folder `bad`."""
-    transcripts: taking.Report = msgspec.field(default_factory=taking.Report)
+    transcripts: Report = msgspec.field(default_factory=Report)
     is_all: bool = True
     """Whether nothing was left for the next time."""
     starts: int = 0
@@ -165,12 +169,12 @@ def end_dead_conversations(store: Store, context_for: ContextFor) -> list[str]:
 def preview(store: Store, context_for: ContextFor, folder: str) -> IngestResult:
     """Record what hooks wrote to a folder in a temporary store, and leave the spool unchanged."""
     result = IngestResult()
-    recorder_of_batch = BatchRecorder(
+    batches = BatchRecorder(
         store, context_for, PREVIEW_LIMITS, result, files=spool.spooled_files(folder)
     )
     for line in islice(spool.peek(folder), PREVIEW_LIMITS.lines):
-        recorder_of_batch.add(line)
-    recorder_of_batch.flush()
+        batches.add(line)
+    batches.flush()
     return result
 
 
@@ -188,11 +192,11 @@ def _ingest_round(
             result.is_all = result.is_all and not claimed.skipped
             return False
         try:
-            whole = _record_files(store, context_for, claimed, rejected, limits, result)
+            is_complete = _record_files(store, context_for, claimed, rejected, limits, result)
         finally:
             rejected.close()
         result.bad += rejected.count
-        if not whole:
+        if not is_complete:
             result.is_all = False
             return False
         store.sync()
@@ -209,19 +213,19 @@ def _record_files(
     result: IngestResult,
 ) -> bool:
     """Record the lines of the files; return False if a limit was reached first."""
-    recorder_of_batch = BatchRecorder(
+    batches = BatchRecorder(
         store, context_for, limits, result, files=claimed.files, rejected=rejected
     )
     for item in claimed.lines():
         if isinstance(item, spool.BadPiece):
             rejected.put(item.file, item.raw)
-        elif limits.lines and recorder_of_batch.seen >= limits.lines:
-            recorder_of_batch.flush()
+        elif limits.lines and batches.seen >= limits.lines:
+            batches.flush()
             return False
         else:
-            recorder_of_batch.add(item)
-    recorder_of_batch.flush()
-    return not recorder_of_batch.is_waiting
+            batches.add(item)
+    batches.flush()
+    return not batches.is_waiting
 
 
 class BatchRecorder:
@@ -244,7 +248,7 @@ class BatchRecorder:
         self._result = result
         self._files = frozenset(files)
         self._lines_by_conversation: dict[tuple[str, str], list[spool.SpoolLine]] = {}
-        self._conversation: dict[tuple[str, str], Conversation] = {}
+        self._conversations: dict[tuple[str, str], Conversation] = {}
         self._rejected = rejected
         self._bytes = 0
         self._waiting = 0
@@ -266,20 +270,20 @@ class BatchRecorder:
         if conversation is None:
             self._refuse(line, f"{line.agent}: the line names no conversation")
             return
-        place = line.agent, conversation.id
+        key = line.agent, conversation.id
         if not conversation.cwd:
             conversation = msgspec.structs.replace(conversation, cwd=line.cwd)
-        self._conversation.setdefault(place, conversation)
-        self._lines_by_conversation.setdefault(place, []).append(line)
+        self._conversations.setdefault(key, conversation)
+        self._lines_by_conversation.setdefault(key, []).append(line)
         if self._waiting >= BATCH_LINES or self._bytes >= BATCH_BYTES:
             self.flush()
 
     def flush(self) -> None:
         """Record the batch."""
-        for place, lines in self._lines_by_conversation.items():
-            conversation = self._conversation[place]
+        for key, lines in self._lines_by_conversation.items():
+            conversation = self._conversations[key]
             try:
-                self._record_conversation(place[0], conversation, lines)
+                self._record_conversation(key[0], conversation, lines)
             except StoreError:
                 raise
             except Exception as error:  # a failure in one conversation must not affect the others
@@ -287,7 +291,7 @@ class BatchRecorder:
                     self._refuse(
                         line, f"{conversation.source} {conversation.id}: {_error_text(error)}"
                     )
-        self._lines_by_conversation, self._conversation, self._waiting, self._bytes = {}, {}, 0, 0
+        self._lines_by_conversation, self._conversations, self._waiting, self._bytes = {}, {}, 0, 0
 
     def _refuse(self, line: spool.SpoolLine, why: str) -> None:
         """Keep a line that cannot be recorded in the folder `bad`, and report why."""
@@ -306,7 +310,7 @@ class BatchRecorder:
                 # the transcript says what this is a fork of, and it does not exist yet
                 self.is_waiting = True
                 return
-            conversation = transcript.conversation(conversation)
+            conversation = transcript.describe(conversation)
         hooked = _HookedConversation(
             self._store, context, load_mapper(agent), conversation, self._files, self._refuse
         )
@@ -427,9 +431,7 @@ class _HookedConversation:
                 # a sub-agent's session refers to its parent's, so the parent must exist first
                 self._flush()
             conversation = (
-                taking.subagent_conversation(self._conversation, within)
-                if within
-                else self._conversation
+                subagent_conversation(self._conversation, within) if within else self._conversation
             )
             known = Recorder(self._store, self._context, conversation, via="hook")
             self._recorders[within] = known
@@ -467,7 +469,7 @@ class _Transcript:
             if self._own in (found.conversation.id, found.conversation.parent)
         ]
 
-    def conversation(self, known: Conversation) -> Conversation:
+    def describe(self, known: Conversation) -> Conversation:
         """The conversation with what only the transcript knows: its name and what it was forked
         from."""
         for found in self.conversations:
@@ -475,12 +477,12 @@ class _Transcript:
                 return msgspec.structs.replace(found.conversation, cwd=known.cwd)
         return known
 
-    def read(self, limits: IngestLimits, report: taking.Report, *, conclude: bool = False) -> bool:
+    def read(self, limits: IngestLimits, report: Report, *, conclude: bool = False) -> bool:
         """Import what is new in the transcript; return whether it could be read."""
         try:
             for found in self.conversations:
                 if self._format is not None and not self._is_too_much(found, limits):
-                    taking.import_conversation(
+                    import_conversation(
                         self._store, self._context, self._format, found, report, via="hook",
                         conclude=conclude,
                     )  # fmt: skip
@@ -501,7 +503,7 @@ class _Transcript:
         return found.size - known > limits.transcript
 
 
-def reconcile(store: Store, context_for: ContextFor, session: str, report: taking.Report) -> bool:
+def reconcile(store: Store, context_for: ContextFor, session: str, report: Report) -> bool:
     """Import a session's transcript again, up to its current end; return False if none is known."""
     row = store.session(session)
     note = noted_cursor(store, session, HOOKS)

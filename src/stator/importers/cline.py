@@ -163,7 +163,7 @@ def _user_text(words: str) -> tuple[str, str] | None:
 
 
 def _stated_time(texts: list[str]) -> int:
-    """The time in Cline's environment details, in µs; 0 if there is none."""
+    """The time in Cline's environment details, in µs; 0 if it is missing."""
     found = next((match for match in map(_CLOCK.search, reversed(texts)) if match), None)
     if found is None:
         return 0
@@ -185,7 +185,7 @@ class _ClineReader:
         self._seen_paths: set[str] = set()
         """Paths that were read or written."""
 
-    # -- what the model says ------------------------------------------------------------------------
+    # -- answers ------------------------------------------------------------------------------------
 
     def assistant(self, message: dict[str, Any]) -> Iterator[Item]:
         blocks: list[dict[str, Any]] = []
@@ -216,7 +216,7 @@ class _ClineReader:
             if steps:
                 yield Planned(id=f"{call.id}/plan", at=at, steps=steps)
 
-    # -- what it is told ----------------------------------------------------------------------------
+    # -- user messages ------------------------------------------------------------------------------
 
     def user(self, message: dict[str, Any]) -> Iterator[Item]:
         texts = _texts(message)

@@ -138,7 +138,7 @@ def import_conversation(
         report.unchanged += 1
         return
     for item in format.read(found, cursor, progress):
-        importing.take(item)
+        importing.add(item)
     importing.finish(conclude=conclude)
 
 
@@ -167,15 +167,17 @@ class _ConversationImport:
         self._touched: set[str] = set()
 
     def cursor(self) -> Cursor | None:
-        """Where reading goes on, if the file is still the one that was read."""
+        """Where to start reading; None if the file was replaced since it was read."""
         row = find(self._store, self._found.conversation)
         return (
             None
             if row is None
-            else _valid_cursor(_noted(self._store, row.id, self._found), self._found)
+            else _valid_cursor(
+                noted_cursor(self._store, row.id, self._found.cursor_name), self._found
+            )
         )
 
-    def take(self, item: Item) -> None:
+    def add(self, item: Item) -> None:
         """Record or count one item."""
         self._report.count(self._found.path, item)
         if isinstance(item, (Skipped, Noise)):
@@ -234,12 +236,12 @@ class _ConversationImport:
             noted = self._note() if cursor and not within and self._cursor is not None else None
             if noted is not None and recorder.cursor(self._found.cursor_name) == noted:
                 noted = None
-            cursor_name = None if noted is None else (self._found.cursor_name, noted)
-            self._count(recorder, recorder.flush(conclude=conclude, cursor=cursor_name))
+            named_note = None if noted is None else (self._found.cursor_name, noted)
+            self._count(recorder, recorder.flush(conclude=conclude, cursor=named_note))
         self._bytes = 0
 
     def _note(self) -> dict[str, Any]:
-        """The cursor as it is recorded, with a fingerprint that shows later whether the file was
+        """The note to record: the cursor, and a fingerprint to notice later whether the file was
         rewritten."""
         assert self._cursor is not None  # the caller checked
         return {
@@ -265,21 +267,17 @@ def _touched_files(one: Commit | Draft) -> set[str]:
     return {f"{file.root} {file.path}" for file in records if isinstance(file, FileRecord)}
 
 
-def subagent_conversation(above: Conversation, within: str) -> Conversation:
+def subagent_conversation(parent: Conversation, within: str) -> Conversation:
     """The conversation of a sub-agent whose records are in its parent's file."""
     return Conversation(
-        source=above.source,
+        source=parent.source,
         id=within,
-        name=f"{above.name or above.id[:8]}/{within.rpartition('/')[2]}",
-        agent=above.agent,
-        cwd=above.cwd,
-        project=above.project,
-        parent=above.id,
+        name=f"{parent.name or parent.id[:8]}/{within.rpartition('/')[2]}",
+        agent=parent.agent,
+        cwd=parent.cwd,
+        project=parent.project,
+        parent=parent.id,
     )
-
-
-def _noted(store: Store, session: str, found: FoundConversation) -> Any:
-    return noted_cursor(store, session, found.cursor_name)
 
 
 def _valid_cursor(note: Any, found: FoundConversation) -> Cursor | None:
@@ -301,7 +299,6 @@ def _size(item: Item) -> int:
         if value is not None:
             try:
                 return len(repr(value))
-            # nested too deeply to measure; such a value is shortened when it is recorded
             except RecursionError:
-                break
+                break  # nested too deeply to measure; it is shortened when it is recorded
     return 8

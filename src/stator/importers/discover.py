@@ -79,7 +79,7 @@ def discover(
     """Find the transcripts and bundles in files and folders, judging by their content.
 
     `about` selects conversations that took place in a folder or below it. `since` selects those
-    that changed at that time (µs) or later. `seen` is called with the number of files looked at so
+    that changed at that time (µs) or later. `on_file` is called with the number of files looked at so
     far.
     """
     discovery = Discovery()
@@ -202,8 +202,8 @@ def detect_format(path: Path, beginning: bytes, formats: Sequence[Format]) -> Fo
 
 
 def _in_order(candidates: list[ImportCandidate]) -> list[ImportCandidate]:
-    """Sort the newest first, but keep every conversation behind its parent and behind what it was
-    forked from.
+    """Sort the newest first, but keep every conversation after its parent and after its fork
+    origin.
 
     Several files may hold the same conversation. The most complete one comes first, because it
     contains the first prompt, which names the session.
@@ -226,7 +226,7 @@ def _identity(candidate: ImportCandidate) -> tuple[str, str]:
 
 
 def _is_partial(candidate: ImportCandidate) -> tuple[bool, bool]:
-    """Sort output that a program printed behind transcripts it stored; printed output has no title."""
+    """Sort transcripts before printed output of the same conversation; printed output has no title."""
     return candidate.found.is_fallback, not candidate.found.conversation.name.strip()
 
 
@@ -235,13 +235,13 @@ def _with_ancestors(
 ) -> list[ImportCandidate]:
     """A conversation and all its ancestors (parents and fork origins); a cycle of ancestors is
     followed once."""
-    ancestors, seen_files, remaining = [candidate], {id(candidate)}, [candidate]
+    ancestors, visited, remaining = [candidate], {id(candidate)}, [candidate]
     while remaining:
         conversation = remaining.pop().found.conversation
-        for above in (conversation.parent, conversation.fork_of):
-            for other in by_id.get((conversation.source, above), []) if above else []:
-                if id(other) not in seen_files:
-                    seen_files.add(id(other))
+        for ancestor in (conversation.parent, conversation.fork_of):
+            for other in by_id.get((conversation.source, ancestor), []) if ancestor else []:
+                if id(other) not in visited:
+                    visited.add(id(other))
                     ancestors.append(other)
                     remaining.append(other)
     return ancestors

@@ -199,7 +199,7 @@ class _OpenHandsReader:
             else:
                 yield from self._observation(kind, one)
 
-    # -- what was done ------------------------------------------------------------------------------
+    # -- actions ------------------------------------------------------------------------------------
 
     def _action(self, kind: str, one: dict[str, Any]) -> Iterator[Item]:
         at, fields = micros_of_iso(one.get("timestamp")), _fields(one)
@@ -288,7 +288,7 @@ class _OpenHandsReader:
             keeps_from=next(kept, ""),
         )  # fmt: skip
 
-    # -- what was seen ------------------------------------------------------------------------------
+    # -- observations -------------------------------------------------------------------------------
 
     def _observation(self, kind: str, one: dict[str, Any]) -> Iterator[Item]:
         fields, at = _fields(one), micros_of_iso(one.get("timestamp"))

@@ -99,7 +99,7 @@ class ImportRun:
     """One import. `result` holds what was imported so far, also after the store failed.
 
     New sessions go into `project` (default: the current one). With `spread`, each goes into the
-    project its agent worked in; `home_of` returns that project for a folder. `stop` is called
+    project its agent worked in; `project_of` returns that project for a folder. `stop` is called
     repeatedly. Once it returns True, the import ends without recording what it has read but not
     recorded yet, and `result.stopped` is set.
     """
@@ -129,7 +129,7 @@ class ImportRun:
         self._trash = Trash(store.port)
         self._size = discovery.size
         self._read = 0
-        self._now = ""
+        self._current = ""
         self._changed: set[str] = set()
         self._predicted: set[int] = set()
         self._names: dict[str, str] = {}
@@ -147,7 +147,7 @@ class ImportRun:
             for path in self._discovery.bundles:
                 self._import_bundle(path)
             for number, one in enumerate(self._discovery.candidates, 1):
-                self._now = f"{number}/{len(self._discovery.candidates)}"
+                self._current = f"{number}/{len(self._discovery.candidates)}"
                 self._import_one(one)
         except ImportStopped:
             self.result.stopped = True
@@ -179,7 +179,7 @@ class ImportRun:
         row = find(self._port, conversation)
         is_known = is_foretold(self._port, conversation, self._predicted)
         before = self._read
-        self._now += f" {name_of(conversation)[:NAME_SHOWN]}"
+        self._current += f" {name_of(conversation)[:NAME_SHOWN]}"
         why = self._reason_to_leave(conversation, row)
         status: ImportStatus = "left"
         try:
@@ -270,7 +270,7 @@ class ImportRun:
             raise ImportStopped
         self._read += read
         if self._progress is not None:
-            self._progress(self._now, min(self._read, self._size), self._size)
+            self._progress(self._current, min(self._read, self._size), self._size)
 
 
 def _fate(is_known: bool, report: Report) -> ImportStatus:

@@ -201,7 +201,7 @@ def _spool_folder(store: str, here: str) -> str:
     return spool if stat.S_ISDIR(os.lstat(spool).st_mode) else ""
 
 
-# -- what is written ------------------------------------------------------------------------------
+# -- building the line ----------------------------------------------------------------------------
 
 
 def _redacted(folder: str, data: bytes, hook_input: dict[str, Any], cwd: str) -> tuple[bytes, str]:
@@ -292,7 +292,7 @@ def agent_process() -> tuple[int, int, int]:
     return 0, 0, 0
 
 
-# -- writing it -----------------------------------------------------------------------------------
+# -- writing the line -----------------------------------------------------------------------------
 
 
 def _append(folder: str, line: bytes, *, durable: bool) -> None:

@@ -1,10 +1,10 @@
 """Turns the lines of a Claude Code transcript into items, one line at a time.
 
 Claude Code writes a message of the model block by block, each block on its own line. If tools run
-in parallel, the results of the first tool stand between the blocks of the last one. Following
+in parallel, the results of the first tool are written between the blocks of the last one. Following
 `parentUuid` from the end would lose all but one of these calls. Here, a message is all blocks with
 the same `message.id`. The reader holds it back until another message begins, together with
-everything between its lines. If the file ends within a message, the reader yields what is there;
+everything between its lines. If the file ends within a message, the reader yields the blocks so far;
 the next import yields the rest as another answer with the id `<message id>+<number of earlier
 blocks>`.
 
@@ -61,18 +61,18 @@ from stator.model.exchange.items import (
 )
 from stator.model.window.reply import usage_of
 
-KNOWN_MAX = 20_000
+UUIDS_MAX = 20_000
 """The most uuids that are remembered, to detect repeated lines and to resolve what a compaction
 kept."""
 CALLS_MAX = 2_000
 """The most calls without a result that are remembered."""
 HELD_MAX = 500
-"""The most items held back for one message; then the message is yielded as far as it is known."""
+"""The most items held back for one message; then the message is yielded incomplete."""
 MESSAGES_MAX = 500
 """The most messages whose number of blocks is remembered, for blocks that arrive late."""
 NOTED_MAX = 60_000
 """The most characters kept of a text that is neither a prompt, an answer nor a result."""
-QUIET = frozenset(
+IGNORED = frozenset(
     "queue-operation file-history-snapshot file-history-delta progress api-request api-request-shape"
     " api-request-blob atis-latch mode last-prompt tools-used cost-state permission-mode"
     " content-replacement tag agent-name agent-color agent-setting pr-link worktree-state"
@@ -80,12 +80,12 @@ QUIET = frozenset(
     " tool_progress tool_use_summary auth_status keep_alive rate_limit_event".split()
 )
 """Types of lines that contain nothing about the work."""
-QUIET_SYSTEM = frozenset(
+IGNORED_SYSTEM = frozenset(
     "stop_hook_summary init hook_started hook_progress hook_response status api_error"
     " microcompact_boundary informational bridge_status away_summary api_metrics"
     " files_persisted task_started task_progress task_notification".split()
 )
-QUIET_ATTACHMENTS = frozenset(
+IGNORED_ATTACHMENTS = frozenset(
     "environment model date agent_listing_delta skill_listing remote_session_change prompt_snapshot"
     " session_context deferred_tools_delta mcp_instructions_delta output_style todo_reminder"
     " task_reminder plan_mode auto_mode hook_success command_permissions".split()
@@ -110,13 +110,13 @@ class _Message(msgspec.Struct):
     """When each block was written."""
     usage: dict[str, Any] = {}
     held: list[Item] = []
-    """Items that stand between its lines."""
+    """Items from the lines between its own."""
 
 
 class ClaudeCodeReader:
     """Reads the lines of one file.
 
-    `copied` maps the uuids of lines that a fork copied to their prompt ids in the parent. `state`
+    `copied_prompt_ids` maps the uuids of lines that a fork copied to their prompt ids in the parent. `state`
     is the state of the cursor at which reading starts.
     """
 
@@ -147,8 +147,8 @@ class ClaudeCodeReader:
             if why:
                 yield Skipped(line=line.number, why=why)
             return
-        streamed = is_printed(record)
-        if streamed:
+        printed = is_printed(record)
+        if printed:
             record = from_printed(record)
         uuid = text_field(record, "uuid")
         if uuid and uuid in self._items_by_uuid:
@@ -156,7 +156,7 @@ class ClaudeCodeReader:
             return
         within = self._within(record, uuid)
         if uuid:
-            _remember(self._items_by_uuid, uuid, "", KNOWN_MAX)
+            _remember(self._items_by_uuid, uuid, "", UUIDS_MAX)
         kind = text_field(record, "type")
         if self._boundary is not None and kind in ("user", "assistant", "system", "attachment"):
             boundary, self._boundary = self._boundary, None
@@ -165,14 +165,14 @@ class ClaudeCodeReader:
                 return
             yield boundary
         if kind == "user":
-            yield from self._user(record, line, within, streamed)
+            yield from self._user(record, line, within, printed)
         elif kind == "assistant":
             yield from self._assistant(record, line, within)
         elif kind == "system":
             yield from self._system(record, line, within)
         elif kind == "attachment":
             yield from self._attachment(record, line, within)
-        elif kind == "result" and streamed:
+        elif kind == "result" and printed:
             yield from self._close_message(within)
             failed = record.get("is_error") is True
             why = text_field(record, "subtype") if failed else ""
@@ -184,7 +184,7 @@ class ClaudeCodeReader:
             )
         elif kind in TITLES:
             yield self._title(record, kind)
-        elif kind in QUIET:
+        elif kind in IGNORED:
             yield Noise(kind=kind_with_detail(record, kind))
         else:
             yield from self._hold_or_yield(within, self._unknown(record, line, within))
@@ -207,7 +207,7 @@ class ClaudeCodeReader:
     # -- kinds of lines ---------------------------------------------------------------------------
 
     def _user(
-        self, record: dict[str, Any], line: JsonlLine, within: str, streamed: bool
+        self, record: dict[str, Any], line: JsonlLine, within: str, printed: bool
     ) -> Iterator[Item]:
         content = content_of(record)
         if content is None:
@@ -227,8 +227,8 @@ class ClaudeCodeReader:
                 )
             return
         text = prompt_text(record)
-        if text is None or streamed:  # a printed line has no prompt id, so it cannot begin a turn
-            yield from self._aside(record, line, within, content)
+        if text is None or printed:  # a printed line has no prompt id, so it cannot begin a turn
+            yield from self._other_user_line(record, line, within, content)
             return
         yield from self._prompt(record, line, within, content, text)
 
@@ -254,7 +254,7 @@ class ClaudeCodeReader:
         shown = text if text != tools.text_of(content) else tools.without_images(content)
         yield Prompted(id=identifier, at=timestamp_of(record), within=within, content=shown)
 
-    def _aside(
+    def _other_user_line(
         self, record: dict[str, Any], line: JsonlLine, within: str, content: Any
     ) -> Iterator[Item]:
         """Items for a line of type `user` that is not a prompt."""
@@ -347,8 +347,8 @@ class ClaudeCodeReader:
             yield from self._close_message(within)
             yield TurnEnded(at=timestamp_of(record), within=within)
         elif subtype == "local_command":
-            yield from self._aside(record, line, within, text_field(record, "content"))
-        elif subtype in QUIET_SYSTEM:
+            yield from self._other_user_line(record, line, within, text_field(record, "content"))
+        elif subtype in IGNORED_SYSTEM:
             yield Noise(kind=f"system/{subtype}")
         else:
             yield from self._hold_or_yield(within, self._unknown(record, line, within))
@@ -373,7 +373,7 @@ class ClaudeCodeReader:
             ),
             "",
         )
-        if kind in QUIET_ATTACHMENTS or not shown.strip():
+        if kind in IGNORED_ATTACHMENTS or not shown.strip():
             yield Noise(kind=f"attachment/{kind[:40]}")
             return
         by_user = kind == "queued_command"
@@ -453,7 +453,7 @@ class ClaudeCodeReader:
         )
 
     def _hold_or_yield(self, within: str, item: Item) -> Iterator[Item]:
-        """Yield an item, or hold it back behind the open message."""
+        """Yield an item, or hold it back until the open message is complete."""
         message = self._open_messages.get(within)
         if message is None:
             yield item
@@ -467,7 +467,7 @@ class ClaudeCodeReader:
             yield from self._close_message(within)
 
     def _close_message(self, within: str) -> Iterator[Item]:
-        """Yield the open message and everything that was held back behind it."""
+        """Yield the open message and everything that was held back for it."""
         message = self._open_messages.pop(within, None)
         if message is None:
             return
@@ -554,12 +554,12 @@ class ClaudeCodeReader:
         # older versions give no id: lines that are linked to each other belong to one sub-agent
         if not agent:
             agent = self._chains.get(text_field(record, "parentUuid"), "") or uuid
-            _remember(self._chains, uuid, agent, KNOWN_MAX)
+            _remember(self._chains, uuid, agent, UUIDS_MAX)
         return "" if agent == self._agent else tools.child_id(self._session, agent)
 
     def _remember_item(self, uuid: str, identifier: str) -> None:
         if uuid:
-            _remember(self._items_by_uuid, uuid, identifier, KNOWN_MAX)
+            _remember(self._items_by_uuid, uuid, identifier, UUIDS_MAX)
 
 
 def _call(block: dict[str, Any], identifier: str, cwd: str) -> tools.ClaudeCodeCall:
@@ -578,8 +578,8 @@ def _raw_id(line: JsonlLine) -> str:
     return f"line/{text_id(line.data.decode('utf-8', 'surrogateescape'))}"
 
 
-def _remember(open_message: OrderedDict[str, Any], name: str, value: Any, most: int) -> None:
+def _remember(values: OrderedDict[str, Any], name: str, value: Any, most: int) -> None:
     """Store a value and drop the oldest ones beyond `most`."""
-    open_message[name] = value
-    while len(open_message) > most:
-        open_message.popitem(last=False)
+    values[name] = value
+    while len(values) > most:
+        values.popitem(last=False)

@@ -39,7 +39,7 @@ TOOLS = {
     "web_search": "web_search",
     "collab_tool_call": "collab",
 }
-QUIET = frozenset({"turn.started", "thread.started", "item.updated"})
+IGNORED = frozenset({"turn.started", "thread.started", "item.updated"})
 
 
 def is_first_line(value: dict[str, Any]) -> bool:
@@ -86,7 +86,7 @@ def read(rows: Iterable[JsonlLine]) -> Iterator[Item]:
                 yield Answered(id=f"{turn}/spent", reply="", usage=spent, partial=True)
             failed = kind == "turn.failed"
             yield TurnEnded(id=f"end/{turn}", status="aborted" if failed else "ok", why=why)
-        elif kind in QUIET:
+        elif kind in IGNORED:
             yield Noise(kind=kind)
         else:
             yield Unknown(id=f"exec/line/{line.number}", raw=strip_attachments(value))

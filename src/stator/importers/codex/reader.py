@@ -17,16 +17,16 @@ from typing import Any, Literal
 
 from stator.importers.codex import tools
 from stator.importers.codex.rollout_lines import (
-    AT_ONCE,
+    ANSWER_ITEMS,
     CALLS,
-    ENDS,
+    IGNORED,
+    IGNORED_ITEMS,
+    IGNORED_NOTICES,
     OUTPUTS,
     PASSTHROUGH,
-    QUIET,
-    QUIET_ITEMS,
-    QUIET_NOTICES,
-    RESULTS,
-    SAID,
+    PROVIDER_CALLS,
+    RESULT_ITEMS,
+    RESULT_NOTICES,
     SOURCE,
     THREAD,
     is_inherited,
@@ -74,8 +74,8 @@ from stator.model.exchange.items import (
 from stator.model.values.json_text import parse_object
 from stator.model.window.reply import usage_of
 
-EndedHow = Literal["ok", "aborted", "interrupted"]
-HELD = 64
+TurnStatus = Literal["ok", "aborted", "interrupted"]
+NOTES_HELD_MAX = 64
 """The most notes that are held back until the prompt of their turn."""
 OPEN_MAX = 10_000
 """The most calls whose result is awaited."""
@@ -85,7 +85,7 @@ class CodexReader:
     """Reads the lines of one rollout. It holds only the current answer and the calls without a
     result.
 
-    `upto` ends the reading before the line with that ordinal.
+    `end_ordinal` ends the reading before the line with that ordinal.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class CodexReader:
             handler = self._handlers.get(kind)
             if handler is not None:
                 yield from handler(payload, line, micros_of_iso(value.get("timestamp")))
-            elif kind in QUIET:
+            elif kind in IGNORED:
                 yield Noise(kind=kind)
             else:
                 yield self._unknown(value, line)
@@ -234,7 +234,7 @@ class CodexReader:
 
     def _note(self, note: Noted, line: JsonlLine) -> Iterator[Item]:
         """Yield a note, or hold it back until the prompt whose turn it belongs to."""
-        if self._is_open or len(self._notes) >= HELD:
+        if self._is_open or len(self._notes) >= NOTES_HELD_MAX:
             yield note
             return
         if self._turn_start is None:
@@ -245,7 +245,7 @@ class CodexReader:
         notes, self._notes = self._notes, []
         yield from notes
 
-    def _end(self, at: int, status: EndedHow, why: str = "") -> Iterator[Item]:
+    def _end(self, at: int, status: TurnStatus, why: str = "") -> Iterator[Item]:
         yield from self._close()
         yield from self._results_from_notices(at)
         if self._is_open:
@@ -266,7 +266,11 @@ class CodexReader:
 
     def _response(self, item: dict[str, Any], line: JsonlLine, at: int) -> Iterator[Item]:
         kind = text(item.get("type"))
-        if kind in SAID or kind in CALLS or (kind == "message" and item.get("role") == "assistant"):
+        if (
+            kind in ANSWER_ITEMS
+            or kind in CALLS
+            or (kind == "message" and item.get("role") == "assistant")
+        ):
             self._group.append((item, at))
             if len(self._group) == 1:
                 self._answer_usage, self._unassigned_usage = self._unassigned_usage, {}
@@ -278,7 +282,7 @@ class CodexReader:
             yield from self._spawned_by(item, at)
         elif kind == "agent_message":
             yield from self._message_between(item, line, at)
-        elif kind in QUIET_ITEMS:
+        elif kind in IGNORED_ITEMS:
             yield Noise(kind=f"response_item/{kind}")
         else:
             yield self._unknown({"type": "response_item", "payload": item}, line)
@@ -344,7 +348,7 @@ class CodexReader:
         steps = tools.steps_of(tool, given)
         if steps:
             yield Planned(id=name, at=at, steps=steps)
-        if item.get("type") in AT_ONCE:
+        if item.get("type") in PROVIDER_CALLS:
             seen = self._notices.pop(name, {})
             failed = text(item.get("status")) not in ("", "completed")
             result = text(item.get("result"))
@@ -403,7 +407,7 @@ class CodexReader:
             self._token_count(record(notice.get("info")))
         elif kind == "item_completed":
             yield from self._completed(record(notice.get("item")), at)
-        elif kind in ENDS and text(notice.get("call_id")):
+        elif kind in RESULT_NOTICES and text(notice.get("call_id")):
             self._keep_notice(notice["call_id"], notice)
         elif kind == "error":
             self._error = text(notice.get("message"))[:400]
@@ -416,14 +420,14 @@ class CodexReader:
             number = _number(notice.get("num_turns"))
             note = f"[the last {number} turns were taken back]"
             yield Noted(id=f"line/{line.number}", at=at, content=note, by="user")
-        elif kind in QUIET_NOTICES:
+        elif kind in IGNORED_NOTICES:
             yield Noise(kind=f"event_msg/{kind}")
         else:
             yield self._unknown({"type": "event_msg", "payload": notice}, line)
 
     def _completed(self, item: dict[str, Any], at: int) -> Iterator[Item]:
         kind, name = text(item.get("type")), text(item.get("id"))
-        if kind in RESULTS and name:
+        if kind in RESULT_ITEMS and name:
             self._keep_notice(name, item)
         elif kind == "CollabAgentToolCall" and "spawn" in text(item.get("tool")).lower():
             yield from self._close()
@@ -452,7 +456,7 @@ class CodexReader:
             if THREAD.fullmatch(child):
                 yield from self._spawned(child, {**item, **result}, at)
 
-    # -- what was spent ---------------------------------------------------------------------------
+    # -- usage ------------------------------------------------------------------------------------
 
     def _usage_record(self, payload: dict[str, Any], line: JsonlLine, at: int) -> Iterator[Item]:
         self._has_usage_records = True

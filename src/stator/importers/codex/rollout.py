@@ -66,7 +66,7 @@ class Codex:
         return kind == "session_meta" or exec_output.is_first_line(value)
 
     def conversations(self, path: Path) -> Iterable[FoundConversation]:
-        """The conversation in a file. If the output of `exec` lies beside its rollout, the rollout
+        """The conversation in a file. If the output of `exec` is beside its rollout, the rollout
         is read instead, because it contains more."""
         thread = exec_output.session_of(str(path))
         if thread:
@@ -134,7 +134,7 @@ def conversation_of(path: Path) -> Conversation | None:
 
 
 def parent_of(meta: dict[str, Any]) -> str:
-    """The session that started a sub-agent; "" if there is none."""
+    """The session that started a sub-agent; "" for other sessions."""
     spawned = record(record(record(meta.get("source")).get("subagent")).get("thread_spawn"))
     return text(meta.get("parent_thread_id")) or text(spawned.get("parent_thread_id"))
 

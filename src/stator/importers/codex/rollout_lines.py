@@ -1,4 +1,4 @@
-"""Classifies the lines of Codex rollouts, whatever version wrote them.
+"""Classifies the lines of Codex rollouts, of all versions.
 
 A line is `{timestamp, ordinal?, type, payload}`; the oldest files contain bare items instead.
 """
@@ -17,19 +17,19 @@ from stator.importers.reading.plain_text import plain_text
 
 SOURCE = "codex"
 THREAD = re.compile(r"[0-9a-fA-F][0-9a-fA-F-]{7,63}")
-SAID = frozenset({"reasoning"})
+ANSWER_ITEMS = frozenset({"reasoning"})
 CALLS = frozenset(
     "function_call custom_tool_call local_shell_call tool_search_call web_search_call "
     "image_generation_call".split()
 )
-AT_ONCE = frozenset({"web_search_call", "image_generation_call"})
+PROVIDER_CALLS = frozenset({"web_search_call", "image_generation_call"})
 """Calls that the provider runs itself: the same item contains the request and the result."""
 OUTPUTS = frozenset("function_call_output custom_tool_call_output tool_search_output".split())
-QUIET_ITEMS = frozenset(
+IGNORED_ITEMS = frozenset(
     "compaction context_compaction compaction_summary compaction_trigger ghost_snapshot "
     "additional_tools".split()
 )
-BARE = SAID | CALLS | OUTPUTS | QUIET_ITEMS | {"message"}
+ITEM_TYPES = ANSWER_ITEMS | CALLS | OUTPUTS | IGNORED_ITEMS | {"message"}
 """Items that the oldest files contain without an envelope."""
 INJECTED = (
     "<environment_context>",
@@ -44,10 +44,10 @@ INJECTED = (
     "# AGENTS.md instructions for ",
 )
 """Beginnings of messages that Codex itself sends in the user's name."""
-QUIET = frozenset(
+IGNORED = frozenset(
     "world_state security_risk_score inter_agent_communication_metadata state session_state".split()
 )
-QUIET_NOTICES = frozenset(
+IGNORED_NOTICES = frozenset(
     "user_message agent_message agent_reasoning agent_reasoning_raw_content thread_settings_applied "
     "agent_reasoning_section_break agent_message_delta agent_reasoning_delta context_compacted "
     "session_configured environment_connected environment_disconnected thread_goal_updated warning "
@@ -65,9 +65,11 @@ QUIET_NOTICES = frozenset(
     "collab_agent_interaction_end collab_waiting_begin collab_waiting_end collab_close_begin "
     "collab_close_end collab_resume_begin collab_resume_end".split()
 )
-RESULTS = frozenset("CommandExecution McpToolCall FileChange DynamicToolCall WebSearch".split())
+RESULT_ITEMS = frozenset(
+    "CommandExecution McpToolCall FileChange DynamicToolCall WebSearch".split()
+)
 """Completed items whose notice contains a structured result."""
-ENDS = frozenset({"exec_command_end", "mcp_tool_call_end", "patch_apply_end"})
+RESULT_NOTICES = frozenset({"exec_command_end", "mcp_tool_call_end", "patch_apply_end"})
 """The same, as older versions write it."""
 PASSTHROUGH = "internal_chat_message_metadata_passthrough"
 
@@ -84,7 +86,7 @@ def unwrap_line(value: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         return "session_meta", value
     if "record_type" in value:
         return "state", value
-    return ("response_item", value) if isinstance(kind, str) and kind in BARE else ("", value)
+    return ("response_item", value) if isinstance(kind, str) and kind in ITEM_TYPES else ("", value)
 
 
 def is_prompt(item: dict[str, Any]) -> bool:

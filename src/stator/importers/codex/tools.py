@@ -92,7 +92,7 @@ def command_of(given: Any) -> str:
     return ""
 
 
-# -- how it ended -----------------------------------------------------------------------------------
+# -- outcomes ---------------------------------------------------------------------------------------
 
 
 def unwrap_output(output: Any) -> tuple[Any, int | None, bool | None]:

@@ -72,7 +72,7 @@ INJECTED = ("<session_context>",)
 """Beginnings of messages that Gemini CLI sends in the user's name."""
 COMMANDS = ("/", "?")
 """Beginnings of commands to Gemini CLI itself; the model does not see them."""
-QUIET = frozenset({"info", "warning", "error"})
+IGNORED = frozenset({"info", "warning", "error"})
 _WORKSPACE = re.compile(r"\*\*Workspace Directories:\*\*\n((?:  - [^\n]+\n)+)")
 _FIRST = re.compile(rb'"sessionId"\s*:.{0,2000}"projectHash"\s*:', re.S)
 
@@ -125,7 +125,7 @@ class Gemini:
 FORMAT = Gemini()
 
 
-# -- which conversation -----------------------------------------------------------------------------
+# -- finding the conversation -----------------------------------------------------------------------
 
 
 def is_document(path: str) -> bool:
@@ -298,7 +298,7 @@ class GeminiReader:
         elif kind == "user":
             if name not in self._seen_messages:
                 yield from self._user(message, line)
-        elif kind in QUIET:
+        elif kind in IGNORED:
             yield Noise(kind=f"message/{kind}")
         else:
             yield Unknown(
@@ -306,7 +306,7 @@ class GeminiReader:
             )
         self._seen_messages.add(name)
 
-    # -- what people and the program say ----------------------------------------------------------
+    # -- user messages and rewinds ----------------------------------------------------------------
 
     def _user(self, message: dict[str, Any], line: JsonlLine) -> Iterator[Item]:
         name, at = text(message["id"]), micros_of_iso(message.get("timestamp"))
@@ -389,7 +389,7 @@ class GeminiReader:
             keeps_from=next(kept, ""),
         )
 
-    # -- what the model says and does -------------------------------------------------------------
+    # -- answers and calls ------------------------------------------------------------------------
 
     def _close(self, *, is_cut: bool = False) -> Iterator[Item]:
         """Yield what is new in the current version of an answer.

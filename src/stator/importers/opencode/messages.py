@@ -120,7 +120,7 @@ class _OpenCodeReader:
         if ended is not None:
             yield ended
 
-    # -- what people say ----------------------------------------------------------------------------
+    # -- user messages ------------------------------------------------------------------------------
 
     def _asked(self, message: OpenCodeMessage) -> Iterator[Item]:
         at = micros_of_millis(record(message.info.get("time")).get("created"))
@@ -149,7 +149,7 @@ class _OpenCodeReader:
         for number, words in enumerate(shown if typed else []):
             yield Noted(id=f"{identifier}/shown/{number}", at=at, by="user", content=words)
 
-    # -- what the model says, and what came of it ---------------------------------------------------
+    # -- answers and calls --------------------------------------------------------------------------
 
     def _answered(self, message: OpenCodeMessage) -> Iterator[Item]:
         info = message.info

@@ -213,7 +213,7 @@ def _ids(db: Any, session: str, before: int = 0) -> frozenset[str]:
     return frozenset(item.id for item in items(early) if item.id)
 
 
-# -- what a run prints ------------------------------------------------------------------------------
+# -- output of a run --------------------------------------------------------------------------------
 
 
 def _session_of_run(begin: bytes) -> str:
