@@ -1,10 +1,10 @@
-"""Fixtures of the tests of importers and hooks."""
+"""Fixtures for the tests of importers and hooks."""
 
 from __future__ import annotations
 
 import pytest
 
-from importers.hooking import Hooked
+from importers.hook_lines import Hooked
 
 
 @pytest.fixture

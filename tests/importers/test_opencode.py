@@ -1,4 +1,4 @@
-"""opencode's conversations: from its database, an export and a run's output, as one session."""
+"""Tests that opencode's database, export and run output become one session."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 import stator
 from importers.counts_opencode import count
-from importers.taken import (
+from importers.import_helpers import (
     DATA,
     REAL,
     asked,
@@ -47,7 +47,7 @@ def store():
 
 
 def put(db, info, messages):
-    """A conversation as opencode keeps it."""
+    """Store a conversation in opencode's database."""
     times = info["time"]
     db.execute(
         "insert into session values (?, ?, ?, ?, ?, ?, ?)",
@@ -85,7 +85,7 @@ def written(path, talk):
 
 
 def printed(path, talk):
-    """What `opencode run --format json` prints of a conversation."""
+    """Write the output of `opencode run --format json` for a conversation."""
     names = {"tool": "tool_use", "step-start": "step_start", "step-finish": "step_finish"}
     with path.open("w") as file:
         for message in talk["messages"]:
@@ -109,7 +109,7 @@ def test_an_export_becomes_turns_answers_calls_and_files(store):
     assert {(change.path, change.op) for change in shown.files()} >= {("tax.py", "created")}
 
 
-def test_each_call_says_what_became_of_it(store):
+def test_each_call_has_its_outcome(store):
     taken(store, EXPORT, "opencode")
     (shown,) = views(store, EXPORT, "opencode")
     outcomes = {c.tool: (c.status, c.cause) for c in shown.log() if c.kind == "outcome"}
@@ -121,7 +121,7 @@ def test_each_call_says_what_became_of_it(store):
     ]
 
 
-def test_its_todo_list_is_the_plan(store):
+def test_todo_write_sets_the_plan(store):
     taken(store, EXPORT, "opencode")
     (shown,) = views(store, EXPORT, "opencode")
     assert plan(shown) == [
@@ -130,7 +130,7 @@ def test_its_todo_list_is_the_plan(store):
     ]
 
 
-def test_what_it_cost_is_spent_once(store):
+def test_usage_is_counted_once(store):
     taken(store, EXPORT, "opencode")
     (shown,) = views(store, EXPORT, "opencode")
     usages = [c.value("usage") for c in shown.log() if c.kind == "entry" and c.has("usage")]
@@ -140,7 +140,7 @@ def test_what_it_cost_is_spent_once(store):
     }  # fmt: skip
 
 
-def test_a_compaction_leaves_its_summary_and_what_it_kept(store):
+def test_a_compaction_has_a_summary_and_names_the_first_kept_item(store):
     taken(store, EXPORT, "opencode")
     (shown,) = views(store, EXPORT, "opencode")
     said = str(rendered(store, shown))
@@ -149,14 +149,14 @@ def test_a_compaction_leaves_its_summary_and_what_it_kept(store):
     assert "I begin." not in said
 
 
-def test_what_nobody_knows_yet_is_kept_and_counted(store):
+def test_unknown_parts_are_stored_and_counted(store):
     report = taken(store, EXPORT, "opencode")
     (shown,) = views(store, EXPORT, "opencode")
     assert report.unknown == 1
     assert [c.value("input")["beam"] for c in shown.log() if c.kind == "raw"] == [7]
 
 
-def test_what_it_asked_for_renders_for_every_provider(store):
+def test_calls_are_rendered_for_every_provider(store):
     taken(store, EXPORT, "opencode")
     (shown,) = views(store, EXPORT, "opencode")
     for dialect in ("anthropic", "openai", "openai-chat"):
@@ -189,7 +189,7 @@ def test_a_second_import_adds_nothing(store, tmp_path):
     assert (again.commits, again.unchanged) == (0, 1)
 
 
-def test_growth_adds_only_what_is_new(store, tmp_path):
+def test_a_conversation_that_grew_adds_only_what_is_new(store, tmp_path):
     talk = exported()
     short = {**talk, "messages": talk["messages"][:3]}
     taken(store, database(tmp_path / "opencode.db", short), "opencode")
@@ -198,7 +198,7 @@ def test_growth_adds_only_what_is_new(store, tmp_path):
     assert totals(report) == {"turns": 1, "calls": 1}
 
 
-def test_a_call_that_was_running_settles_when_its_result_is_there(store, tmp_path):
+def test_a_running_call_is_settled_when_its_result_arrives(store, tmp_path):
     talk = exported()
     taken(store, written(tmp_path / "a.json", talk), "opencode")
     last = talk["messages"][-1]
@@ -238,7 +238,7 @@ def test_a_sub_agent_is_a_session_below_the_call_that_started_it(store, tmp_path
     assert [entry.record.session for entry in above.entries("children")] == [below.id]
 
 
-def test_a_fork_shares_what_opencode_copied_into_it(store, tmp_path):
+def test_a_fork_shares_the_copied_messages(store, tmp_path):
     talk = exported()
     talk["messages"] = talk["messages"][:3]
     copy = json.loads(json.dumps(talk).replace('"msg_', '"msg_f').replace('"prt_', '"prt_f'))
@@ -257,7 +257,7 @@ def test_a_fork_shares_what_opencode_copied_into_it(store, tmp_path):
     assert totals(report) == {"turns": 2, "calls": 4}
 
 
-def test_ids_that_a_provider_repeats_are_told_apart(store, tmp_path):
+def test_repeated_provider_ids_are_made_unique(store, tmp_path):
     talk = exported()
     for message in talk["messages"]:
         for part in message["parts"]:
@@ -268,7 +268,7 @@ def test_ids_that_a_provider_repeats_are_told_apart(store, tmp_path):
 
 
 @pytest.mark.parametrize("keep", [0.3, 0.6, 0.9])
-def test_an_export_that_was_cut_is_read_to_its_last_whole_message(store, tmp_path, keep):
+def test_a_cut_export_is_read_to_its_last_complete_message(store, tmp_path, keep):
     text = EXPORT.read_text()
     path = tmp_path / "cut.json"
     path.write_text(text[: int(len(text) * keep)])
@@ -278,14 +278,14 @@ def test_an_export_that_was_cut_is_read_to_its_last_whole_message(store, tmp_pat
     assert len(taken(store, EXPORT, "opencode").refused) == 0
 
 
-def test_messages_of_a_wrong_shape_are_kept_and_the_rest_is_read(store, tmp_path):
+def test_malformed_messages_are_stored_and_the_rest_is_read(store, tmp_path):
     talk = exported()
     talk["messages"][1:1] = ["words", 7, {"info": None}, {"info": {"role": "ghost"}, "parts": []}]
     report = taken(store, written(tmp_path / "a.json", talk), "opencode")
     assert totals(report) == {"turns": 2, "calls": 5}
 
 
-def test_rows_that_are_no_json_are_counted_and_the_rest_is_read(store, tmp_path):
+def test_rows_that_are_not_json_are_counted_and_the_rest_is_read(store, tmp_path):
     path = database(tmp_path / "opencode.db", exported())
     with closing(apsw.Connection(str(path))) as db:
         db.execute("update message set data = '{' where id = 'msg_01'")
@@ -294,7 +294,7 @@ def test_rows_that_are_no_json_are_counted_and_the_rest_is_read(store, tmp_path)
     assert (report.skipped, report.turns, report.calls) == (2, 1, 4)
 
 
-def test_a_database_that_is_not_opencodes_is_not_taken_for_one(tmp_path):
+def test_another_programs_database_is_not_recognized(tmp_path):
     with closing(apsw.Connection(str(tmp_path / "other.db"))) as db:
         db.execute("create table session (id)")
     assert kind_of(tmp_path / "other.db", ["opencode"]) == ""
@@ -310,7 +310,7 @@ def test_a_damaged_database_is_refused_with_a_reason(tmp_path):
 
 
 @pytest.mark.parametrize("wal", [False, True])
-def test_reading_leaves_no_trace_beside_a_database_nobody_has_open(store, tmp_path, wal):
+def test_reading_an_idle_database_leaves_no_side_files(store, tmp_path, wal):
     path = database(tmp_path / "opencode.db", exported(), wal=wal)
     before = path.read_bytes(), os.listdir(tmp_path)
     taken(store, path, "opencode")
@@ -326,7 +326,7 @@ sys.stdin.read()
 """
 
 
-def test_what_a_running_opencode_wrote_last_is_read(store, tmp_path):
+def test_uncheckpointed_writes_of_a_running_opencode_are_read(store, tmp_path):
     path = database(tmp_path / "opencode.db", exported(), wal=True)
     command = [sys.executable, "-c", WRITER, str(path)]
     with subprocess.Popen(
@@ -343,7 +343,7 @@ def test_what_a_running_opencode_wrote_last_is_read(store, tmp_path):
     assert view(store, found).record.name == "not in the file yet"
 
 
-def test_it_is_found_where_opencode_keeps_it(tmp_path):
+def test_default_paths_are_opencodes_database(tmp_path):
     from stator.importers.opencode.session import FORMAT
 
     (place,) = FORMAT.default_paths(tmp_path, {})
@@ -352,15 +352,15 @@ def test_it_is_found_where_opencode_keeps_it(tmp_path):
     assert str(place) == "/data/opencode/opencode.db"
 
 
-def test_counts_agree_with_counting_by_hand(store):
+def test_the_counts_match_an_independent_count(store):
     report = taken(store, EXPORT, "opencode")
     counted = count(EXPORT)
-    # one message of the user's is the mark of a compaction
+    # one of the user's messages only marks a compaction
     assert {"sessions": 1, "turns": report.turns + 1, "calls": report.calls} == counted
 
 
 @real
-def test_real_conversations_are_counted_right():
+def test_the_counts_of_real_conversations_match_an_independent_count():
     files = [
         *REAL.glob("opencode/**/*.json"),
         *(REAL / "generated").glob("opencode-*/*"),

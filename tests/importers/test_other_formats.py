@@ -1,4 +1,4 @@
-"""What holds for every format that is read here, whatever its files look like."""
+"""Tests what holds for every format."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from importers import (
     counts_openhands,
     counts_swe_agent,
 )
-from importers.taken import (
+from importers.import_helpers import (
     DATA,
     REAL,
     found_in,
@@ -69,7 +69,7 @@ def items(path, name):
 
 
 def put(folder, path, data):
-    """The same file with something else in it, in a folder that may mean something."""
+    """Write a file with other content, in a folder of the same name, which some formats use."""
     place = folder / path.parent.name / path.name
     place.parent.mkdir(exist_ok=True)
     place.write_bytes(data)
@@ -77,7 +77,7 @@ def put(folder, path, data):
 
 
 @pytest.mark.parametrize(("name", "path"), ALL)
-def test_a_file_is_known_by_what_it_holds(name, path):
+def test_a_file_is_recognized_by_its_content(name, path):
     assert kind_of(path) == name
 
 
@@ -90,7 +90,7 @@ def test_a_second_import_adds_nothing(store, name, path):
 
 
 @pytest.mark.parametrize(("name", "path"), ALL)
-def test_every_provider_gets_each_call_with_its_result(store, name, path):
+def test_every_provider_receives_each_call_with_its_result(store, name, path):
     taken(store, path, name)
     for found in found_in(path, name):
         said = rendered(store, view(store, found))
@@ -103,7 +103,7 @@ def test_every_provider_gets_each_call_with_its_result(store, name, path):
 
 
 @pytest.mark.parametrize(("name", "path"), ALL)
-def test_calls_are_those_the_answers_asked_for(name, path):
+def test_calls_are_those_requested_in_the_answers(name, path):
     kinds = {type(item).__name__ for item in items(path, name)}
     said = [item for item in items(path, name) if type(item).__name__ == "Answered"]
     asked = [b["id"] for item in said for b in item.reply["content"] if b["type"] == "tool_use"]
@@ -114,10 +114,10 @@ def test_calls_are_those_the_answers_asked_for(name, path):
 
 @pytest.mark.parametrize(("name", "path"), DOCUMENTS)
 @pytest.mark.parametrize("keep", [0.5, 0.8, 0.97])
-def test_a_file_that_was_cut_is_read_to_its_last_whole_record(tmp_path, name, path, keep):
+def test_a_cut_file_is_read_to_its_last_complete_record(tmp_path, name, path, keep):
     data = path.read_bytes()
     place = put(tmp_path, path, data[: int(len(data) * keep)])
-    if name == "inspect" and keep < 0.9:  # of its first sample, the end is missing
+    if name == "inspect" and keep < 0.9:  # the end of its first sample is missing
         with pytest.raises(InvalidInput, match="cut off before"):
             items(place, name)
         return
@@ -130,7 +130,8 @@ def test_a_file_that_was_cut_is_read_to_its_last_whole_record(tmp_path, name, pa
 
 
 def longer(whole):
-    """A document record by record: its records are a list, or stand in one of its fields."""
+    """Yield a document with one more record each time; the records are a list or a field of the
+    document."""
     if isinstance(whole, list):
         return [whole[:count] for count in range(1, len(whole) + 1)]
     field = next(field for field in LISTS if field in whole)
@@ -140,7 +141,7 @@ def longer(whole):
 @pytest.mark.parametrize(
     ("name", "path"), [case for case in DOCUMENTS if case.values[0] in ("opencode", "cline")]
 )
-def test_a_file_that_grows_record_by_record_gives_the_same_in_the_end(tmp_path, name, path):
+def test_a_file_that_grows_record_by_record_yields_the_same_session(tmp_path, name, path):
     whole = json.loads(path.read_bytes())
     with stator.connect("memory:", project="shop") as store:
         for part in longer(whole):
@@ -149,13 +150,14 @@ def test_a_file_that_grows_record_by_record_gives_the_same_in_the_end(tmp_path, 
     with stator.connect("memory:", project="shop") as store:
         taken(store, path, name)
         once = [sorted(c.kind for c in view(store, f).log()) for f in found_in(path, name)]
-    late = [kind for kind in grown[0] if kind != "settlement"]  # a result that came with the next
+    # a result that came with the next record
+    late = [kind for kind in grown[0] if kind != "settlement"]
     assert late == once[0]
 
 
 @pytest.mark.parametrize(("name", "path"), ALL)
 @pytest.mark.parametrize("how", ["bom", "utf-16", "crlf"])
-def test_how_a_text_is_written_down_makes_no_difference(tmp_path, name, path, how):
+def test_the_encoding_of_a_file_makes_no_difference(tmp_path, name, path, how):
     data = path.read_bytes()
     recoded = {
         "bom": codecs.BOM_UTF8 + data,
@@ -185,7 +187,7 @@ ODD: tuple[Any, ...] = (
 
 
 def odd(value, chance):
-    """A value with something else in some of its places."""
+    """A value in which some places hold something else."""
     if chance.random() < 0.04:
         return copy.deepcopy(chance.choice(ODD))
     if isinstance(value, list):
@@ -196,7 +198,7 @@ def odd(value, chance):
 
 
 @pytest.mark.parametrize(("name", "path"), ALL)
-def test_values_of_a_wrong_kind_are_read_around(tmp_path, name, path):
+def test_values_of_wrong_types_do_not_stop_the_import(tmp_path, name, path):
     by_line = path.suffix == ".jsonl"
     texts = path.read_text().splitlines() if by_line else [path.read_text()]
     for seed in range(25):
@@ -211,7 +213,7 @@ def test_values_of_a_wrong_kind_are_read_around(tmp_path, name, path):
 
 
 @pytest.mark.parametrize(("name", "path"), ALL)
-def test_what_is_read_of_odd_files_can_be_recorded(store, tmp_path, name, path):
+def test_items_of_malformed_files_can_be_recorded(store, tmp_path, name, path):
     by_line = path.suffix == ".jsonl"
     texts = path.read_text().splitlines() if by_line else [path.read_text()]
     chance = random.Random(7)
@@ -232,20 +234,20 @@ def test_a_file_above_the_limit_is_refused_with_the_reason(monkeypatch, name, pa
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_pipe_is_not_waited_for(tmp_path, name):
+def test_a_pipe_is_refused_without_waiting(tmp_path, name):
     os.mkfifo(tmp_path / "pipe.json")
     with pytest.raises((InvalidInput, OSError)):
         list(found_in(tmp_path / "pipe.json", name))
 
 
 @pytest.mark.parametrize("path", BESIDE, ids=lambda path: path.name)
-def test_files_beside_a_conversation_are_known_and_hold_none(path):
+def test_other_files_of_a_task_are_recognized_and_contain_no_conversation(path):
     assert kind_of(path) == "cline"
     assert found_in(path, "cline") == []
 
 
 @pytest.mark.parametrize(("name", "path"), ALL)
-def test_a_file_is_never_changed(store, tmp_path, name, path):
+def test_reading_never_changes_a_file(store, tmp_path, name, path):
     place = put(tmp_path, path, path.read_bytes())
     place.chmod(0o400)
     taken(store, place, name)
@@ -253,7 +255,7 @@ def test_a_file_is_never_changed(store, tmp_path, name, path):
     assert os.listdir(place.parent) == [place.name]
 
 
-# -- counting by hand --------------------------------------------------------------------------------
+# -- independent counts ------------------------------------------------------------------------------
 
 COUNTS = {
     "cline": counts_cline.count,
@@ -262,7 +264,7 @@ COUNTS = {
     "swe-agent": counts_swe_agent.count,
     "mini-swe-agent": counts_mini_swe_agent.count,
 }
-"""opencode and pi have theirs beside their tests: forks share what is counted."""
+"""opencode and pi are counted beside their own tests, because their forks share commits."""
 
 
 def agrees(path, name, folder):
@@ -275,13 +277,13 @@ def agrees(path, name, folder):
 
 
 @pytest.mark.parametrize(("name", "path"), [case for case in ALL if case.values[0] in COUNTS])
-def test_counts_agree_with_counting_by_hand(tmp_path, name, path):
+def test_the_counts_match_an_independent_count(tmp_path, name, path):
     assert agrees(path, name, tmp_path)
 
 
 @real
 @pytest.mark.parametrize("name", COUNTS)
-def test_real_files_are_counted_right(tmp_path, name):
+def test_the_counts_of_real_files_match_an_independent_count(tmp_path, name):
     seen = 0
     for path in sorted(p for p in (REAL / name).rglob("*") if p.is_file()):
         kind = kind_of(path)

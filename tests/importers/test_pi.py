@@ -1,4 +1,4 @@
-"""pi's sessions: a tree of entries in a file, as a session and its forks."""
+"""Tests that the tree of entries in a pi file becomes a session and its forks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 import stator
 from importers.counts_pi import count
-from importers.taken import (
+from importers.import_helpers import (
     DATA,
     REAL,
     asked,
@@ -20,7 +20,7 @@ from importers.taken import (
     totals,
     views,
 )
-from importers.taken import real as real_only
+from importers.import_helpers import real as real_only
 
 TREE = DATA / "pi" / "tree.jsonl"
 FIRST = DATA / "pi" / "first-version.jsonl"
@@ -41,7 +41,7 @@ def entries(path=TREE):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_what_was_said_first_is_the_session_and_what_was_said_instead_is_its_fork(store):
+def test_the_first_branch_is_the_session_and_a_later_branch_its_fork(store):
     taken(store, TREE, "pi")
     first, second = views(store, TREE, "pi")
     assert asked(first) == ["add tax to the cart", "now the tests"]
@@ -49,14 +49,14 @@ def test_what_was_said_first_is_the_session_and_what_was_said_instead_is_its_for
     assert (second.record.parent.session, second.record.parent.kind) == (first.id, "fork")
 
 
-def test_a_fork_begins_where_the_tree_parts(store):
+def test_a_fork_begins_where_the_tree_branches(store):
     taken(store, TREE, "pi")
     first, second = views(store, TREE, "pi")
     last = [c for c in first.log() if c.kind == "entry" and c.origin[1] == "a2"]
     assert second.record.parent.seq == last[0].seq
 
 
-def test_what_was_left_behind_is_told_in_the_fork(store):
+def test_a_branch_summary_is_a_note_in_the_fork(store):
     taken(store, TREE, "pi")
     _, second = views(store, TREE, "pi")
     said = [c.value("output") for c in second.log() if c.kind == "entry" and c.actor == "system"]
@@ -95,7 +95,7 @@ def test_calls_have_their_outcome_and_files(store):
     assert [(change.path, change.op) for change in first.files()] == [("tax.py", "created")]
 
 
-def test_an_answer_keeps_signed_thought_usage_and_model(store):
+def test_an_answer_keeps_signed_thinking_usage_and_model(store):
     taken(store, TREE, "pi")
     first, _ = views(store, TREE, "pi")
     (answer,) = [c for c in first.log() if c.origin == ("pi", "a1")]
@@ -122,7 +122,7 @@ def test_an_aborted_answer_ends_its_turn(store):
     assert ends == [("ok", ""), ("aborted", "Request was aborted.")]
 
 
-def test_a_compaction_keeps_what_pi_kept(store):
+def test_a_compaction_names_the_first_kept_item(store):
     taken(store, TREE, "pi")
     _, second = views(store, TREE, "pi")
     said = str(rendered(store, second))
@@ -131,7 +131,7 @@ def test_a_compaction_keeps_what_pi_kept(store):
     assert "I write it." not in said
 
 
-def test_a_file_of_the_first_version_is_a_line_of_entries(store):
+def test_entries_of_version_1_follow_each_other(store):
     report = taken(store, FIRST, "pi")
     (shown,) = views(store, FIRST, "pi")
     assert asked(shown) == ["look at the cart", "fill it"]
@@ -140,7 +140,7 @@ def test_a_file_of_the_first_version_is_a_line_of_entries(store):
     assert (report.skipped, taken(store, FIRST, "pi").commits) == (0, 0)
 
 
-def test_a_session_made_from_another_is_its_fork(store, tmp_path):
+def test_a_session_with_a_parent_session_is_its_fork(store, tmp_path):
     taken(store, FIRST, "pi")
     copied = entries(FIRST)[:3]
     copied[0] |= {"id": "5e550000-03", "branchedFrom": "/x/2025-12-09T10_5e550000-02.jsonl"}
@@ -177,7 +177,7 @@ def test_damaged_lines_are_counted_and_the_rest_is_read(store, tmp_path):
     assert report.noise["written twice"] >= 1
 
 
-def test_a_cut_last_line_is_named_and_read_when_it_is_whole(store, tmp_path):
+def test_a_cut_last_line_is_reported_and_read_once_it_is_complete(store, tmp_path):
     path = tmp_path / "a.jsonl"
     whole = FIRST.read_text()
     path.write_text(whole[:-40])
@@ -188,7 +188,7 @@ def test_a_cut_last_line_is_named_and_read_when_it_is_whole(store, tmp_path):
     assert (report.turns, report.commits) == (0, 1)
 
 
-def test_entries_that_name_what_is_not_there_or_themselves_are_read_all_the_same(store, tmp_path):
+def test_entries_with_missing_or_cyclic_parents_are_read(store, tmp_path):
     odd = entries()[:7]
     odd[2]["parentId"] = "gone"
     odd[3]["parentId"] = "a1"
@@ -197,14 +197,14 @@ def test_entries_that_name_what_is_not_there_or_themselves_are_read_all_the_same
     assert (report.turns, report.calls) == (1, 2)
 
 
-def test_a_result_without_a_call_is_kept_as_one(store, tmp_path):
+def test_a_result_without_a_call_is_stored(store, tmp_path):
     alone = [e for e in entries()[:7] if e.get("id") != "a1"]
     alone[3]["parentId"] = "u1"
     report = taken(store, written(tmp_path / "a.jsonl", alone), "pi")
     assert report.calls == 2
 
 
-def test_of_an_image_its_kind_size_and_digest_stay(store, tmp_path):
+def test_an_image_becomes_a_note_with_type_size_and_digest(store, tmp_path):
     image = {"type": "image", "data": "QUJD" * 400, "mimeType": "image/png"}
     seen = entries()[:3]
     seen[2]["message"]["content"].append(image)
@@ -216,18 +216,18 @@ def test_of_an_image_its_kind_size_and_digest_stay(store, tmp_path):
     assert "QUJDQUJD" not in str(asked(shown))
 
 
-def test_a_file_in_which_nothing_was_said_is_no_session(store, tmp_path):
+def test_a_file_without_messages_contains_no_conversation(store, tmp_path):
     report = taken(store, written(tmp_path / "a.jsonl", entries()[:2]), "pi")
     assert (sessions(store), report.noise) == (0, {"model_change": 1})
 
 
-def test_counts_agree_with_counting_by_hand(store):
+def test_the_counts_match_an_independent_count(store):
     report = taken(store, TREE, "pi")
     assert {**totals(report), "forks": sessions(store) - 1} == count(TREE)
 
 
 @real_only
-def test_real_sessions_are_counted_right(tmp_path):
+def test_the_counts_of_real_sessions_match_an_independent_count(tmp_path):
     for number, path in enumerate(REAL.glob("pi/**/*.jsonl")):
         with stator.connect(tmp_path / f"{number}.db", project="shop") as store:
             assert kind_of(path) == "pi"

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 import stator
-from importers import notebook
-from importers.notebook import talk, turn
+from importers.notebook_format import talk, turn
 
-PROGRAM = [sys.executable, notebook.__file__]
+PROGRAM = [sys.executable, notebook_format.__file__]
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +23,7 @@ def only_format(monkeypatch):
     from stator.importers import registry
 
     before = dict(registry.MODULES)
-    notebook.install()
+    notebook_format.install()
     yield
     registry.MODULES.clear()
     registry.MODULES.update(before)

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from importers.hooking import Hooked, prompt, talk
+from importers.hook_lines import Hooked, prompt, talk
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import stator
-from importers.claude_lines import SESSION, Writing, bring, items, of
+from importers.claude_code_writer import SESSION, Writing, bring, items, of
 from stator.importers.claude_code.export import FOLDER_MAX
 from stator.importers.claude_code.transcript import FORMAT
 from stator.model.exchange.items import Called, Prompted, Returned

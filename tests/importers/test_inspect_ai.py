@@ -1,4 +1,5 @@
-"""Inspect's logs: each sample, in each epoch, a session; in a zip as in a document."""
+"""Tests that each sample of each epoch in Inspect's logs becomes a session, from zip and JSON
+alike."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import zipfile
 import pytest
 
 import stator
-from importers.taken import DATA, asked, found_in, kind_of, sessions, taken, views
+from importers.import_helpers import DATA, asked, found_in, kind_of, sessions, taken, views
 from stator.errors import InvalidInput
 from stator.importers.inspect_ai import log_file
 from stator.importers.inspect_ai.samples import FORMAT
@@ -24,7 +25,7 @@ def store():
 
 
 def zipped(path, log, **more):
-    """A log as Inspect packs it."""
+    """A log in Inspect's zip format."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("_journal/start.json", json.dumps({"eval": log["eval"]}))
         for sample in log["samples"]:
@@ -50,7 +51,7 @@ def test_each_epoch_of_a_sample_is_a_session(store):
     }  # fmt: skip
 
 
-def test_a_log_is_the_same_sessions_in_either_form(store, tmp_path):
+def test_zip_and_json_logs_yield_the_same_sessions(store, tmp_path):
     path = zipped(tmp_path / "log.eval", whole())
     assert kind_of(path) == "inspect"
     taken(store, path, "inspect")
@@ -58,7 +59,7 @@ def test_a_log_is_the_same_sessions_in_either_form(store, tmp_path):
     assert (sessions(store), again.commits) == (2, 0)
 
 
-def test_what_stands_beside_is_put_back_without_the_bytes_of_pictures(store):
+def test_attachments_are_resolved_without_image_bytes(store):
     taken(store, LOG, "inspect")
     first, _ = views(store, LOG, "inspect")
     words, image = asked(first)[0].split("\n")
@@ -66,7 +67,7 @@ def test_what_stands_beside_is_put_back_without_the_bytes_of_pictures(store):
     assert image.startswith("[image/png, 1,200 bytes, sha256 ")
 
 
-def test_calls_end_as_the_log_says(store):
+def test_calls_have_the_outcome_in_the_log(store):
     taken(store, LOG, "inspect")
     first, second = views(store, LOG, "inspect")
     assert [(c.tool, c.status, c.cause) for c in first.log() if c.kind == "outcome"] == [
@@ -85,7 +86,7 @@ def test_each_answer_has_its_time_and_cost(store):
     assert answers[0].happened == 1_783_259_981_000_000
 
 
-def test_a_log_without_samples_is_known_and_holds_none(store, tmp_path):
+def test_a_log_without_samples_is_recognized_and_contains_no_conversation(store, tmp_path):
     log = whole()
     del log["samples"]
     path = tmp_path / "log.json"
@@ -95,7 +96,7 @@ def test_a_log_without_samples_is_known_and_holds_none(store, tmp_path):
     assert found_in(zipped(tmp_path / "log.eval", {**log, "samples": []}), "inspect") == []
 
 
-def test_a_bomb_is_refused_before_it_is_in_memory_and_the_rest_is_read(tmp_path, monkeypatch):
+def test_a_decompression_bomb_is_refused_and_the_rest_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(log_file, "DOCUMENT_MAX", 2**20)
     bomb = '{"id": 1, "messages": "' + "0" * 2**24 + '"}'
     path = zipped(tmp_path / "log.eval", whole(), **{"samples/2_epoch_1.json": bomb})
@@ -105,7 +106,7 @@ def test_a_bomb_is_refused_before_it_is_in_memory_and_the_rest_is_read(tmp_path,
         list(FORMAT.read(bad, None, None))
 
 
-def test_names_in_a_zip_are_never_paths(store, tmp_path):
+def test_names_in_a_zip_are_never_used_as_paths(store, tmp_path):
     evil = json.dumps(whole()["samples"][0] | {"uuid": "evil"})
     folder = tmp_path / "logs"
     folder.mkdir()
@@ -115,7 +116,7 @@ def test_names_in_a_zip_are_never_paths(store, tmp_path):
     assert os.listdir(folder) == ["log.eval"]
 
 
-def test_a_zip_that_is_still_being_written_is_refused_with_the_reason(tmp_path):
+def test_an_incomplete_zip_is_refused_with_the_reason(tmp_path):
     path = zipped(tmp_path / "log.eval", whole())
     path.write_bytes(path.read_bytes()[:-60])
     with pytest.raises(InvalidInput, match="not a complete zip file"):

@@ -1,4 +1,4 @@
-"""What the tests of hooks share: lines as Cursor says them, the program itself, what a spool holds."""
+"""Builds hook lines in Cursor's form, runs the hook program, and reads the spool."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def post(call: str, talk: str = "c1", tool: str = "Shell", output: Any = "ok") -
 
 
 def talk(name: str = "c1", turns: int = 1) -> list[dict[str, Any]]:
-    """A whole conversation."""
+    """The lines of a complete conversation."""
     lines = [said("sessionStart", name)]
     for turn in range(1, turns + 1):
         call = f"{name}-{turn}"
@@ -42,7 +42,7 @@ def talk(name: str = "c1", turns: int = 1) -> list[dict[str, Any]]:
 
 
 class Hooked:
-    """A folder with a store in it, and hooks that write beside it."""
+    """A folder with a store, and hooks that write to its spool."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -55,7 +55,7 @@ class Hooked:
     def hook(
         self, told: Any, agent: str = "cursor", **environ: str
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run the program, as an agent would."""
+        """Run the hook program as an agent would."""
         data = (
             told
             if isinstance(told, bytes)
@@ -67,7 +67,7 @@ class Hooked:
         )  # fmt: skip
 
     def write(self, *lines: dict[str, Any], name: str = "current", agent: str = "cursor") -> None:
-        """Lines as the program writes them, without starting it for each."""
+        """Write lines in the program's format, without starting the program for each."""
         self.spool.mkdir(mode=0o700, exist_ok=True)
         with open(self.spool / name, "ab") as file:
             for line in lines:
@@ -75,7 +75,7 @@ class Hooked:
                 file.write(line_of(agent, str(self.root), json.dumps(told).encode()))
 
     def raw(self, *lines: bytes) -> None:
-        """Lines as they are."""
+        """Write raw lines."""
         self.spool.mkdir(mode=0o700, exist_ok=True)
         with open(self.spool / "current", "ab") as file:
             file.writelines(lines)
@@ -89,7 +89,8 @@ class Hooked:
         ]
 
     def kinds(self, talk: str = "c1") -> list[str]:
-        """What the store has of a conversation, after whatever opens it took the spool in."""
+        """The kinds of a conversation's commits, after the store was opened and has ingested the
+        spool."""
         with stator.connect(self.path) as store:
             return kinds(store, talk)
 

@@ -1,5 +1,5 @@
-"""Claude Code transcripts as disks and crashes leave them: nothing is lost that can be read, and what
-cannot is counted with its line."""
+"""Tests that damaged Claude Code transcripts are imported as far as they can be read, and that
+unreadable lines are reported."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import os
 import pytest
 
 import stator
-from importers.claude_lines import SESSION, Writing, bring, items, kinds, of, prompts, view
+from importers.claude_code_writer import SESSION, Writing, bring, items, kinds, of, prompts, view
 from stator.errors import InvalidInput
 from stator.importers.claude_code.transcript import FORMAT
 from stator.importers.reading import jsonl
@@ -43,7 +43,7 @@ def turn(file: Writing, number: int) -> None:
     file.says(f"msg_{number}b", "Done.", stop="end_turn")
 
 
-def test_a_last_line_that_was_cut_is_named_and_the_rest_is_there(file, store):
+def test_a_cut_last_line_is_reported_and_the_rest_is_imported(file, store):
     turn(file, 1)
     file.prompt("turn 2")
     data = file.path.read_bytes()
@@ -65,7 +65,7 @@ def test_a_last_line_that_was_cut_is_named_and_the_rest_is_there(file, store):
         (b"\xff\xfe\xfa", "not JSON"),
     ],
 )
-def test_a_bad_line_in_the_middle_is_counted_and_the_rest_is_read(file, store, bad, why):
+def test_a_bad_line_in_the_middle_is_counted_and_the_rest_is_imported(file, store, bad, why):
     turn(file, 1)
     file.raw(bad)
     turn(file, 2)
@@ -75,7 +75,7 @@ def test_a_bad_line_in_the_middle_is_counted_and_the_rest_is_read(file, store, b
 
 
 @pytest.mark.parametrize("depth", [300, 900])
-def test_a_value_that_is_too_deep_costs_itself_and_not_the_conversation(file, store, depth):
+def test_a_value_nested_too_deeply_is_shortened_and_the_rest_is_imported(file, store, depth):
     turn(file, 1)
     deep: list[object] = []
     for _ in range(depth):
@@ -108,7 +108,7 @@ def test_lone_surrogates_are_kept(file, store):
     ],
 )
 @pytest.mark.parametrize("kind", ["user", "assistant", "attachment", "system"])
-def test_wrong_shapes_break_nothing(file, store, kind, fields):
+def test_values_of_wrong_types_do_not_raise(file, store, kind, fields):
     turn(file, 1)
     file.line(kind, **fields)
     turn(file, 2)
@@ -117,7 +117,7 @@ def test_wrong_shapes_break_nothing(file, store, kind, fields):
     assert not report.refused
 
 
-def test_a_line_that_comes_twice_counts_once(file):
+def test_a_repeated_line_counts_once(file):
     turn(file, 1)
     data = file.path.read_bytes()
     file.path.write_bytes(data + data)
@@ -126,7 +126,7 @@ def test_a_line_that_comes_twice_counts_once(file):
     assert len(of(Noise, told)) == 4
 
 
-def test_orphans_and_cycles_among_the_lines_are_read_in_the_order_of_the_file(file):
+def test_lines_with_missing_or_cyclic_parents_are_read_in_file_order(file):
     file.prompt("one", uuid="a", parentUuid="b")
     file.says("msg_1", "x", uuid="b", parentUuid="a")
     file.prompt("two", uuid="c", parentUuid="nobody")
@@ -135,14 +135,14 @@ def test_orphans_and_cycles_among_the_lines_are_read_in_the_order_of_the_file(fi
     assert [item.content for item in of(Prompted, told)] == ["one", "two", "three"]
 
 
-def test_times_that_are_equal_or_out_of_order_change_nothing(file, store):
+def test_equal_or_unordered_times_change_nothing(file, store):
     for number, moment in enumerate(["2026-03-02T00:00:00Z", "2026-03-01T00:00:00Z"] * 2):
         file.prompt(f"turn {number}", timestamp=moment)
     bring(store, file.path)
     assert prompts(view(store)) == ["turn 0", "turn 1", "turn 2", "turn 3"]
 
 
-def test_a_call_and_a_result_that_do_not_meet_are_both_kept(file, store):
+def test_a_call_and_a_result_that_do_not_match_are_both_stored(file, store):
     file.prompt("go")
     file.says("msg_1", ("toolu_1", "Bash", {"command": "make"}))
     file.result("toolu_2", "of another")
@@ -158,7 +158,7 @@ def test_a_file_that_grew_adds_only_what_is_new(file, store):
     assert kinds(view(store)).count("turn") == 5
 
 
-def test_a_file_that_was_written_anew_is_read_from_its_start(file, store):
+def test_a_rewritten_file_is_read_from_its_start(file, store):
     turn(file, 1)
     bring(store, file.path)
     file.path.unlink()
@@ -186,7 +186,7 @@ def test_other_encodings_and_line_ends_are_read(file, store, encode):
     assert (report.turns, report.calls, report.skipped) == (1, 1, 0)
 
 
-def test_a_line_beyond_all_measure_is_passed_over(file, store, monkeypatch):
+def test_a_line_above_the_limit_is_skipped(file, store, monkeypatch):
     monkeypatch.setattr(jsonl, "LINE_MAX", 100_000)
     turn(file, 1)
     file.prompt("x" * 200_000)
@@ -196,14 +196,14 @@ def test_a_line_beyond_all_measure_is_passed_over(file, store, monkeypatch):
     assert prompts(view(store)) == ["turn 1", "turn 2"]
 
 
-def test_a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for(tmp_path):
+def test_a_pipe_is_refused_without_waiting(tmp_path):
     path = tmp_path / f"{SESSION}.jsonl"
     os.mkfifo(path)
     with pytest.raises(InvalidInput):
         list(FORMAT.conversations(path))
 
 
-def test_a_link_among_the_sub_agents_is_not_followed(file, tmp_path):
+def test_a_symbolic_link_among_the_sub_agents_is_not_followed(file, tmp_path):
     turn(file, 1)
     elsewhere = Writing(tmp_path / "elsewhere.jsonl")
     elsewhere.prompt("not yours", isSidechain=True, agentId="a1")
@@ -213,7 +213,7 @@ def test_a_link_among_the_sub_agents_is_not_followed(file, tmp_path):
     assert len(list(FORMAT.conversations(file.path))) == 1
 
 
-def test_a_message_with_thousands_of_results_is_told_in_parts(file):
+def test_a_message_with_thousands_of_results_is_yielded_in_parts(file):
     file.prompt("go")
     for number in range(1200):
         file.says("msg_1", (f"toolu_{number}", "Read", {}))
@@ -223,17 +223,17 @@ def test_a_message_with_thousands_of_results_is_told_in_parts(file):
     assert len({answer.id for answer in of(Answered, told)}) == len(of(Answered, told)) == 3
 
 
-def test_very_deep_nesting_is_passed_over(file):
+def test_a_line_nested_too_deeply_is_skipped(file):
     turn(file, 1)
     file.raw('{"type":"user","x":' + "[" * 100_000 + "]" * 100_000 + "}")
     assert of(Skipped, items(file.path))
 
 
-def test_an_empty_file_is_no_conversation(file):
+def test_an_empty_file_contains_no_conversation(file):
     assert list(FORMAT.conversations(file.path)) == []
 
 
-def test_nothing_of_the_source_is_changed(tmp_path, store):
+def test_an_import_does_not_change_the_source(tmp_path, store):
     file = Writing(tmp_path / "source" / f"{SESSION}.jsonl")
     turn(file, 1)
     before = (file.path.read_bytes(), file.path.stat().st_mtime_ns)
@@ -242,7 +242,7 @@ def test_nothing_of_the_source_is_changed(tmp_path, store):
     assert os.listdir(file.path.parent) == [file.path.name]
 
 
-def test_what_it_says_is_never_taken_for_a_number_that_is_none(file, store):
+def test_a_line_with_nan_is_imported(file, store):
     file.raw(
         json.dumps({"type": "user", "uuid": "u0", "parentUuid": None, "sessionId": SESSION})[:-1]
         + ', "message": {"content": "x"}, "cost": NaN}'

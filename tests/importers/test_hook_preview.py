@@ -1,4 +1,4 @@
-"""Whoever may only read sees what hooks left as if it had been taken in."""
+"""Tests that a read-only reader sees the spool as if it were ingested."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import stator
-from importers.hooking import Hooked, kinds, post, pre, prompt, said, session, talk
+from importers.hook_lines import Hooked, kinds, post, pre, prompt, said, session, talk
 from stator.errors import StoreReadOnly
 from stator.hooks import spool
 from stator.model.log.query import CallQuery, SessionQuery
@@ -39,7 +39,7 @@ LINES = st.lists(
 
 
 def answers(store: Any) -> dict[str, Any]:
-    """What a store says when it is asked, without what differs each time it is written."""
+    """Everything a store answers, without values that differ each time it is written."""
     port = store.port
     rows = {row.id: row for row in port.sessions(SessionQuery()).rows}
     return {
@@ -56,9 +56,7 @@ def answers(store: Any) -> dict[str, Any]:
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(before=LINES, after=LINES)
-def test_a_reader_is_told_what_it_would_be_told_after_it_was_taken_in(
-    tmp_path_factory, before, after
-):
+def test_a_reader_sees_the_same_as_after_ingest(tmp_path_factory, before, after):
     hooked = Hooked(tmp_path_factory.mktemp("laid"))
     hooked.write(*before)
     stator.connect(hooked.path).close()
@@ -69,7 +67,7 @@ def test_a_reader_is_told_what_it_would_be_told_after_it_was_taken_in(
         assert answers(store) == seen
 
 
-def test_a_reader_changes_nothing(hooked):
+def test_a_reader_changes_no_files(hooked):
     hooked.write(*talk())
     before = hooked.lines()
     with stator.connect(hooked.path, read_only=True) as store:
@@ -78,13 +76,13 @@ def test_a_reader_changes_nothing(hooked):
     assert [file.name for file in hooked.spool.iterdir()] == ["current"]
 
 
-def test_what_is_laid_over_a_store_cannot_be_added_to(hooked):
+def test_an_overlay_cannot_be_written(hooked):
     hooked.write(*talk())
     with stator.connect(hooked.path, read_only=True) as store, pytest.raises(StoreReadOnly):
         store.contribute(session(store).id).close()
 
 
-def test_pages_go_from_what_is_new_to_what_was_there(hooked):
+def test_pages_list_overlaid_sessions_before_stored_ones(hooked):
     hooked.write(*(line for n in range(6) for line in talk(f"c{n}")))
     stator.connect(hooked.path).close()
     hooked.write(prompt(2, "c0"), prompt(2, "c3"), prompt(1, "new"))
@@ -116,8 +114,8 @@ def pages(port: Any, limit: int) -> list[str]:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 5, 100])
-def test_what_waited_for_long_is_not_the_newest(hooked, monkeypatch, limit):
-    """Or a reader that asks for the last session is told of another than whoever takes it in first."""
+def test_an_old_spooled_session_is_not_listed_as_the_newest(hooked, monkeypatch, limit):
+    """Otherwise a reader that asks for the latest session gets another one than after ingest."""
     clock = iter(range(10**18, 2 * 10**18, 10**9))
     names = ["c0", "a", "b", "c1", "b", "c2", "c3"]
     with monkeypatch.context() as patched:
@@ -140,7 +138,7 @@ def test_what_waited_for_long_is_not_the_newest(hooked, monkeypatch, limit):
         assert session(store, "c3").id == seen[0]
 
 
-def test_what_is_cut_off_at_the_end_of_the_spool_is_not_seen(hooked):
+def test_a_cut_line_at_the_end_of_the_spool_is_ignored(hooked):
     hooked.write(*talk())
     with open(hooked.spool / "current", "ab") as file:
         file.write(b"stator1 0000")

@@ -1,4 +1,5 @@
-"""The patch text of `apply_patch`: which files it changes, and nothing that only stands in a file."""
+"""Tests which files a patch for `apply_patch` changes, and that file contents are not mistaken for
+operations."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def told(touches):
     return [(touch.op, touch.path, touch.from_path) for touch in touches]
 
 
-def test_every_order_of_a_patch_is_a_file():
+def test_every_operation_of_a_patch_yields_a_file():
     assert told(patch_text.files_in_patch(PATCH)) == [
         ("created", "new.txt", ""),
         ("modified", "same.py", ""),
@@ -37,16 +38,16 @@ def test_every_order_of_a_patch_is_a_file():
     ]
 
 
-def test_what_a_new_file_holds_is_known_by_its_digest():
+def test_a_new_file_has_the_digest_of_its_content():
     assert patch_text.files_in_patch(PATCH)[0].after == digest_of("one\ntwo\n")
 
 
-def test_an_order_inside_a_file_is_only_text():
+def test_an_operation_inside_a_files_content_is_ignored():
     patch = "*** Begin Patch\n*** Add File: a\n+*** Delete File: b\n*** End Patch"
     assert told(patch_text.files_in_patch(patch)) == [("created", "a", "")]
 
 
-def test_a_patch_that_was_cut_off_says_nothing():
+def test_a_cut_patch_yields_nothing():
     assert patch_text.files_in_patch(PATCH.removesuffix("*** End Patch")) == ()
 
 
@@ -55,11 +56,11 @@ def test_a_patch_in_a_here_document_is_found():
     assert len(patch_text.files_in_command(command)) == 4
 
 
-def test_a_patch_that_a_command_only_prints_is_none():
+def test_a_patch_that_a_command_only_prints_yields_nothing():
     assert patch_text.files_in_command(f"cat <<'EOF'\n{PATCH}\nEOF\n") == ()
 
 
 @given(st.text(max_size=400))
-def test_any_text_can_be_read(text):
+def test_any_text_is_accepted(text):
     patch_text.files_in_patch(f"*** Begin Patch\n{text}\n*** End Patch")
     patch_text.files_in_command(f"apply_patch <<EOF\n{text}\nEOF")

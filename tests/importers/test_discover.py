@@ -1,4 +1,5 @@
-"""Finding transcripts: bounded walks that follow no link, read-only, everything else classified."""
+"""Tests that discovery has limits, follows no symbolic links, changes nothing and reports other
+files."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import os
 
 import pytest
 
-from importers.notebook import FORMAT, talk
+from importers.notebook_format import FORMAT, talk
 from stator.importers import discover
 from stator.model.exchange.bundle import MAGIC
 
@@ -24,31 +25,31 @@ def aged(path, seconds):
     return path
 
 
-def test_a_folder_is_searched_all_the_way_down(tmp_path):
+def test_subfolders_are_searched(tmp_path):
     talk(tmp_path / "a" / "b" / "one.jsonl", id="deep")
     assert names(found(tmp_path)) == ["deep"]
 
 
-def test_the_newest_comes_first(tmp_path):
+def test_the_newest_conversation_comes_first(tmp_path):
     for name, age in (("old", 100), ("new", 300), ("middle", 200)):
         aged(talk(tmp_path / f"{name}.jsonl", id=name), age)
     assert names(found(tmp_path)) == ["new", "middle", "old"]
 
 
-def test_a_sub_agent_comes_after_its_parent_however_old_that_is(tmp_path):
+def test_a_sub_agent_comes_after_an_older_parent(tmp_path):
     aged(talk(tmp_path / "z" / "parent.jsonl", id="parent"), 100)
     aged(talk(tmp_path / "child.jsonl", id="child", parent="parent"), 300)
     aged(talk(tmp_path / "other.jsonl", id="other"), 200)
     assert names(found(tmp_path)) == ["parent", "child", "other"]
 
 
-def test_conversations_that_claim_to_be_each_other_s_parent_are_found_once_each(tmp_path):
+def test_conversations_in_a_parent_cycle_are_found_once_each(tmp_path):
     talk(tmp_path / "a.jsonl", id="a", parent="b")
     talk(tmp_path / "b.jsonl", id="b", parent="a")
     assert sorted(names(found(tmp_path))) == ["a", "b"]
 
 
-def test_a_link_in_a_folder_is_not_followed(tmp_path):
+def test_a_symbolic_link_in_a_folder_is_not_followed(tmp_path):
     talk(tmp_path / "elsewhere" / "one.jsonl")
     here = tmp_path / "here"
     here.mkdir()
@@ -58,43 +59,43 @@ def test_a_link_in_a_folder_is_not_followed(tmp_path):
     assert names(found(here)) == []
 
 
-def test_a_link_that_is_named_is_followed(tmp_path):
+def test_a_symbolic_link_given_by_name_is_followed(tmp_path):
     path = talk(tmp_path / "one.jsonl")
     (tmp_path / "link").symlink_to(path)
     assert names(found(tmp_path / "link")) == ["n1"]
 
 
-def test_what_is_named_twice_is_found_once(tmp_path):
+def test_a_path_given_twice_is_found_once(tmp_path):
     path = talk(tmp_path / "one.jsonl")
     assert names(found(tmp_path, path, path)) == ["n1"]
 
 
-def test_what_is_no_transcript_is_counted_by_how_its_name_ends(tmp_path):
+def test_other_files_are_counted_by_extension(tmp_path):
     talk(tmp_path / "one.jsonl")
     for name in ("a.md", "b.MD", "empty.jsonl", "LICENSE"):
         (tmp_path / name).write_text("" if name.startswith("empty") else "text")
     assert found(tmp_path).others == {".md": 2, ".jsonl": 1, "(no ending)": 1}
 
 
-def test_a_file_that_is_named_and_no_transcript_is_refused_with_the_reason(tmp_path):
+def test_a_named_file_that_is_not_a_transcript_is_reported(tmp_path):
     (tmp_path / "a.md").write_text("text")
     assert "not a transcript" in found(tmp_path / "a.md").unread[str(tmp_path / "a.md")]
 
 
-def test_a_bundle_is_known_by_its_content(tmp_path):
+def test_a_bundle_is_recognized_by_its_content(tmp_path):
     path = tmp_path / "whatever.txt"
     path.write_bytes(MAGIC + b"more")
     assert found(tmp_path).bundles == [str(path)]
 
 
-def test_a_fifo_is_neither_waited_for_nor_read(tmp_path):
+def test_a_fifo_is_skipped_without_waiting(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     talk(tmp_path / "one.jsonl")
     assert names(found(tmp_path)) == ["n1"]
     assert "not a file" in found(tmp_path / "pipe").unread[str(tmp_path / "pipe")]
 
 
-def test_a_transcript_whose_first_line_is_broken_costs_only_itself(tmp_path):
+def test_a_transcript_with_a_broken_first_line_is_reported_and_others_are_found(tmp_path):
     (tmp_path / "bad.jsonl").write_text('{"talk": oh no\n')
     talk(tmp_path / "good.jsonl")
     discovery = found(tmp_path)
@@ -103,12 +104,12 @@ def test_a_transcript_whose_first_line_is_broken_costs_only_itself(tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_a_folder_that_cannot_be_read_is_named(tmp_path):
+def test_an_unreadable_folder_is_reported(tmp_path):
     (tmp_path / "closed").mkdir(mode=0)
     assert found(tmp_path).unread == {str(tmp_path / "closed"): "Permission denied"}
 
 
-def test_a_walk_ends_at_its_limit_and_says_so(tmp_path, monkeypatch):
+def test_a_walk_ends_at_its_limit_and_reports_it(tmp_path, monkeypatch):
     monkeypatch.setattr(discover, "FILES_MAX", 2)
     for n in range(3):
         talk(tmp_path / f"{n}.jsonl", id=str(n))
@@ -117,20 +118,20 @@ def test_a_walk_ends_at_its_limit_and_says_so(tmp_path, monkeypatch):
     assert "more than 2 files" in discovery.unread[str(tmp_path)]
 
 
-def test_a_folder_that_is_too_deep_is_named(tmp_path, monkeypatch):
+def test_a_folder_that_is_too_deep_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(discover, "DEPTH_MAX", 1)
     talk(tmp_path / "a" / "b" / "c" / "one.jsonl")
     assert list(found(tmp_path).unread) == [str(tmp_path / "a" / "b")]
 
 
-def test_only_conversations_of_a_folder_are_meant_and_the_others_counted(tmp_path):
+def test_about_selects_a_folders_conversations_and_counts_the_others(tmp_path):
     talk(tmp_path / "a.jsonl", id="here", cwd="/home/dev/shop/src")
     talk(tmp_path / "b.jsonl", id="there", cwd="/home/dev/shop-two")
     discovery = found(tmp_path, about="/home/dev/shop")
     assert (names(discovery), discovery.elsewhere) == (["here"], 1)
 
 
-def test_only_what_changed_since_is_meant(tmp_path):
+def test_since_selects_recently_changed_conversations(tmp_path):
     aged(talk(tmp_path / "a.jsonl", id="old"), 100)
     aged(talk(tmp_path / "b.jsonl", id="new"), 300)
     discovery = found(tmp_path, since=200_000_000)

@@ -1,4 +1,5 @@
-"""Bringing transcripts into a store: each thing once, each conversation by itself, sources untouched."""
+"""Tests that an import records everything once, isolates failing conversations and changes no
+source."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import msgspec
 import pytest
 
 import stator
-from importers.notebook import FORMAT, Notebook, talk, turn
+from importers.notebook_format import FORMAT, Notebook, talk, turn
 from stator.errors import StoreBusy
 from stator.importers import conversation
 from stator.importers.discover import discover
@@ -68,7 +69,7 @@ def test_a_transcript_becomes_a_session(store, path):
     assert (one.report.turns, one.report.calls, one.report.files) == (2, 2, 2)
 
 
-def test_a_file_that_is_touched_often_counts_once(store, tmp_path):
+def test_a_file_touched_several_times_counts_once(store, tmp_path):
     rows = [*turn(1), {"call": "again"}, {"done": "again", "file": "f1.py"}]
     assert take(store, talk(tmp_path / "x.jsonl", *rows)).total.files == 1
 
@@ -80,26 +81,26 @@ def test_the_second_import_adds_nothing(store, path):
     assert (statuses(result), result.total.sessions, commits(store)) == (["same"], 0, before)
 
 
-def test_a_transcript_that_grew_brings_what_is_new(store, path):
+def test_a_transcript_that_grew_adds_only_what_is_new(store, path):
     take(store, path)
     grow(path, *turn(3))
     result = take(store, path)
     assert (statuses(result), result.total.turns, result.total.calls) == (["grown"], 1, 1)
 
 
-def test_a_transcript_that_was_moved_is_known_again(store, path, tmp_path):
+def test_a_moved_transcript_is_recognized(store, path, tmp_path):
     take(store, path)
     path.rename(tmp_path / "elsewhere.jsonl")
     assert statuses(take(store, tmp_path / "elsewhere.jsonl")) == ["same"]
 
 
-def test_a_dry_run_says_what_would_come_and_writes_nothing(store, path):
+def test_a_dry_run_reports_new_sessions_and_writes_nothing(store, path):
     result = take(store, path, dry_run=True)
     assert (statuses(result), result.total.turns, result.total.calls) == (["new"], 2, 2)
     assert store.sessions().rows == []
 
 
-def test_a_dry_run_after_the_import_says_that_nothing_would_come(store, path):
+def test_a_dry_run_after_the_import_reports_nothing_new(store, path):
     take(store, path)
     assert statuses(take(store, path, dry_run=True)) == ["same"]
 
@@ -112,7 +113,7 @@ def test_a_dry_run_counts_only_what_is_new(store, path):
     assert (statuses(result), total.turns, total.calls, total.files) == (["grown"], 1, 1, 1)
 
 
-def test_a_dry_run_says_that_a_closed_session_would_be_left_alone(store, path):
+def test_a_dry_run_reports_that_a_closed_session_would_be_left_alone(store, path):
     (one,) = take(store, path).conversations
     store.contribute(one.session).close()
     grow(path, *turn(3))
@@ -138,7 +139,7 @@ def numbers(result):
 
 
 @pytest.mark.parametrize("name", [*sorted(os.listdir(DATA)), "."])
-def test_a_dry_run_counts_what_the_import_then_counts(store, name):
+def test_a_dry_run_and_the_import_report_the_same_counts(store, name):
     seen = discover([DATA / name])
     would = import_discovered(store, seen, dry_run=True)
     assert store.sessions().rows == []
@@ -146,12 +147,12 @@ def test_a_dry_run_counts_what_the_import_then_counts(store, name):
     assert (numbers(would), statuses(would)) == (numbers(does), statuses(does))
 
 
-def test_a_dry_run_says_what_would_be_in_doubt(store, tmp_path):
+def test_a_dry_run_reports_calls_that_would_be_in_doubt(store, tmp_path):
     path = talk(tmp_path / "x.jsonl", {"ask": "go"}, {"call": "c1"})
     assert take(store, path, dry_run=True).total.in_doubt == 1
 
 
-def test_a_dry_run_counts_once_what_two_files_tell_of(store, path, tmp_path):
+def test_a_dry_run_counts_items_that_are_in_two_files_once(store, path, tmp_path):
     shorter = talk(tmp_path / "in" / "two.jsonl", *turn(1))
     result = take(store, path, shorter, dry_run=True)
     assert (result.total.sessions, result.total.turns, result.total.calls) == (1, 2, 2)
@@ -159,7 +160,7 @@ def test_a_dry_run_counts_once_what_two_files_tell_of(store, path, tmp_path):
     assert {one.name for one in result.conversations} == {"fix it"}
 
 
-def test_of_two_files_of_a_conversation_the_one_with_a_title_is_taken_first(store, path, tmp_path):
+def test_the_file_with_a_title_is_imported_first(store, path, tmp_path):
     printed = talk(tmp_path / "in" / "printed.jsonl", {"call": "c1"}, {"done": "c1"})
     os.utime(path, (1, 1))
     result = take(store, printed, path)
@@ -169,7 +170,7 @@ def test_of_two_files_of_a_conversation_the_one_with_a_title_is_taken_first(stor
     assert all(call.turn for call in view.calls())
 
 
-def test_the_source_is_only_read(store, path):
+def test_an_import_does_not_change_the_source(store, path):
     path.chmod(0o444)
     path.parent.chmod(0o555)
     before = os.stat(path), path.read_bytes(), sorted(os.listdir(path.parent))
@@ -183,7 +184,7 @@ def test_the_source_is_only_read(store, path):
     path.parent.chmod(0o755)
 
 
-def test_a_line_that_cannot_be_read_is_named_and_the_rest_comes_in(store, tmp_path):
+def test_an_unreadable_line_is_reported_and_the_rest_is_imported(store, tmp_path):
     path = talk(tmp_path / "x.jsonl", *turn(1))
     with path.open("a") as file:
         file.write("oh no\n" + "".join(json.dumps(row) + "\n" for row in turn(2)))
@@ -194,19 +195,19 @@ def test_a_line_that_cannot_be_read_is_named_and_the_rest_comes_in(store, tmp_pa
     ]
 
 
-def test_what_is_left_out_is_counted_by_kind(store, tmp_path):
+def test_records_without_content_are_counted_by_kind(store, tmp_path):
     rows = [{"noise": "tick"}, {"noise": "tick"}, {"what": "is this"}]
     total = take(store, talk(tmp_path / "x.jsonl", *turn(1), *rows)).total
     assert total.noise == {"talk": 1, "tick": 2}
     assert total.unknown == 1
 
 
-def test_a_write_nobody_answered_is_in_doubt(store, tmp_path):
+def test_a_write_without_a_result_is_in_doubt(store, tmp_path):
     total = take(store, talk(tmp_path / "x.jsonl", *turn(1, done=False))).total
     assert total.in_doubt == 1
 
 
-def test_an_orphan_of_a_known_tool_is_one_too(store):
+def test_a_result_of_a_known_tool_without_a_call_is_an_orphan(store):
     talk = Conversation(source="notebook", id="n9")
     recorder = Recorder(store.port, store.context, talk)
     recorder.take(Returned(id="c1", tool="edit"))
@@ -220,7 +221,7 @@ def test_a_result_without_a_call_is_an_orphan(store, tmp_path):
     assert total.orphans == 1
 
 
-def test_a_conversation_that_goes_wrong_costs_no_other(store, path, tmp_path):
+def test_a_failing_conversation_does_not_stop_the_others(store, path, tmp_path):
     class Stumbling(Notebook):
         def read(self, found, cursor, progress):
             if "bad" in found.path:
@@ -241,7 +242,7 @@ def project_of(cwd):
     return ("lib", "/srv/lib") if cwd.startswith("/srv/lib") else (cwd, cwd)
 
 
-def test_each_conversation_goes_into_its_own_project_when_asked(store, tmp_path):
+def test_spread_puts_each_conversation_into_its_own_project(store, tmp_path):
     paths = [
         talk(tmp_path / "a.jsonl", *turn(1), id="a", cwd="/srv/lib/src"),
         talk(tmp_path / "b.jsonl", *turn(1), id="b", cwd="/home/dev/gone"),
@@ -252,7 +253,7 @@ def test_each_conversation_goes_into_its_own_project_when_asked(store, tmp_path)
     assert found == {"a": "lib", "b": "/home/dev/gone", "c": "shop"}
 
 
-def test_paths_are_told_from_the_folder_of_the_project_that_an_agent_worked_in(store, tmp_path):
+def test_paths_are_relative_to_the_project_the_agent_worked_in(store, tmp_path):
     rows = [{"ask": "hi"}, {"call": "c"}, {"done": "c", "file": "/srv/lib/src/a.py"}]
     path = talk(tmp_path / "a.jsonl", *rows, cwd="/srv/lib/src")
     (one,) = take(store, path, project_of=project_of, spread=True).conversations
@@ -266,10 +267,10 @@ def test_a_session_stays_in_the_project_it_was_imported_into(store, path):
     assert (one.status, one.project) == ("grown", "other")
 
 
-# -- put away -------------------------------------------------------------------------------------
+# -- closed, trashed and purged sessions ----------------------------------------------------------
 
 
-def test_a_closed_session_is_not_added_to(store, path):
+def test_nothing_is_added_to_a_closed_session(store, path):
     (one,) = take(store, path).conversations
     store.contribute(one.session).close()
     grow(path, *turn(3))
@@ -278,13 +279,13 @@ def test_a_closed_session_is_not_added_to(store, path):
     assert "is closed" in left.why
 
 
-def test_a_closed_session_of_which_nothing_is_new_is_as_it_was(store, path):
+def test_a_closed_session_without_news_is_reported_as_unchanged(store, path):
     (one,) = take(store, path).conversations
     store.contribute(one.session).close()
     assert statuses(take(store, path)) == ["same"]
 
 
-def test_a_session_in_the_trash_stays_there(store, path):
+def test_nothing_is_added_to_a_session_in_the_trash(store, path):
     (one,) = take(store, path).conversations
     row = store.port.session(one.session)
     project_flags.put(store.port, store.context, row, project_flags.TRASH, by="ann", why="old")
@@ -294,7 +295,7 @@ def test_a_session_in_the_trash_stays_there(store, path):
     assert store.port.session(one.session).head == row.head
 
 
-def test_a_purged_session_does_not_come_back(store, path):
+def test_a_purged_session_is_not_imported_again(store, path):
     take(store, path)
     store.retention("trash=30d", "purge=30d")
     for days in (31, 62, 93):
@@ -310,16 +311,14 @@ def test_a_purged_session_does_not_come_back(store, path):
 # -- stopped --------------------------------------------------------------------------------------
 
 
-def test_an_import_that_is_stopped_leaves_nothing_of_what_it_was_reading(store, path):
+def test_a_stopped_import_records_nothing_of_the_current_conversation(store, path):
     asked = iter([False, True])
     result = take(store, path, stop=lambda: next(asked))
     assert (result.stopped, result.conversations) == (True, [])
     assert store.sessions().rows == []
 
 
-def test_an_import_that_is_stopped_says_what_is_in_and_goes_on_when_it_is_run_again(
-    store, tmp_path
-):
+def test_a_stopped_import_reports_what_it_recorded_and_continues_when_run_again(store, tmp_path):
     folder = tmp_path / "in"
     for n in range(3):
         talk(folder / f"{n}.jsonl", *turn(1), id=str(n))
@@ -330,7 +329,7 @@ def test_an_import_that_is_stopped_says_what_is_in_and_goes_on_when_it_is_run_ag
     assert sorted(statuses(again)) == ["new", "new", "same"]
 
 
-def test_a_long_conversation_that_is_stopped_leaves_whole_turns(store, tmp_path, monkeypatch):
+def test_stopping_a_long_conversation_leaves_whole_turns(store, tmp_path, monkeypatch):
     monkeypatch.setattr(conversation, "BATCH_ITEMS", 4)
     monkeypatch.setattr("stator.importers.reading.jsonl.CHUNK", 256)
     path = talk(tmp_path / "x.jsonl", *(row for n in range(20) for row in turn(n)))
@@ -346,7 +345,7 @@ def test_a_long_conversation_that_is_stopped_leaves_whole_turns(store, tmp_path,
     assert [call.status for call in view.calls()] == ["ok"] * 20
 
 
-def test_a_store_that_takes_no_more_ends_it_and_what_is_in_is_known(store, tmp_path):
+def test_a_failing_store_ends_the_import_and_the_result_shows_what_was_recorded(store, tmp_path):
     folder = tmp_path / "in"
     for n in range(2):
         talk(folder / f"{n}.jsonl", *turn(1), id=str(n))
@@ -364,7 +363,7 @@ def test_a_store_that_takes_no_more_ends_it_and_what_is_in_is_known(store, tmp_p
     assert statuses(importing.result) == ["new"]
 
 
-def test_a_report_adds_up(store):
+def test_reports_are_added_field_by_field(store):
     one = conversation.Report(
         turns=1, noise={"a": 1}, skipped=1, skips=[conversation.SkippedLine("x", 1, "bad")]
     )
@@ -381,12 +380,12 @@ def test_a_report_adds_up(store):
     }
 
 
-# -- together with others -------------------------------------------------------------------------
+# -- concurrent writers ---------------------------------------------------------------------------
 
 
-def test_hooks_that_record_while_an_import_reads_double_nothing(store, path):
+def test_hooks_during_an_import_record_nothing_twice(store, path):
     class Watched(Notebook):
-        """Whatever is read, a hook tells of it right then."""
+        """A format that runs a hook for every item it reads."""
 
         def read(self, found, cursor, progress):
             hook = Recorder(store.port, store.context, found.conversation, via="hook")

@@ -1,4 +1,4 @@
-"""Importing a file in a test: from a path to a report, and to what the store holds of it then."""
+"""Imports a file in a test, and reads what the store contains afterwards."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HERE = tuple(
 
 
 def kind_of(path, names=HERE):
-    """The format a file is of, as detection tells it; "" where it is of none of those."""
+    """The name of the format that recognizes a file; "" if none does."""
     begin = read_beginning(str(path))
     return next((name for name in names if load(name).recognizes(Path(path), begin)), "")
 
@@ -38,7 +38,7 @@ def found_in(path, name) -> list[FoundConversation]:
 
 
 def taken(store, path, name) -> conversation.Report:
-    """Import all that a file holds."""
+    """Import every conversation in a file."""
     report = conversation.Report()
     for found in found_in(path, name):
         conversation.import_conversation(store.port, store.context, load(name), found, report)

@@ -1,4 +1,5 @@
-"""A law of both formats: wherever a file was cut when it was read before, the session is the same."""
+"""Tests that a file which was cut at any place when first imported yields the same session in the
+end."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stator
-from importers.rereading import bring, outcomes, said_by_model, spent
-from importers.taken import DATA, asked, found_in, view
+from importers.growing_files import bring, outcomes, said_by_model, spent
+from importers.import_helpers import DATA, asked, found_in, view
 from stator.importers.conversation import Report, import_conversation
 from stator.importers.registry import load
 
@@ -37,7 +38,7 @@ def told(shown):
 @pytest.mark.parametrize("name", FILES)
 @settings(max_examples=8, deadline=None)
 @given(st.lists(st.floats(0.05, 0.99), max_size=4))
-def test_the_session_is_the_same_wherever_its_file_was_cut(name, places):
+def test_the_session_is_the_same_wherever_the_file_was_cut(name, places):
     data, form = FILES[name].read_bytes(), load(name.split()[0])
     with TemporaryDirectory() as folder, stator.connect("memory:", project="garden") as store:
         path = Path(folder) / FILES[name].name

@@ -1,4 +1,4 @@
-"""Hooks are the signal, the transcript is the truth: both together are one session, each thing once."""
+"""Tests that hooks and a transcript together make one session with every item once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import stator
-from importers.hooking import kinds, post, pre, prompt, said, session
+from importers.hook_lines import kinds, post, pre, prompt, said, session
 from stator.connect import take_spool, worlds
 from stator.hooks import cursor as cursor_hooks
 from stator.hooks import ingest
@@ -34,7 +34,7 @@ MADE = {"Prompted": Prompted, "Answered": Answered, "Called": Called, "Returned"
 
 
 class Format:
-    """A transcript in which every line is an item, and the first says what it is of."""
+    """A transcript in which every line is an item, and the first one describes the conversation."""
 
     name = "cursor"
 
@@ -96,7 +96,7 @@ class Transcript:
 TURN = ["turn", "entry", "call", "outcome", "turn_end"]
 
 
-def test_what_both_tell_of_is_recorded_once(hooked, transcript):
+def test_items_in_hooks_and_transcript_are_recorded_once(hooked, transcript):
     transcript.turn()
     hooked.write(
         *transcript.told(said("sessionStart"), prompt(), pre("t1"), post("t1"), said("stop"))
@@ -104,7 +104,7 @@ def test_what_both_tell_of_is_recorded_once(hooked, transcript):
     assert hooked.kinds() == ["open", "run", *TURN]
 
 
-def test_told_line_by_line_as_it_grows_it_is_recorded_once(hooked, transcript):
+def test_a_growing_transcript_with_hooks_is_recorded_once(hooked, transcript):
     for number in (1, 2):
         hooked.write(*transcript.told(prompt(number), pre(f"t{number}")))
         hooked.kinds()
@@ -115,21 +115,21 @@ def test_told_line_by_line_as_it_grows_it_is_recorded_once(hooked, transcript):
     assert {kind: found.count(kind) for kind in TURN} == dict.fromkeys(TURN, 2)
 
 
-def test_what_no_hook_told_of_comes_from_the_transcript(hooked, transcript):
+def test_items_without_a_hook_come_from_the_transcript(hooked, transcript):
     transcript.turn()
     hooked.write(*transcript.told(prompt(), pre("t1"), said("sessionEnd")))
     with stator.connect(hooked.path) as store:
         assert [row.status for row in store.calls().rows] == ["ok"]
 
 
-def test_what_the_transcript_does_not_have_comes_from_the_hooks(hooked, transcript):
+def test_items_missing_in_the_transcript_come_from_the_hooks(hooked, transcript):
     transcript.turn(whole=False)
     hooked.write(*transcript.told(prompt(), pre("t1"), post("t1"), said("sessionEnd")))
     with stator.connect(hooked.path) as store:
         assert [row.status for row in store.calls().rows] == ["ok"]
 
 
-def test_a_call_that_neither_saw_the_end_of_is_in_doubt_when_the_session_ends(hooked, transcript):
+def test_a_call_whose_end_is_in_neither_source_is_in_doubt(hooked, transcript):
     transcript.turn(whole=False)
     hooked.write(*transcript.told(prompt(), pre("t1"), said("sessionEnd")))
     with stator.connect(hooked.path) as store:
@@ -137,7 +137,7 @@ def test_a_call_that_neither_saw_the_end_of_is_in_doubt_when_the_session_ends(ho
 
 
 def test_a_prompt_with_a_secret_in_it_is_one_turn(hooked, transcript, monkeypatch):
-    """A prompt that has no id of its own is known by its text, which the hook had to change."""
+    """A prompt without an id is identified by its text, in which the hook redacted a secret."""
     made = cursor_hooks.items
     monkeypatch.setattr(
         cursor_hooks,
@@ -156,13 +156,13 @@ def test_a_prompt_with_a_secret_in_it_is_one_turn(hooked, transcript, monkeypatc
     assert hooked.kinds() == ["open", "turn"]
 
 
-def test_a_session_is_called_what_the_transcript_calls_it(hooked, transcript):
+def test_a_session_takes_its_name_from_the_transcript(hooked, transcript):
     hooked.write(*transcript.told(prompt()))
     with stator.connect(hooked.path) as store:
         assert session(store).name == "what the transcript calls it"
 
 
-def test_a_fork_is_one_of_the_session_it_came_from(hooked, tmp_path):
+def test_a_fork_is_linked_to_its_origin(hooked, tmp_path):
     first = Transcript(tmp_path / "first.jsonl")
     first.turn()
     second = Transcript(tmp_path / "second.jsonl", "c2", fork="c1", shared=["turn/g1", "t1"])
@@ -174,7 +174,7 @@ def test_a_fork_is_one_of_the_session_it_came_from(hooked, tmp_path):
         assert parent.session == session(store, "c1").id
 
 
-def test_a_fork_whose_transcript_is_not_there_yet_waits_for_it(hooked, tmp_path):
+def test_a_fork_waits_for_its_transcript(hooked, tmp_path):
     first = Transcript(tmp_path / "first.jsonl")
     first.turn()
     hooked.write(*first.told(prompt()))
@@ -188,7 +188,7 @@ def test_a_fork_whose_transcript_is_not_there_yet_waits_for_it(hooked, tmp_path)
         assert session(store, "c2").row.record.parent.session == session(store, "c1").id
 
 
-def test_a_transcript_that_grew_too_long_is_left_for_the_next(hooked, transcript):
+def test_a_transcript_above_the_limit_is_left_for_the_next_ingest(hooked, transcript):
     transcript.turn()
     hooked.write(*transcript.told(prompt()))
     with stator.connect("memory:") as store:
@@ -220,7 +220,7 @@ def one_that_breaks_its_reader(path: Path) -> None:
 @pytest.mark.parametrize(
     "change", [nothing, a_fifo, another_kind, of_another, one_that_breaks_its_reader]
 )
-def test_a_transcript_that_is_none_leaves_what_the_hooks_told(hooked, transcript, change):
+def test_an_invalid_transcript_does_not_stop_the_hooks(hooked, transcript, change):
     change(transcript.path)
     hooked.write(*transcript.told(prompt(), pre("t1"), post("t1"), said("stop")))
     assert hooked.kinds() == ["open", "turn", "call", "outcome", "turn_end"]
@@ -228,7 +228,7 @@ def test_a_transcript_that_is_none_leaves_what_the_hooks_told(hooked, transcript
         assert len(list(store.views())) == 1
 
 
-def test_a_mapper_is_told_whether_a_transcript_could_be_read(hooked, transcript, monkeypatch):
+def test_a_mapper_learns_whether_the_transcript_could_be_read(hooked, transcript, monkeypatch):
     seen: list[bool] = []
 
     def items(told: Any, at: int, unique: str, state: dict[str, Any]) -> list[Item]:
@@ -242,7 +242,7 @@ def test_a_mapper_is_told_whether_a_transcript_could_be_read(hooked, transcript,
     assert seen == [False, True]
 
 
-def test_on_demand_the_transcript_is_read_once_more(hooked, transcript):
+def test_reconcile_reads_the_transcript_again(hooked, transcript):
     hooked.write(*transcript.told(prompt()))
     hooked.kinds()
     transcript.turn()
@@ -252,7 +252,7 @@ def test_on_demand_the_transcript_is_read_once_more(hooked, transcript):
         assert (report.calls, kinds(store)) == (1, ["open", "turn", "entry", "call", "outcome"])
 
 
-def test_a_session_without_hooks_has_no_transcript_to_read(hooked):
+def test_reconcile_returns_false_for_a_session_without_hooks(hooked):
     with stator.connect(hooked.path) as store:
         with store.open("by hand") as own:
             identifier = own.id

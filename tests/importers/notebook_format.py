@@ -1,7 +1,8 @@
-"""A format of the tests' own, and the command line with it as the only one there is.
+"""A small transcript format for tests, and a command line in which it is the only format.
 
-{"talk": "n1", "cwd": "/home/dev/shop", "name": "fix it", "parent": "", "fork": ""}
-{"ask": "…", "id": "p1"}  {"say": "…"}  {"call": "c1", "file": "a.py"}  {"done": "c1"}  {"noise": "tick"}
+    {"talk": "n1", "cwd": "/home/dev/shop", "name": "fix it", "parent": "", "fork": ""}
+    {"ask": "…", "id": "p1"}  {"say": "…"}  {"call": "c1", "file": "a.py"}  {"done": "c1"}
+    {"noise": "tick"}
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from stator.model.exchange.items import (
 )
 
 AT = 1_700_000_000_000_000
-"""When the first line happened; each line is a second later."""
+"""The time of the first line; each line is a second later."""
 
 
 class Notebook:
@@ -102,7 +103,7 @@ FORMAT = Notebook()
 
 
 def install() -> None:
-    """Make it the only format there is."""
+    """Make this the only format."""
     module = ModuleType("stator.importers.notebook")
     module.__dict__["FORMAT"] = FORMAT
     sys.modules["stator.importers.notebook"] = module
@@ -111,7 +112,7 @@ def install() -> None:
 
 
 def talk(path: Path, *said: Any, id: str = "n1", **about: object) -> Path:
-    """Write a conversation."""
+    """Write a conversation to a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = [{"talk": id, **about}, *said]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -119,7 +120,7 @@ def talk(path: Path, *said: Any, id: str = "n1", **about: object) -> Path:
 
 
 def turn(number: int, *, size: int = 20, done: bool = True) -> list[dict[str, object]]:
-    """A turn with one call."""
+    """The lines of a turn with one call."""
     rows: list[dict[str, object]] = [
         {"ask": f"do {number} " + "x" * size},
         {"say": "I will."},
@@ -132,5 +133,6 @@ if __name__ == "__main__":
     from stator.surfaces.cli.main import main
 
     install()
-    conversation.BATCH_ITEMS = 500  # so that a conversation of some hundred turns has several parts
+    # so that a conversation of a few hundred turns has several batches
+    conversation.BATCH_ITEMS = 500
     sys.exit(main(sys.argv[1:]))
