@@ -12,10 +12,10 @@ from stator.model.exchange.items import Conversation, Cursor
 from stator.runtime.views.session import SessionView
 
 SESSION = "11111111-2222-4333-8444-555555555555"
-TALK = Conversation(source="claude-code", id=SESSION)
+CONVERSATION = Conversation(source="claude-code", id=SESSION)
 
 
-class Writing:
+class TranscriptWriter:
     """Writes a transcript line by line; every line is linked to the one before it."""
 
     def __init__(self, path: Path, session: str = SESSION, cwd: str = "/home/dev/demo") -> None:
@@ -90,11 +90,11 @@ def items(path: Path, cursor: Cursor | None = None) -> list[Any]:
     return list(FORMAT.read(found, cursor, None))
 
 
-def of(kind: type, told: list[Any]) -> list[Any]:
+def items_of_type(kind: type, told: list[Any]) -> list[Any]:
     return [item for item in told if isinstance(item, kind)]
 
 
-def bring(store: Any, *paths: Path, conclude: bool = True) -> Report:
+def import_files(store: Any, *paths: Path, conclude: bool = True) -> Report:
     """Import files in the given order."""
     report = Report()
     for path in paths:

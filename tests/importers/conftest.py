@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from importers.hook_lines import Hooked
+from importers.hook_lines import HookedStore
 
 
 @pytest.fixture
 def hooked(tmp_path):
-    return Hooked(tmp_path)
+    return HookedStore(tmp_path)

@@ -15,33 +15,41 @@ from stator.surfaces.hook import line_of
 HOOK = [sys.executable, "-m", "stator.surfaces.hook"]
 
 
-def said(name: str, talk: str = "c1", **more: Any) -> dict[str, Any]:
-    return {"hook_event_name": name, "conversation_id": talk, **more}
+def hook_input(name: str, conversation: str = "c1", **more: Any) -> dict[str, Any]:
+    return {"hook_event_name": name, "conversation_id": conversation, **more}
 
 
-def prompt(turn: int = 1, talk: str = "c1", text: str = "do it") -> dict[str, Any]:
-    return said("beforeSubmitPrompt", talk, generation_id=f"g{turn}", prompt=text)
+def prompt(turn: int = 1, conversation: str = "c1", text: str = "do it") -> dict[str, Any]:
+    return hook_input("beforeSubmitPrompt", conversation, generation_id=f"g{turn}", prompt=text)
 
 
-def pre(call: str, talk: str = "c1", tool: str = "Shell", **arguments: Any) -> dict[str, Any]:
-    return said("preToolUse", talk, tool_use_id=call, tool_name=tool, tool_input=arguments)
+def before_tool(
+    call: str, conversation: str = "c1", tool: str = "Shell", **arguments: Any
+) -> dict[str, Any]:
+    return hook_input(
+        "preToolUse", conversation, tool_use_id=call, tool_name=tool, tool_input=arguments
+    )
 
 
-def post(call: str, talk: str = "c1", tool: str = "Shell", output: Any = "ok") -> dict[str, Any]:
-    return said("postToolUse", talk, tool_use_id=call, tool_name=tool, tool_output=output)
+def after_tool(
+    call: str, conversation: str = "c1", tool: str = "Shell", output: Any = "ok"
+) -> dict[str, Any]:
+    return hook_input(
+        "postToolUse", conversation, tool_use_id=call, tool_name=tool, tool_output=output
+    )
 
 
-def talk(name: str = "c1", turns: int = 1) -> list[dict[str, Any]]:
+def conversation_lines(name: str = "c1", turns: int = 1) -> list[dict[str, Any]]:
     """The lines of a complete conversation."""
-    lines = [said("sessionStart", name)]
+    lines = [hook_input("sessionStart", name)]
     for turn in range(1, turns + 1):
         call = f"{name}-{turn}"
-        lines += [prompt(turn, name), pre(call, name, command="ls"), post(call, name)]
-        lines += [said("stop", name)]
-    return [*lines, said("sessionEnd", name, reason="exit")]
+        lines += [prompt(turn, name), before_tool(call, name, command="ls"), after_tool(call, name)]
+        lines += [hook_input("stop", name)]
+    return [*lines, hook_input("sessionEnd", name, reason="exit")]
 
 
-class Hooked:
+class HookedStore:
     """A folder with a store, and hooks that write to its spool."""
 
     def __init__(self, root: Path) -> None:
@@ -88,18 +96,20 @@ class Hooked:
             for line in file.read_bytes().splitlines()
         ]
 
-    def kinds(self, talk: str = "c1") -> list[str]:
+    def kinds(self, conversation: str = "c1") -> list[str]:
         """The kinds of a conversation's commits, after the store was opened and has ingested the
         spool."""
         with stator.connect(self.path) as store:
-            return kinds(store, talk)
+            return kinds(store, conversation)
 
 
-def session(store: Any, talk: str = "c1") -> Any:
+def session(store: Any, conversation: str = "c1") -> Any:
     from stator.model.exchange.items import Conversation
 
-    return store.read(Conversation(source="cursor", id=talk).session)
+    return store.read(Conversation(source="cursor", id=conversation).session)
 
 
-def kinds(store: Any, talk: str = "c1") -> list[str]:
-    return [commit.kind for commit in session(store, talk).log() if commit.kind != "scratch"]
+def kinds(store: Any, conversation: str = "c1") -> list[str]:
+    return [
+        commit.kind for commit in session(store, conversation).log() if commit.kind != "scratch"
+    ]

@@ -1,8 +1,8 @@
 """A small transcript format for tests, and a command line in which it is the only format.
 
-    {"talk": "n1", "cwd": "/home/dev/shop", "name": "fix it", "parent": "", "fork": ""}
-    {"ask": "…", "id": "p1"}  {"say": "…"}  {"call": "c1", "file": "a.py"}  {"done": "c1"}
-    {"noise": "tick"}
+{"talk": "n1", "cwd": "/home/dev/shop", "name": "fix it", "parent": "", "fork": ""}
+{"ask": "…", "id": "p1"}  {"say": "…"}  {"call": "c1", "file": "a.py"}  {"done": "c1"}
+{"noise": "tick"}
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Notebook:
     def conversations(self, path: Path) -> Iterable[FoundConversation]:
         about = json.loads(next(iter(read_lines(str(path)))).data)
         known = os.stat(path)
-        talk = Conversation(
+        conversation_of_file = Conversation(
             source="notebook",
             id=about["talk"],
             name=about.get("name", ""),
@@ -54,7 +54,7 @@ class Notebook:
         )
         yield FoundConversation(
             path=str(path),
-            conversation=talk,
+            conversation=conversation_of_file,
             changed=known.st_mtime_ns // 1000,
             size=known.st_size,
         )
@@ -111,7 +111,7 @@ def install() -> None:
     registry.MODULES["notebook"] = "notebook"
 
 
-def talk(path: Path, *said: Any, id: str = "n1", **about: object) -> Path:
+def write_conversation(path: Path, *said: Any, id: str = "n1", **about: object) -> Path:
     """Write a conversation to a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = [{"talk": id, **about}, *said]
@@ -119,7 +119,7 @@ def talk(path: Path, *said: Any, id: str = "n1", **about: object) -> Path:
     return path
 
 
-def turn(number: int, *, size: int = 20, done: bool = True) -> list[dict[str, object]]:
+def turn_lines(number: int, *, size: int = 20, done: bool = True) -> list[dict[str, object]]:
     """The lines of a turn with one call."""
     rows: list[dict[str, object]] = [
         {"ask": f"do {number} " + "x" * size},

@@ -12,12 +12,12 @@ import pytest
 import stator
 from importers.claude_code_writer import (
     SESSION,
-    Writing,
+    TranscriptWriter,
     as_block,
-    bring,
+    import_files,
     items,
+    items_of_type,
     kinds,
-    of,
     prompts,
     view,
 )
@@ -47,8 +47,8 @@ OTHER = "99999999-2222-4333-8444-555555555555"
 
 
 @pytest.fixture
-def file(tmp_path) -> Writing:
-    return Writing(tmp_path / f"{SESSION}.jsonl")
+def file(tmp_path) -> TranscriptWriter:
+    return TranscriptWriter(tmp_path / f"{SESSION}.jsonl")
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def store(tmp_path):
         yield opened
 
 
-def parallel(file: Writing) -> None:
+def parallel(file: TranscriptWriter) -> None:
     """Two parallel calls: the result of the first is written between the blocks of the message."""
     file.prompt("look at both", promptId="p-1")
     file.says("msg_1", "I will look.")
@@ -74,16 +74,16 @@ def parallel(file: Writing) -> None:
 def test_parallel_calls_form_one_answer_and_none_is_lost(file):
     parallel(file)
     told = items(file.path)
-    first, last = of(Answered, told)
+    first, last = items_of_type(Answered, told)
     assert [block["type"] for block in first.reply["content"]] == ["text", "tool_use", "tool_use"]
-    assert [call.id for call in of(Called, told)] == ["toolu_1", "toolu_2"]
-    assert [result.id for result in of(Returned, told)] == ["toolu_1", "toolu_2"]
+    assert [call.id for call in items_of_type(Called, told)] == ["toolu_1", "toolu_2"]
+    assert [result.id for result in items_of_type(Returned, told)] == ["toolu_1", "toolu_2"]
     assert last.id == "msg_2"
 
 
 def test_results_of_parallel_calls_are_rendered_for_the_provider(file, store):
     parallel(file)
-    bring(store, file.path)
+    import_files(store, file.path)
     said = Rendering(store.port, view(store).id).current().render("anthropic")
     blocks = [block for message in said for block in message["content"]]
     assert [b["tool_use_id"] for b in blocks if b["type"] == "tool_result"] == [
@@ -94,7 +94,7 @@ def test_results_of_parallel_calls_are_rendered_for_the_provider(file, store):
 
 def test_the_usage_of_a_message_on_several_lines_counts_once(file, store):
     parallel(file)
-    bring(store, file.path)
+    import_files(store, file.path)
     spent = {entry.record.unit: entry.record.amount for entry in view(store).entries("spend")}
     assert spent["tokens"] == 30
 
@@ -102,11 +102,11 @@ def test_the_usage_of_a_message_on_several_lines_counts_once(file, store):
 def test_blocks_after_the_end_of_the_file_become_another_answer(file, store):
     file.prompt("go")
     file.says("msg_1", ("toolu_1", "Bash", {"command": "one"}))
-    bring(store, file.path, conclude=False)
+    import_files(store, file.path, conclude=False)
     file.says("msg_1", ("toolu_2", "Bash", {"command": "two"}))
-    bring(store, file.path, conclude=False)
+    import_files(store, file.path, conclude=False)
     file.says("msg_1", "and a word")
-    bring(store, file.path, conclude=False)
+    import_files(store, file.path, conclude=False)
     origins = [c.origin[1] for c in view(store).log() if c.kind == "entry"]
     assert origins == ["msg_1", "msg_1+1", "msg_1+2"]
 
@@ -116,12 +116,16 @@ def test_a_message_that_continues_after_another_becomes_a_second_answer(file):
     file.says("msg_1", "one")
     file.says("msg_2", "two")
     file.says("msg_1", "three")
-    assert [answer.id for answer in of(Answered, items(file.path))] == ["msg_1", "msg_2", "msg_1+1"]
+    assert [answer.id for answer in items_of_type(Answered, items(file.path))] == [
+        "msg_1",
+        "msg_2",
+        "msg_1+1",
+    ]
 
 
 def test_an_answer_names_its_model(file, store):
     parallel(file)
-    bring(store, file.path)
+    import_files(store, file.path)
     assert {c.tool for c in view(store).log() if c.kind == "entry"} == {"m-1"}
 
 
@@ -129,8 +133,8 @@ def test_a_synthetic_message_of_the_program_is_not_an_answer(file):
     body = {"id": "x", "model": "<synthetic>", "role": "assistant", "content": "No response."}
     file.line("assistant", message=body)
     told = items(file.path)
-    assert not of(Answered, told)
-    assert of(Noted, told)
+    assert not items_of_type(Answered, told)
+    assert items_of_type(Noted, told)
 
 
 # -- turns ----------------------------------------------------------------------------------------
@@ -139,7 +143,7 @@ def test_a_synthetic_message_of_the_program_is_not_an_answer(file):
 def test_a_turn_id_is_made_from_the_prompt_id_and_the_text(file):
     file.prompt("go", promptId="p-1")
     file.prompt("on", promptId="p-1")
-    one, two = of(Prompted, items(file.path))
+    one, two = items_of_type(Prompted, items(file.path))
     assert one.id.startswith("prompt/p-1/")
     assert two.id.startswith("prompt/p-1/")
     assert one.id != two.id
@@ -165,14 +169,14 @@ def test_a_secret_in_a_prompt_does_not_change_the_turn_id():
 )
 def test_user_lines_written_by_the_program_are_not_prompts(file, content):
     file.prompt(content)
-    assert not of(Prompted, items(file.path))
+    assert not items_of_type(Prompted, items(file.path))
 
 
 def test_a_slash_command_for_the_model_is_a_prompt_as_typed(file):
     name = "<command-message>review</command-message>\n<command-name>/review</command-name>"
     file.prompt(f"{name}\n<command-args>the last commit</command-args>")
     file.prompt("Read the diff and …", isMeta=True)
-    (prompt,) = of(Prompted, items(file.path))
+    (prompt,) = items_of_type(Prompted, items(file.path))
     assert prompt.content == "/review the last commit"
 
 
@@ -181,14 +185,14 @@ def test_a_turn_stopped_by_the_user_is_interrupted(file, store):
     file.says("msg_1", ("toolu_1", "Bash", {"command": "sleep 9"}))
     file.result("toolu_1", "The user doesn't want to proceed with this tool use.", error=True)
     file.prompt([{"type": "text", "text": "[Request interrupted by user for tool use]"}])
-    bring(store, file.path)
+    import_files(store, file.path)
     (end,) = [c for c in view(store).log() if c.kind == "turn_end"]
     assert end.status == "interrupted"
 
 
 def test_an_end_turn_answer_ends_its_turn(file):
     parallel(file)
-    assert of(TurnEnded, items(file.path))
+    assert items_of_type(TurnEnded, items(file.path))
 
 
 def test_progress_and_housekeeping_lines_never_become_commits(file, store):
@@ -198,15 +202,15 @@ def test_progress_and_housekeeping_lines_never_become_commits(file, store):
         file.line(kind, data={"type": "hook_progress"})
     told = items(file.path)
     assert len(told) == before + 5
-    assert len(of(Noise, told)) == 5
-    report = bring(store, file.path)
+    assert len(items_of_type(Noise, told)) == 5
+    report = import_files(store, file.path)
     assert report.noise["progress/hook_progress"] == 1
 
 
 def test_a_line_of_an_unknown_type_is_stored_unchanged(file, store):
     file.prompt("go")
     file.line("hologram", data={"x": [1, 2]})
-    report = bring(store, file.path)
+    report = import_files(store, file.path)
     (raw,) = [c for c in view(store).log() if c.kind == "raw"]
     assert raw.value("input")["data"] == {"x": [1, 2]}
     assert report.unknown == 1
@@ -237,7 +241,7 @@ def test_a_result_sets_the_outcome_of_its_call(file, tool, said, fields, status)
     file.prompt("go")
     file.says("msg_1", ("toolu_1", tool, {}))
     file.result("toolu_1", said, **fields)
-    (result,) = of(Returned, items(file.path))
+    (result,) = items_of_type(Returned, items(file.path))
     assert result.status == status
 
 
@@ -245,14 +249,14 @@ def test_web_results_are_marked_as_web(file):
     file.prompt("go")
     file.says("msg_1", ("toolu_1", "WebFetch", {"url": "http://127.0.0.1/"}))
     file.result("toolu_1", "a page")
-    (result,) = of(Returned, items(file.path))
+    (result,) = items_of_type(Returned, items(file.path))
     assert result.source == "web"
 
 
 def test_a_call_without_a_result_is_in_doubt_if_it_writes_and_cancelled_if_it_reads(file, store):
     file.prompt("go")
     file.says("msg_1", ("toolu_1", "Bash", {"command": "make"}), ("toolu_2", "Read", {}))
-    bring(store, file.path)
+    import_files(store, file.path)
     assert {call.tool: call.status for call in view(store).calls()} == {
         "Bash": "in doubt",
         "Read": "cancelled",
@@ -262,7 +266,7 @@ def test_a_call_without_a_result_is_in_doubt_if_it_writes_and_cancelled_if_it_re
 def test_a_result_without_its_call_is_stored_and_counted(file, store):
     file.prompt("go")
     file.result("toolu_9", "late")
-    assert bring(store, file.path).orphans == 1
+    assert import_files(store, file.path).orphans == 1
 
 
 def test_the_bytes_of_an_image_are_not_stored(file):
@@ -274,18 +278,18 @@ def test_the_bytes_of_an_image_are_not_stored(file):
     file.result("toolu_1", [image])
     told = items(file.path)
     assert "AAAA" not in repr(told)
-    (prompt,) = of(Prompted, told)
+    (prompt,) = items_of_type(Prompted, told)
     assert prompt.content[1]["text"].startswith("[image image/png, 3008 bytes, sha256 ")
 
 
 # -- files and plans ------------------------------------------------------------------------------
 
 
-def touched(file: Writing, tool: str, given: object, result: object) -> list[Any]:
+def touched(file: TranscriptWriter, tool: str, given: object, result: object) -> list[Any]:
     file.prompt("go")
     file.says("msg_1", ("toolu_1", tool, given))
     file.result("toolu_1", "ok", toolUseResult=result)
-    (told,) = of(Returned, items(file.path))
+    (told,) = items_of_type(Returned, items(file.path))
     return [(t.path, t.op, t.before, t.after) for t in told.files]
 
 
@@ -345,7 +349,7 @@ def test_a_failed_call_yields_no_files(file):
     file.prompt("go")
     file.says("msg_1", ("toolu_1", "Bash", {"command": "rm a.py"}))
     file.result("toolu_1", "Exit code 1\nno such file", error=True)
-    assert of(Returned, items(file.path))[0].files == ()
+    assert items_of_type(Returned, items(file.path))[0].files == ()
 
 
 def test_a_file_attachment_counts_as_read(file):
@@ -353,7 +357,7 @@ def test_a_file_attachment_counts_as_read(file):
     given = {"type": "file", "filename": "/home/dev/demo/a.py"}
     file.prompt("go")
     file.line("attachment", attachment=given, rendered=shown)
-    (read,) = of(Touched, items(file.path))
+    (read,) = items_of_type(Touched, items(file.path))
     assert read.files[0].op == "read"
 
 
@@ -362,7 +366,7 @@ def test_todo_write_sets_the_plan(file, store):
     todos = [{"content": "one", "status": "completed"}, {"content": "two", "status": "in_progress"}]
     file.says("msg_1", ("toolu_1", "TodoWrite", {"todos": todos}))
     file.result("toolu_1", "ok", toolUseResult={"newTodos": todos})
-    bring(store, file.path)
+    import_files(store, file.path)
     plan = {e.record.step: e.record.status for e in view(store).entries("plan")}
     assert plan == {"one": "done", "two": "in_progress"}
 
@@ -375,10 +379,10 @@ def test_task_updates_change_the_plan_by_task_number(file):
     file.says("msg_2", ("toolu_2", "TaskUpdate", {"taskId": "1", "status": "completed"}))
     file.result("toolu_2", "Updated task #1 status")
     told = items(file.path)
-    _, update = of(Planned, told)
+    _, update = items_of_type(Planned, told)
     assert (update.steps[0].step, update.steps[0].status, update.whole) == ("one", "done", False)
-    cursor = of(Cursor, told)[-1]
-    assert of(Planned, items(file.path, cursor))[0].steps[0].step == "one"
+    cursor = items_of_type(Cursor, told)[-1]
+    assert items_of_type(Planned, items(file.path, cursor))[0].steps[0].step == "one"
 
 
 # -- compactions, sub-agents, forks ----------------------------------------------------------------
@@ -399,10 +403,10 @@ def test_a_compaction_has_a_summary_and_names_the_first_kept_item(file, about):
     file.line("system", subtype="compact_boundary", **about)
     file.prompt("This session is being continued …", isCompactSummary=True)
     told = items(file.path)
-    (compacted,) = of(Compacted, told)
+    (compacted,) = items_of_type(Compacted, told)
     assert (compacted.id, compacted.keeps_from, compacted.before) == ("compact/1", "msg_2", 900)
     assert compacted.summary == "This session is being continued …"
-    assert len(of(Prompted, told)) == 2
+    assert len(items_of_type(Prompted, told)) == 2
 
 
 def test_compaction_numbers_continue_after_a_cursor(file, store):
@@ -412,17 +416,17 @@ def test_compaction_numbers_continue_after_a_cursor(file, store):
         file.line("system", subtype="compact_boundary", compactMetadata={})
         file.prompt("a summary", isCompactSummary=True)
         file.prompt(f"turn {turn}")
-        bring(store, file.path)
+        import_files(store, file.path)
     origins = [c.origin[1] for c in view(store).log() if c.kind == "compaction"]
     assert origins == ["compact/1", "compact/2"]
 
 
-def subagents(file: Writing, **meta: object) -> Path:
+def subagents(file: TranscriptWriter, **meta: object) -> Path:
     file.prompt("ask somebody")
     given = {"description": "look around", "prompt": "look", "subagent_type": "Explore"}
     file.says("msg_1", ("toolu_1", "Task", given))
     file.result("toolu_1", "all fine", toolUseResult={"agentId": "a1b2", "status": "completed"})
-    below = Writing(file.path.with_suffix("") / "subagents" / "agent-a1b2.jsonl")
+    below = TranscriptWriter(file.path.with_suffix("") / "subagents" / "agent-a1b2.jsonl")
     side: dict[str, Any] = {"isSidechain": True, "agentId": "a1b2"}
     below.prompt("look", uuid="b1", **side)
     below.says("msg_b1", ("toolu_b1", "Grep", {"pattern": "x"}), uuid="b2", **side)
@@ -434,7 +438,7 @@ def subagents(file: Writing, **meta: object) -> Path:
 
 def test_a_sub_agent_is_a_child_session_with_calls_of_its_own(file, store):
     subagents(file, toolUseId="toolu_1")
-    bring(store, file.path)
+    import_files(store, file.path)
     child = view(store, f"{SESSION}/a1b2")
     assert child.record.parent.session == view(store).id
     assert [call.tool for call in child.calls()] == ["Grep"]
@@ -445,10 +449,10 @@ def test_a_sub_agent_is_a_child_session_with_calls_of_its_own(file, store):
 
 def test_a_sub_agent_in_its_parents_file_is_the_same_session(file, store):
     path = subagents(file)
-    bring(store, file.path)
+    import_files(store, file.path)
     with file.path.open("ab") as whole:
         whole.write(path.read_bytes())
-    report = bring(store, file.path)
+    report = import_files(store, file.path)
     assert report.calls == 0
     assert kinds(view(store, f"{SESSION}/a1b2")).count("call") == 1
 
@@ -460,17 +464,19 @@ def test_linked_sidechain_lines_without_an_id_form_one_sub_agent(file, store):
     file.says("msg_s", "fine", isSidechain=True, parentUuid="s1")
     file.result("toolu_1", "fine")
     told = items(file.path)
-    assert {item.within for item in (*of(Prompted, told), *of(Answered, told))} == {
+    assert {
+        item.within for item in (*items_of_type(Prompted, told), *items_of_type(Answered, told))
+    } == {
         "",
         f"{SESSION}/s1",
     }
-    bring(store, file.path)
+    import_files(store, file.path)
     assert prompts(view(store, f"{SESSION}/s1")) == ["how are you?"]
 
 
 def test_a_compaction_sub_agent_is_not_a_session(tmp_path):
     path = tmp_path / SESSION / "subagents" / "agent-acompact-1f.jsonl"
-    writing = Writing(path)
+    writing = TranscriptWriter(path)
     writing.prompt("Your task is to summarise", isSidechain=True, agentId="acompact-1f")
     assert FORMAT.recognizes(path, read_beginning(str(path)))
     assert list(FORMAT.conversations(path)) == []
@@ -478,14 +484,14 @@ def test_a_compaction_sub_agent_is_not_a_session(tmp_path):
 
 def test_the_result_of_a_sub_agent_names_it(file):
     subagents(file)
-    (child,) = of(Spawned, items(file.path))
+    (child,) = items_of_type(Spawned, items(file.path))
     assert (child.child, child.call) == (f"{SESSION}/a1b2", "toolu_1")
 
 
-def forked(tmp_path, file: Writing) -> Writing:
+def forked(tmp_path, file: TranscriptWriter) -> TranscriptWriter:
     """A fork as Claude Code writes it: copied lines with their uuids, the fork's id and a single
     prompt id."""
-    other = Writing(tmp_path / f"{OTHER}.jsonl", OTHER)
+    other = TranscriptWriter(tmp_path / f"{OTHER}.jsonl", OTHER)
     for data in file.path.read_text().splitlines():
         said = json.loads(data) | {"sessionId": OTHER}
         if "promptId" in said:
@@ -502,7 +508,7 @@ def test_a_fork_shares_the_copied_commits_and_continues_separately(tmp_path, fil
     other.says("msg_9", "Done.", stop="end_turn")
     file.count = 50
     file.prompt("one way", promptId="p-2")
-    bring(store, file.path, other.path)
+    import_files(store, file.path, other.path)
     fork = view(store, OTHER)
     assert (fork.record.parent.kind, fork.record.parent.session) == ("fork", view(store).id)
     assert prompts(fork) == ["look at both", "another way"]
@@ -513,14 +519,14 @@ def test_a_fork_of_an_unknown_session_is_labelled_with_its_origin(tmp_path, file
     parallel(file)
     other = forked(tmp_path, file)
     other.prompt("another way", promptId="p-fork")
-    bring(store, other.path)
+    import_files(store, other.path)
     assert view(store, OTHER).record.labels["forked from"] == SESSION
     assert prompts(view(store, OTHER)) == ["look at both", "another way"]
 
 
 def test_a_fork_marked_with_forked_from_is_recognized(tmp_path, file, store):
     parallel(file)
-    other = Writing(tmp_path / f"{OTHER}.jsonl", OTHER)
+    other = TranscriptWriter(tmp_path / f"{OTHER}.jsonl", OTHER)
     for number, data in enumerate(file.path.read_text().splitlines()):
         said = json.loads(data)
         origin = {"sessionId": SESSION, "messageUuid": said["uuid"]}
@@ -529,7 +535,7 @@ def test_a_fork_marked_with_forked_from_is_recognized(tmp_path, file, store):
         )
     other.count = 100
     other.prompt("another way", promptId="p-9")
-    bring(store, file.path, other.path)
+    import_files(store, file.path, other.path)
     assert view(store, OTHER).record.parent.session == view(store).id
     assert prompts(view(store, OTHER)) == ["look at both", "another way"]
 
@@ -553,7 +559,7 @@ def test_a_session_without_a_title_is_named_after_its_first_prompt(file):
 
 
 def test_the_working_folder_comes_from_the_lines_not_from_the_path(tmp_path):
-    writing = Writing(tmp_path / "-home-dev-a-b" / f"{SESSION}.jsonl", cwd="/home/dev/a-b")
+    writing = TranscriptWriter(tmp_path / "-home-dev-a-b" / f"{SESSION}.jsonl", cwd="/home/dev/a-b")
     writing.prompt("go")
     (found,) = FORMAT.conversations(writing.path)
     assert found.conversation.cwd == "/home/dev/a-b"
@@ -579,11 +585,11 @@ def test_other_files_are_not_recognized_as_transcripts(begin):
 
 def test_the_next_import_starts_at_the_last_turn(file, store):
     parallel(file)
-    bring(store, file.path)
+    import_files(store, file.path)
     file.prompt("and more", promptId="p-2")
-    report = bring(store, file.path)
+    report = import_files(store, file.path)
     assert (report.turns, report.calls) == (1, 0)
-    assert bring(store, file.path).commits == 0
+    assert import_files(store, file.path).commits == 0
 
 
 # -- printed output -------------------------------------------------------------------------------
@@ -611,9 +617,9 @@ def test_printed_output_merges_with_the_transcript(tmp_path, file, store):
     path = tmp_path / "out.jsonl"
     printed(path)
     assert FORMAT.recognizes(path, read_beginning(str(path)))
-    bring(store, path)
+    import_files(store, path)
     parallel(file)
-    bring(store, file.path)
+    import_files(store, file.path)
     assert [kinds(view(store)).count(kind) for kind in ("turn", "call", "outcome")] == [1, 2, 2]
 
 
@@ -621,28 +627,28 @@ def test_printed_output_of_a_recorded_session_adds_nothing(tmp_path, file, store
     path = tmp_path / "out.jsonl"
     printed(path)
     parallel(file)
-    bring(store, file.path)
-    assert bring(store, path).calls == 0
+    import_files(store, file.path)
+    assert import_files(store, path).calls == 0
 
 
 def test_an_unreadable_line_of_a_known_type_is_stored_unchanged(file):
     file.line("assistant", message="not an object")
     file.line("user", message={"content": 7})
     file.line("system", subtype="something new")
-    assert len(of(Unknown, items(file.path))) == 3
+    assert len(items_of_type(Unknown, items(file.path))) == 3
 
 
 def test_a_result_that_arrives_after_the_import_settles_its_call(file, store):
     file.prompt("go")
     file.says("msg_1", ("toolu_1", "Read", {"file_path": "/a.txt"}), stop="tool_use")
-    bring(store, file.path)
+    import_files(store, file.path)
     file.result("toolu_1", "what is in it")
     file.says("msg_2", "done", stop="end_turn")
-    bring(store, file.path)
+    import_files(store, file.path)
     (call,) = view(store).calls()
     assert call.status == "ok"
     assert "what is in it" in str(Rendering(store.port, view(store).id).current().render("plain"))
-    assert bring(store, file.path).commits == 0
+    assert import_files(store, file.path).commits == 0
 
 
 def test_an_image_beside_a_result_becomes_a_note(file, store):
@@ -651,16 +657,16 @@ def test_an_image_beside_a_result_becomes_a_note(file, store):
     file.says("msg_1", ("toolu_1", "Read", {"file_path": "/a.png"}))
     result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "an image"}
     file.prompt([result, {"type": "image", "source": source}])
-    (noted,) = of(Noted, items(file.path))
+    (noted,) = items_of_type(Noted, items(file.path))
     assert "image/png" in str(noted.content)
 
 
 def test_a_compaction_at_the_end_of_the_file_waits_for_its_summary(file, store):
     file.prompt("go")
     file.line("system", subtype="compact_boundary", compactMetadata={"trigger": "auto"})
-    assert bring(store, file.path).noise == {"system/compact_boundary at the end": 1}
+    assert import_files(store, file.path).noise == {"system/compact_boundary at the end": 1}
     file.prompt("what it was about", isCompactSummary=True)
-    bring(store, file.path)
+    import_files(store, file.path)
     assert kinds(view(store)).count("compaction") == 1
 
 
@@ -671,7 +677,7 @@ def test_the_task_names_in_a_cursor_are_limited(file):
         file.says(f"msg_{number}", (call, "TaskCreate", {"subject": f"{number} " + "x" * 5_000}))
         file.result(call, f"Task #{number} created")
     file.prompt("next")
-    names = of(Cursor, items(file.path))[-1].state["tasks"]
+    names = items_of_type(Cursor, items(file.path))[-1].state["tasks"]
     assert len(names) == 200
     assert "202" in names
     assert max(map(len, names.values())) <= 2_000

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import stator
-from importers.claude_code_writer import bring
+from importers.claude_code_writer import import_files
 from importers.counts_claude_code import claude_code
 from stator.model.log.commit import Commit
 from stator.model.log.query import SessionQuery
@@ -20,7 +20,7 @@ REAL = os.environ.get("STATOR_TRANSCRIPTS", "")
 
 def imported(store, paths: list[Path]) -> dict[str, int]:
     """Count what the store contains; commits that a fork shares with its parent count once."""
-    bring(store, *paths)
+    import_files(store, *paths)
     commits: dict[str, Commit] = {}
     rows = store.port.sessions(SessionQuery(), limit=1_000).rows
     for row in rows:

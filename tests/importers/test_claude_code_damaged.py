@@ -10,7 +10,16 @@ import os
 import pytest
 
 import stator
-from importers.claude_code_writer import SESSION, Writing, bring, items, kinds, of, prompts, view
+from importers.claude_code_writer import (
+    SESSION,
+    TranscriptWriter,
+    import_files,
+    items,
+    items_of_type,
+    kinds,
+    prompts,
+    view,
+)
 from stator.errors import InvalidInput
 from stator.importers.claude_code.transcript import FORMAT
 from stator.importers.reading import jsonl
@@ -26,8 +35,8 @@ from stator.model.exchange.items import (
 
 
 @pytest.fixture
-def file(tmp_path) -> Writing:
-    return Writing(tmp_path / f"{SESSION}.jsonl")
+def file(tmp_path) -> TranscriptWriter:
+    return TranscriptWriter(tmp_path / f"{SESSION}.jsonl")
 
 
 @pytest.fixture
@@ -36,7 +45,7 @@ def store(tmp_path):
         yield opened
 
 
-def turn(file: Writing, number: int) -> None:
+def turn(file: TranscriptWriter, number: int) -> None:
     file.prompt(f"turn {number}")
     file.says(f"msg_{number}", (f"toolu_{number}", "Bash", {"command": "make"}))
     file.result(f"toolu_{number}", "ok")
@@ -48,11 +57,11 @@ def test_a_cut_last_line_is_reported_and_the_rest_is_imported(file, store):
     file.prompt("turn 2")
     data = file.path.read_bytes()
     file.path.write_bytes(data[:-20])
-    report = bring(store, file.path)
+    report = import_files(store, file.path)
     assert [(skip.line, skip.why) for skip in report.skips] == [(5, "cut off")]
     assert prompts(view(store)) == ["turn 1"]
     file.path.write_bytes(data)
-    bring(store, file.path)
+    import_files(store, file.path)
     assert prompts(view(store)) == ["turn 1", "turn 2"]
 
 
@@ -69,7 +78,7 @@ def test_a_bad_line_in_the_middle_is_counted_and_the_rest_is_imported(file, stor
     turn(file, 1)
     file.raw(bad)
     turn(file, 2)
-    report = bring(store, file.path)
+    report = import_files(store, file.path)
     assert [(skip.line, skip.why) for skip in report.skips] == [(5, why)]
     assert report.calls == 2
 
@@ -82,13 +91,13 @@ def test_a_value_nested_too_deeply_is_shortened_and_the_rest_is_imported(file, s
         deep = [deep]
     file.prompt(deep)
     turn(file, 2)
-    report = bring(store, file.path)
+    report = import_files(store, file.path)
     assert (report.calls, report.mended) == (2, 1)
 
 
 def test_lone_surrogates_are_kept(file, store):
     file.prompt("half \ud83d of it")
-    bring(store, file.path)
+    import_files(store, file.path)
     assert prompts(view(store)) == ["half \ud83d of it"]
 
 
@@ -112,7 +121,7 @@ def test_values_of_wrong_types_do_not_raise(file, store, kind, fields):
     turn(file, 1)
     file.line(kind, **fields)
     turn(file, 2)
-    report = bring(store, file.path)
+    report = import_files(store, file.path)
     assert report.turns >= 2
     assert not report.refused
 
@@ -122,8 +131,8 @@ def test_a_repeated_line_counts_once(file):
     data = file.path.read_bytes()
     file.path.write_bytes(data + data)
     told = items(file.path)
-    assert len(of(Prompted, told)) == 1
-    assert len(of(Noise, told)) == 4
+    assert len(items_of_type(Prompted, told)) == 1
+    assert len(items_of_type(Noise, told)) == 4
 
 
 def test_lines_with_missing_or_cyclic_parents_are_read_in_file_order(file):
@@ -132,13 +141,13 @@ def test_lines_with_missing_or_cyclic_parents_are_read_in_file_order(file):
     file.prompt("two", uuid="c", parentUuid="nobody")
     file.prompt("three", uuid="d", parentUuid="d", isSidechain=True)
     told = items(file.path)
-    assert [item.content for item in of(Prompted, told)] == ["one", "two", "three"]
+    assert [item.content for item in items_of_type(Prompted, told)] == ["one", "two", "three"]
 
 
 def test_equal_or_unordered_times_change_nothing(file, store):
     for number, moment in enumerate(["2026-03-02T00:00:00Z", "2026-03-01T00:00:00Z"] * 2):
         file.prompt(f"turn {number}", timestamp=moment)
-    bring(store, file.path)
+    import_files(store, file.path)
     assert prompts(view(store)) == ["turn 0", "turn 1", "turn 2", "turn 3"]
 
 
@@ -146,27 +155,27 @@ def test_a_call_and_a_result_that_do_not_match_are_both_stored(file, store):
     file.prompt("go")
     file.says("msg_1", ("toolu_1", "Bash", {"command": "make"}))
     file.result("toolu_2", "of another")
-    report = bring(store, file.path)
+    report = import_files(store, file.path)
     assert (report.in_doubt, report.orphans) == (1, 1)
 
 
 def test_a_file_that_grew_adds_only_what_is_new(file, store):
     for number in range(5):
         turn(file, number)
-        report = bring(store, file.path)
+        report = import_files(store, file.path)
         assert (report.turns, report.calls) == (1, 1)
     assert kinds(view(store)).count("turn") == 5
 
 
 def test_a_rewritten_file_is_read_from_its_start(file, store):
     turn(file, 1)
-    bring(store, file.path)
+    import_files(store, file.path)
     file.path.unlink()
-    again = Writing(file.path)
+    again = TranscriptWriter(file.path)
     again.count = 100
     again.prompt("a longer line than the one that stood there before, by far")
     turn(again, 2)
-    assert bring(store, file.path).turns == 2
+    assert import_files(store, file.path).turns == 2
 
 
 @pytest.mark.parametrize(
@@ -182,7 +191,7 @@ def test_other_encodings_and_line_ends_are_read(file, store, encode):
     turn(file, 1)
     file.path.write_bytes(encode(file.path.read_text()))
     assert FORMAT.recognizes(file.path, read_beginning(str(file.path)))
-    report = bring(store, file.path)
+    report = import_files(store, file.path)
     assert (report.turns, report.calls, report.skipped) == (1, 1, 0)
 
 
@@ -191,7 +200,7 @@ def test_a_line_above_the_limit_is_skipped(file, store, monkeypatch):
     turn(file, 1)
     file.prompt("x" * 200_000)
     turn(file, 2)
-    report = bring(store, file.path)
+    report = import_files(store, file.path)
     assert [skip.line for skip in report.skips] == [5]
     assert prompts(view(store)) == ["turn 1", "turn 2"]
 
@@ -205,7 +214,7 @@ def test_a_pipe_is_refused_without_waiting(tmp_path):
 
 def test_a_symbolic_link_among_the_sub_agents_is_not_followed(file, tmp_path):
     turn(file, 1)
-    elsewhere = Writing(tmp_path / "elsewhere.jsonl")
+    elsewhere = TranscriptWriter(tmp_path / "elsewhere.jsonl")
     elsewhere.prompt("not yours", isSidechain=True, agentId="a1")
     folder = file.path.with_suffix("") / "subagents"
     folder.mkdir(parents=True)
@@ -219,14 +228,18 @@ def test_a_message_with_thousands_of_results_is_yielded_in_parts(file):
         file.says("msg_1", (f"toolu_{number}", "Read", {}))
         file.result(f"toolu_{number}", "x")
     told = items(file.path)
-    assert len(of(Called, told)) == len(of(Returned, told)) == 1200
-    assert len({answer.id for answer in of(Answered, told)}) == len(of(Answered, told)) == 3
+    assert len(items_of_type(Called, told)) == len(items_of_type(Returned, told)) == 1200
+    assert (
+        len({answer.id for answer in items_of_type(Answered, told)})
+        == len(items_of_type(Answered, told))
+        == 3
+    )
 
 
 def test_a_line_nested_too_deeply_is_skipped(file):
     turn(file, 1)
     file.raw('{"type":"user","x":' + "[" * 100_000 + "]" * 100_000 + "}")
-    assert of(Skipped, items(file.path))
+    assert items_of_type(Skipped, items(file.path))
 
 
 def test_an_empty_file_contains_no_conversation(file):
@@ -234,10 +247,10 @@ def test_an_empty_file_contains_no_conversation(file):
 
 
 def test_an_import_does_not_change_the_source(tmp_path, store):
-    file = Writing(tmp_path / "source" / f"{SESSION}.jsonl")
+    file = TranscriptWriter(tmp_path / "source" / f"{SESSION}.jsonl")
     turn(file, 1)
     before = (file.path.read_bytes(), file.path.stat().st_mtime_ns)
-    bring(store, file.path)
+    import_files(store, file.path)
     assert (file.path.read_bytes(), file.path.stat().st_mtime_ns) == before
     assert os.listdir(file.path.parent) == [file.path.name]
 
@@ -247,5 +260,5 @@ def test_a_line_with_nan_is_imported(file, store):
         json.dumps({"type": "user", "uuid": "u0", "parentUuid": None, "sessionId": SESSION})[:-1]
         + ', "message": {"content": "x"}, "cost": NaN}'
     )
-    bring(store, file.path)
+    import_files(store, file.path)
     assert prompts(view(store)) == ["x"]

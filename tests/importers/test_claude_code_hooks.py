@@ -1,5 +1,4 @@
-"""Tests that Claude Code's hooks and transcript record the same turns and calls once, in any order.
-"""
+"""Tests that Claude Code's hooks and transcript record the same turns and calls once, in any order."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 import stator
-from importers.claude_code_writer import bring, view
+from importers.claude_code_writer import import_files, view
 from stator.hooks import claude_code as hooks
 from stator.importers.claude_code.line_fields import timestamp_of
 from stator.importers.claude_code.transcript import FORMAT
@@ -90,7 +89,7 @@ WHOLE = {"turn": 3, "call": 6, "outcome": 5, "turn_end": 2, "compaction": 1, "pl
 
 @pytest.mark.parametrize("order", ["ht", "th", "hth", "tht"])
 def test_hooks_and_transcript_record_each_turn_and_call_once(store, order):
-    parts = {"h": lambda: record(store), "t": lambda: bring(store, MAIN, conclude=False)}
+    parts = {"h": lambda: record(store), "t": lambda: import_files(store, MAIN, conclude=False)}
     for part in order:
         parts[part]()
     assert tally(store) == WHOLE
@@ -104,16 +103,16 @@ def test_hooks_between_imports_record_each_turn_and_call_once(store, tmp_path):
     state: dict[str, Any] = {}
     for part in range(0, max(len(lines), len(TOLD)), 4):
         growing.write_bytes(b"".join(lines[: part + 4]))
-        bring(store, growing, conclude=False)
+        import_files(store, growing, conclude=False)
         record(store, TOLD[part : part + 4], state)
-    bring(store, growing, conclude=False)
+    import_files(store, growing, conclude=False)
     assert tally(store) == WHOLE
 
 
 def test_a_hook_and_the_transcript_record_the_same_for_a_call(store, tmp_path):
     record(store)
     with stator.connect(tmp_path / "b.db", project="demo") as other:
-        bring(other, MAIN, conclude=False)
+        import_files(other, MAIN, conclude=False)
         told, read = (
             {
                 c.origin[1]: (c.tool, c.status, c.effect)
@@ -132,7 +131,7 @@ def _view(store):
 def test_a_hook_and_the_transcript_record_the_same_files(store, tmp_path):
     record(store)
     with stator.connect(tmp_path / "b.db", project="demo") as other:
-        bring(other, MAIN, conclude=False)
+        import_files(other, MAIN, conclude=False)
         told, read = (
             {
                 (e.record.path, e.record.op, e.record.before, e.record.after)
@@ -145,7 +144,7 @@ def test_a_hook_and_the_transcript_record_the_same_files(store, tmp_path):
 
 def test_a_hook_in_a_sub_agent_belongs_to_the_sub_agents_session(store):
     record(store)
-    bring(store, MAIN)
+    import_files(store, MAIN)
     assert tally(store, f"{SESSION}/ga1")["call"] == 1
     assert FORMAT.name == hooks.SOURCE
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stator
-from importers.claude_code_writer import SESSION, Writing, bring, items, view
+from importers.claude_code_writer import SESSION, TranscriptWriter, import_files, items, view
 from importers.test_claude_code_hooks import MAIN, TOLD, WHOLE, record, tally
 from stator.model.exchange.items import Cursor, Noise, Skipped
 
@@ -45,8 +45,8 @@ def test_a_growing_file_yields_the_same_as_the_whole_file(cuts):
         with stator.connect("memory:") as store, stator.connect("memory:") as other:
             for cut in [*sorted(cuts), len(whole)]:
                 growing.write_bytes(whole[:cut])
-                bring(store, growing, conclude=False)
-            bring(other, growing, conclude=False)
+                import_files(store, growing, conclude=False)
+            import_files(other, growing, conclude=False)
             assert said(view(store, GARDEN)) == said(view(other, GARDEN))
             assert outcome(view(store, GARDEN)) == outcome(view(other, GARDEN))
 
@@ -62,7 +62,7 @@ def test_hooks_and_a_growing_transcript_record_everything_once_in_any_order(piec
             if is_read:
                 read += step
                 growing.write_bytes(b"".join(LINES[:read]))
-                bring(store, growing, conclude=False)
+                import_files(store, growing, conclude=False)
             else:
                 record(store, TOLD[told : told + step], state)
                 told += step
@@ -108,12 +108,12 @@ blocks = st.fixed_dictionaries(
 )
 def test_any_line_is_read_or_reported(lines):
     with tempfile.TemporaryDirectory() as folder, stator.connect("memory:") as store:
-        file = Writing(Path(folder) / f"{SESSION}.jsonl")
+        file = TranscriptWriter(Path(folder) / f"{SESSION}.jsonl")
         file.prompt("go", uuid="first")
         for line in lines:
             file.raw(json.dumps(line))
         told = items(file.path)
         assert not [item for item in told if isinstance(item, Skipped)]
         assert [item for item in told if not isinstance(item, (Cursor, Noise))]
-        bring(store, file.path)
-        assert bring(store, file.path).commits == 0
+        import_files(store, file.path)
+        assert import_files(store, file.path).commits == 0

@@ -7,7 +7,7 @@ import json
 import pytest
 
 import stator
-from importers.import_helpers import DATA, asked, found_in, plan, taken, views
+from importers.import_helpers import DATA, conversations_in, import_file, plan, prompts_of, views
 
 TASK = DATA / "cline" / "1770913324799" / "api_conversation_history.json"
 
@@ -20,19 +20,19 @@ def store():
 
 @pytest.fixture
 def shown(store):
-    taken(store, TASK, "cline")
+    import_file(store, TASK, "cline")
     (only,) = views(store, TASK, "cline")
     return only
 
 
 def test_only_what_the_user_typed_is_a_prompt(shown):
-    first, second = asked(shown)
+    first, second = prompts_of(shown)
     assert first == "add tax to the cart"
     assert second[0]["text"] == "now fix the test"
 
 
 def test_an_image_becomes_a_note_with_type_size_and_digest(shown):
-    _, (_, image) = asked(shown)
+    _, (_, image) = prompts_of(shown)
     assert image["text"].startswith("[image/png, 1,200 bytes, sha256 ")
 
 
@@ -65,7 +65,7 @@ def test_a_finished_task_ends_its_turn(shown):
 
 
 def test_folder_time_and_cost_come_from_the_messages(shown):
-    (found,) = found_in(TASK, "cline")
+    (found,) = conversations_in(TASK, "cline")
     assert (found.conversation.id, found.conversation.cwd) == ("1770913324799", "/home/dev/shop")
     turn = next(c for c in shown.log() if c.kind == "turn")
     assert turn.happened == 1_770_913_328_000_000
@@ -81,7 +81,7 @@ def test_native_results_are_paired_by_their_id(store, tmp_path):
     ]
     path = tmp_path / "api_conversation_history.json"
     path.write_text(json.dumps(told))
-    taken(store, path, "cline")
+    import_file(store, path, "cline")
     (only,) = views(store, path, "cline")
     outcomes = [(c.origin[1], c.tool) for c in only.log() if c.kind == "outcome"]
     assert outcomes == [("toolu_2", "list_files"), ("toolu_1", "read_file")]
@@ -93,8 +93,8 @@ def test_a_task_restored_to_an_earlier_point_continues_from_there(store, tmp_pat
     path = folder / "api_conversation_history.json"
     told = json.loads(TASK.read_text())
     path.write_text(json.dumps(told))
-    taken(store, path, "cline")
+    import_file(store, path, "cline")
     other = {"role": "assistant", "content": [{"type": "text", "text": "Another way."}]}
     path.write_text(json.dumps([*told[:3], other]))
-    report = taken(store, path, "cline")
+    report = import_file(store, path, "cline")
     assert report.commits == 1

@@ -10,17 +10,24 @@ import pytest
 
 import stator
 from importers import counts_codex, growing_files
-from importers.growing_files import grown, items, outcomes, said_by_model, spent, totals
+from importers.growing_files import (
+    import_while_growing,
+    items,
+    model_output,
+    outcomes,
+    totals,
+    usage_of,
+)
 from importers.import_helpers import (
     DATA,
-    REAL,
-    asked,
-    found_in,
+    RECORDINGS,
+    conversations_in,
+    import_file,
     kinds,
+    needs_recordings,
     plan,
-    real,
+    prompts_of,
     rendered,
-    taken,
     view,
 )
 from stator.errors import InvalidInput
@@ -51,7 +58,7 @@ def store():
 
 
 def bring(store, path):
-    return growing_files.bring(store, path, "codex")
+    return growing_files.import_one(store, path, "codex")
 
 
 def written(tmp_path, *lines, name="rollout-2026-10-01T09-00-00-0199bbbb.jsonl"):
@@ -100,7 +107,7 @@ def test_the_counts_match_an_independent_count(path):
 
 def test_a_turn_begins_with_a_prompt_and_not_with_text_injected_by_codex(store):
     _, shown = bring(store, MAIN)
-    assert asked(shown) == ["water the roses", "mend the pump"]
+    assert prompts_of(shown) == ["water the roses", "mend the pump"]
 
 
 def test_text_typed_while_the_agent_works_belongs_to_the_current_turn(store):
@@ -112,7 +119,7 @@ def test_text_typed_while_the_agent_works_belongs_to_the_current_turn(store):
 def test_calls_of_one_answer_belong_to_one_answer(store):
     _, shown = bring(store, MAIN)
     first = next(c for c in shown.log() if c.kind == "entry" and c.actor == "model")
-    assert [asked.name for asked in requests(first.value("output"))] == [
+    assert [call.name for call in requests(first.value("output"))] == [
         "update_plan",
         "exec_command",
     ]
@@ -194,7 +201,7 @@ def test_a_compaction_has_its_summary(store):
 
 def test_usage_is_counted_once(store):
     _, shown = bring(store, MAIN)
-    assert spent(shown)["tokens"] == 220
+    assert usage_of(shown)["tokens"] == 220
 
 
 def test_a_session_is_named_after_its_first_prompt(store):
@@ -226,13 +233,13 @@ def test_a_refused_command_is_denied(store):
 
 def test_the_same_prompt_twice_makes_two_turns(store):
     _, shown = bring(store, OLD)
-    assert len(asked(shown)) == 2
+    assert len(prompts_of(shown)) == 2
 
 
 def test_the_oldest_files_with_bare_items_are_read(store):
     report, shown = bring(store, OLDEST)
     assert (report.turns, report.calls, report.unknown) == (1, 1, 0)
-    assert asked(shown) == ["say hello"]
+    assert prompts_of(shown) == ["say hello"]
 
 
 @pytest.mark.parametrize(
@@ -268,13 +275,13 @@ def test_a_fork_shares_its_base_up_to_the_ordinal_it_names(store):
     _, base = bring(store, MAIN)
     _, fork = bring(store, FORK)
     assert (fork.record.parent.session, fork.record.parent.kind) == (base.id, "fork")
-    assert asked(fork) == ["water the roses", "sell the pump"]
+    assert prompts_of(fork) == ["water the roses", "sell the pump"]
 
 
 def test_a_fork_without_its_base_becomes_a_separate_session(store, tmp_path):
     path = shutil.copy(FORK, tmp_path)
     _, fork = bring(store, path)
-    assert asked(fork) == ["sell the pump"]
+    assert prompts_of(fork) == ["sell the pump"]
     assert fork.record.labels["forked from"].endswith("0a")
 
 
@@ -290,7 +297,7 @@ def test_a_fork_with_a_copied_base_begins_at_the_first_difference(store, tmp_pat
     path.write_text("".join(json.dumps(line) + "\n" for line in (meta, *kept, prompt("burn it"))))
     _, fork = bring(store, path)
     assert fork.record.parent.session == base.id
-    assert [text[-15:] for text in asked(fork)] == ["write the diary", "burn it"]
+    assert [text[-15:] for text in prompts_of(fork)] == ["write the diary", "burn it"]
     assert [kind for kind in kinds(fork) if kind in ("entry", "call")] == ["entry", "entry", "call"]
 
 
@@ -303,7 +310,7 @@ def test_a_sub_agent_is_a_session_below_its_parent(store):
 
 def test_lines_a_sub_agent_inherited_are_not_imported(store):
     _, child = bring(store, CHILD)
-    assert asked(child) == ["dig a hole"]
+    assert prompts_of(child) == ["dig a hole"]
 
 
 # -- the output of exec -----------------------------------------------------------------------------
@@ -324,14 +331,14 @@ def test_beside_its_rollout_the_output_of_exec_adds_nothing(store, tmp_path):
     path = tmp_path / "out.jsonl"
     path.write_text(EXEC.read_text().replace(f"{ID}0f", f"{ID}0a"))
     bring(store, tmp_path / MAIN.name)
-    assert taken(store, path, "codex").commits == 0
+    assert import_file(store, path, "codex").commits == 0
 
 
 def test_where_the_rollout_was_imported_the_output_of_exec_adds_nothing(store, tmp_path):
     bring(store, MAIN)
     path = tmp_path / "out.jsonl"
     path.write_text(EXEC.read_text().replace(f"{ID}0f", f"{ID}0a"))
-    report = taken(store, path, "codex")
+    report = import_file(store, path, "codex")
     assert (report.commits, report.unchanged) == (0, 1)
 
 
@@ -339,10 +346,10 @@ def test_output_of_exec_that_grew_adds_only_what_is_new(store, tmp_path):
     told = EXEC.read_text().splitlines(keepends=True)
     path = tmp_path / "out.jsonl"
     path.write_text("".join(told[:4]))
-    taken(store, path, "codex")
+    import_file(store, path, "codex")
     path.write_text("".join(told))
     _, shown = bring(store, path)
-    assert (len(asked(shown)), len(shown.calls())) == (1, 3)
+    assert (len(prompts_of(shown)), len(shown.calls())) == (1, 3)
 
 
 # -- repeated imports and growing files -------------------------------------------------------------
@@ -357,13 +364,13 @@ def test_importing_again_adds_nothing(store, path):
 
 @pytest.mark.parametrize("path", [MAIN, OLD], ids=["new", "old"])
 def test_a_file_that_grows_line_by_line_becomes_the_same_session(store, tmp_path, path):
-    piecewise = grown(store, path, tmp_path / path.name, "codex")
+    piecewise = import_while_growing(store, path, tmp_path / path.name, "codex")
     with stator.connect("memory:", project="garden") as other:
         _, whole = bring(other, path)
-        assert asked(piecewise) == asked(whole)
-        assert said_by_model(piecewise) == said_by_model(whole)
+        assert prompts_of(piecewise) == prompts_of(whole)
+        assert model_output(piecewise) == model_output(whole)
         assert outcomes(piecewise) == outcomes(whole)
-        assert spent(piecewise) == spent(whole)
+        assert usage_of(piecewise) == usage_of(whole)
 
 
 def test_a_compressed_rollout_yields_the_same_session(store, tmp_path):
@@ -381,7 +388,7 @@ def test_a_cut_last_line_is_reported_and_the_rest_is_imported(store, tmp_path):
     path.write_bytes(MAIN.read_bytes()[:-20])
     report, shown = bring(store, path)
     assert [skip.why for skip in report.skips] == ["cut off"]
-    assert len(asked(shown)) == 2
+    assert len(prompts_of(shown)) == 2
 
 
 @pytest.mark.parametrize("bad", [b"{nonsense\n", b"\0" * 300 + b"\n", b"[1, 2]\n", b'"x"\n'])
@@ -390,13 +397,13 @@ def test_a_bad_line_in_the_middle_is_skipped_and_the_rest_is_imported(store, tmp
     path = tmp_path / MAIN.name
     path.write_bytes(b"".join([*whole[:20], bad, *whole[20:]]))
     report, shown = bring(store, path)
-    assert (report.skipped, len(asked(shown))) == (1, 2)
+    assert (report.skipped, len(prompts_of(shown))) == (1, 2)
     assert report.skips[0].line == 21
 
 
 def test_lone_surrogates_are_kept(store, tmp_path):
     _, shown = bring(store, written(tmp_path, prompt("a \ud800 b")))
-    assert asked(shown) == ["a \ud800 b"]
+    assert prompts_of(shown) == ["a \ud800 b"]
 
 
 @pytest.mark.parametrize(
@@ -475,14 +482,14 @@ def test_the_bytes_of_an_image_are_not_stored(store, tmp_path):
         {"type": "input_image", "image_url": picture},
     ]
     _, shown = bring(store, written(tmp_path, said("message", role="user", content=content)))
-    assert "QUJDQUJD" not in json.dumps(asked(shown))
+    assert "QUJDQUJD" not in json.dumps(prompts_of(shown))
 
 
 def test_a_line_above_the_limit_is_skipped_and_the_rest_is_imported(store, tmp_path, monkeypatch):
     path = written(tmp_path, prompt("go"), prompt("x" * 3000), prompt("on"))
     monkeypatch.setattr(lines, "LINE_MAX", 2000)
     report, shown = bring(store, path)
-    assert (report.skipped, asked(shown)) == (1, ["go", "on"])
+    assert (report.skipped, prompts_of(shown)) == (1, ["go", "on"])
 
 
 def test_a_pipe_is_refused_without_waiting(tmp_path):
@@ -524,11 +531,14 @@ def test_a_session_belongs_to_the_folder_it_took_place_in():
 # -- real sessions ----------------------------------------------------------------------------------
 
 
-@real
+@needs_recordings
 def test_the_counts_of_real_sessions_match_an_independent_count(store):
-    paths = [*REAL.glob("codex/*/*.jsonl"), *REAL.glob("generated/codex-*/rollout-*.jsonl")]
+    paths = [
+        *RECORDINGS.glob("codex/*/*.jsonl"),
+        *RECORDINGS.glob("generated/codex-*/rollout-*.jsonl"),
+    ]
     assert paths
     for path in paths:
         assert totals(items(path, "codex")) == counts_codex.count(path), path.name
-        assert taken(store, path, "codex").refused == {}
-        assert "turn" in kinds(view(store, found_in(path, "codex")[0]))
+        assert import_file(store, path, "codex").refused == {}
+        assert "turn" in kinds(view(store, conversations_in(path, "codex")[0]))

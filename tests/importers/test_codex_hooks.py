@@ -7,7 +7,7 @@ import json
 import pytest
 
 import stator
-from importers.import_helpers import DATA, asked, view
+from importers.import_helpers import DATA, prompts_of, view
 from stator.hooks import codex
 from stator.importers.codex.rollout import FORMAT
 from stator.importers.conversation import Report, import_conversation
@@ -67,7 +67,7 @@ def test_hooks_and_rollout_record_the_same_turns_and_calls_in_any_order(store):
         imported(other)
         hooked(other)
         again = imported(other)
-        assert asked(shown) == asked(again) == ["water the roses", "mend the pump"]
+        assert prompts_of(shown) == prompts_of(again) == ["water the roses", "mend the pump"]
         assert len(shown.calls()) == len(again.calls()) == 7
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import stator
-from importers.hook_lines import said
+from importers.hook_lines import hook_input
 from stator.hooks import cursor
 from stator.model.exchange.items import Noise
 
@@ -48,7 +48,9 @@ def test_a_command_reported_by_two_hooks_is_recorded_once(view):
 
 
 def test_a_shell_hook_without_tool_hooks_records_a_call(hooked):
-    hooked.write(LINES[1], said("afterShellExecution", LINES[0]["conversation_id"], command="ls"))
+    hooked.write(
+        LINES[1], hook_input("afterShellExecution", LINES[0]["conversation_id"], command="ls")
+    )
     with stator.connect(hooked.path) as store:
         assert [row.status for row in store.calls().rows] == ["ok"]
 

@@ -10,8 +10,23 @@ import pytest
 
 import stator
 from importers import counts_gemini, growing_files
-from importers.growing_files import grown, items, outcomes, said_by_model, spent, totals
-from importers.import_helpers import DATA, REAL, asked, plan, real, rendered, taken
+from importers.growing_files import (
+    import_while_growing,
+    items,
+    model_output,
+    outcomes,
+    totals,
+    usage_of,
+)
+from importers.import_helpers import (
+    DATA,
+    RECORDINGS,
+    import_file,
+    needs_recordings,
+    plan,
+    prompts_of,
+    rendered,
+)
 from stator.errors import InvalidInput
 from stator.importers.gemini.chat import FORMAT
 from stator.importers.reading import jsonl as lines
@@ -35,7 +50,7 @@ def store():
 
 
 def bring(store, path):
-    return growing_files.bring(store, path, "gemini")
+    return growing_files.import_one(store, path, "gemini")
 
 
 def message(name, kind="user", content="go", **more):
@@ -73,7 +88,7 @@ def test_the_counts_match_an_independent_count(path):
 
 def test_a_turn_begins_with_a_prompt_by_a_person(store):
     _, shown = bring(store, MAIN)
-    assert asked(shown) == ["plant a rose", "go on", "go on", "prune it"]
+    assert prompts_of(shown) == ["plant a rose", "go on", "go on", "prune it"]
 
 
 def test_the_calls_of_a_second_version_belong_to_its_answer(store):
@@ -238,13 +253,13 @@ def test_importing_again_adds_nothing(store, path):
 
 
 def test_a_chat_that_grows_line_by_line_becomes_the_same_session(store, tmp_path):
-    piecewise = grown(store, MAIN, tmp_path / MAIN.name, "gemini")
+    piecewise = import_while_growing(store, MAIN, tmp_path / MAIN.name, "gemini")
     with stator.connect("memory:", project="garden") as other:
         _, whole = bring(other, MAIN)
-        assert asked(piecewise) == asked(whole)
-        assert said_by_model(piecewise) == said_by_model(whole)
+        assert prompts_of(piecewise) == prompts_of(whole)
+        assert model_output(piecewise) == model_output(whole)
         assert outcomes(piecewise) == outcomes(whole)
-        assert spent(piecewise) == spent(whole)
+        assert usage_of(piecewise) == usage_of(whole)
 
 
 def test_a_chat_that_grew_adds_only_new_turns(store, tmp_path):
@@ -253,7 +268,7 @@ def test_a_chat_that_grew_adds_only_new_turns(store, tmp_path):
     with path.open("a") as file:
         file.write(json.dumps(message("u2", content="more")) + "\n")
     report, shown = bring(store, path)
-    assert (report.turns, asked(shown)) == (1, ["go", "more"])
+    assert (report.turns, prompts_of(shown)) == (1, ["go", "more"])
 
 
 # -- bad files --------------------------------------------------------------------------------------
@@ -264,7 +279,7 @@ def test_a_cut_last_line_is_reported_and_the_rest_is_imported(store, tmp_path):
     path.write_bytes(MAIN.read_bytes()[:-8])
     report, shown = bring(store, path)
     assert [skip.why for skip in report.skips] == ["cut off"]
-    assert len(asked(shown)) == 4
+    assert len(prompts_of(shown)) == 4
 
 
 @pytest.mark.parametrize("bad", [b"{nonsense\n", b"\0" * 300 + b"\n", b"[1, 2]\n"])
@@ -273,12 +288,12 @@ def test_a_bad_line_in_the_middle_is_skipped_and_the_rest_is_imported(store, tmp
     path = tmp_path / MAIN.name
     path.write_bytes(b"".join([*whole[:12], bad, *whole[12:]]))
     report, shown = bring(store, path)
-    assert (report.skipped, len(asked(shown))) == (1, 4)
+    assert (report.skipped, len(prompts_of(shown))) == (1, 4)
 
 
 def test_lone_surrogates_are_kept(store, tmp_path):
     _, shown = bring(store, written(tmp_path, message("u1", content="a \ud800 b")))
-    assert asked(shown) == ["a \ud800 b"]
+    assert prompts_of(shown) == ["a \ud800 b"]
 
 
 @pytest.mark.parametrize("line", [{"x": 1}, message("a", "telepathy")])
@@ -314,7 +329,7 @@ def test_a_line_above_the_limit_is_skipped_and_the_rest_is_imported(store, tmp_p
     path = written(tmp_path, message("u1"), long, message("u3", content="on"))
     monkeypatch.setattr(lines, "LINE_MAX", 2000)
     report, shown = bring(store, path)
-    assert (report.skipped, asked(shown)) == (1, ["go", "on"])
+    assert (report.skipped, prompts_of(shown)) == (1, ["go", "on"])
 
 
 def test_a_pipe_is_refused_without_waiting(tmp_path):
@@ -334,7 +349,7 @@ def test_a_later_version_of_an_answer_adds_only_what_is_new(store, tmp_path):
     told = [message("u1"), message("g1", "gemini", "yes"), message("u2", content="more"), late]
     report, shown = bring(store, written(tmp_path, *told))
     assert report.calls == 1
-    assert [block["type"] for block in said_by_model(shown)] == ["text", "tool_use"]
+    assert [block["type"] for block in model_output(shown)] == ["text", "tool_use"]
 
 
 def test_a_cut_document_is_refused(tmp_path):
@@ -358,10 +373,10 @@ def test_other_encodings_are_read(store, tmp_path, path, change):
 # -- real sessions ----------------------------------------------------------------------------------
 
 
-@real
+@needs_recordings
 def test_the_counts_of_real_sessions_match_an_independent_count(store):
-    paths = list(REAL.glob("generated/gemini-*/session-*"))
+    paths = list(RECORDINGS.glob("generated/gemini-*/session-*"))
     assert paths
     for path in paths:
         assert totals(items(path, "gemini")) == counts_gemini.count(path)
-        assert taken(store, path, "gemini").turns == counts_gemini.count(path)["turns"]
+        assert import_file(store, path, "gemini").turns == counts_gemini.count(path)["turns"]

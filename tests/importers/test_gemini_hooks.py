@@ -7,7 +7,7 @@ import json
 import pytest
 
 import stator
-from importers.import_helpers import DATA, asked, view
+from importers.import_helpers import DATA, prompts_of, view
 from stator.hooks import gemini
 from stator.importers.conversation import Report, import_conversation
 from stator.importers.gemini.chat import FORMAT
@@ -66,33 +66,33 @@ def kind_at(kind, nth):
 def test_hooks_and_then_the_chat_record_everything_once(store, chat):
     hooked(store, NOTICES, chat)
     shown = imported(store, chat)
-    assert (asked(shown), len(shown.calls())) == (PROMPTS, CALLS)
+    assert (prompts_of(shown), len(shown.calls())) == (PROMPTS, CALLS)
 
 
 def test_the_chat_and_then_hooks_record_everything_once(store, chat):
     imported(store, chat)
     shown = hooked(store, NOTICES, chat)
-    assert (asked(shown), len(shown.calls())) == (PROMPTS, CALLS)
+    assert (prompts_of(shown), len(shown.calls())) == (PROMPTS, CALLS)
 
 
 def test_hooks_without_the_chat_derive_the_same_ids(store, chat):
     hooked(store, NOTICES, "", {"no transcript": True})
     shown = imported(store, chat)
-    assert (asked(shown), len(shown.calls())) == (PROMPTS, CALLS)
+    assert (prompts_of(shown), len(shown.calls())) == (PROMPTS, CALLS)
 
 
 @pytest.mark.parametrize("begin", range(0, len(NOTICES), 3))
 def test_hooks_installed_mid_conversation_record_nothing_twice(store, chat, begin):
     imported(store, chat)
     shown = hooked(store, NOTICES[begin:], chat, first=begin)
-    assert (asked(shown), len(shown.calls())) == (PROMPTS, CALLS)
+    assert (prompts_of(shown), len(shown.calls())) == (PROMPTS, CALLS)
 
 
 @pytest.mark.parametrize("lost", range(0, len(NOTICES), 3))
 def test_a_lost_hook_causes_no_duplicates(store, chat, lost):
     hooked(store, NOTICES[:lost] + NOTICES[lost + 1 :], chat)
     shown = imported(store, chat)
-    assert (asked(shown), len(shown.calls())) == (PROMPTS, CALLS)
+    assert (prompts_of(shown), len(shown.calls())) == (PROMPTS, CALLS)
 
 
 def test_hooks_while_the_chat_grows_record_nothing_twice(store, tmp_path):
@@ -106,7 +106,7 @@ def test_hooks_while_the_chat_grows_record_nothing_twice(store, tmp_path):
         hooked(store, [said], path, state, first=number)
     path.write_bytes(CHAT.read_bytes())
     shown = imported(store, path)
-    assert (asked(shown), len(shown.calls())) == (PROMPTS, CALLS)
+    assert (prompts_of(shown), len(shown.calls())) == (PROMPTS, CALLS)
 
 
 def moment_of(line):
@@ -160,7 +160,7 @@ def test_redacted_hooks_cause_no_duplicates(store, tmp_path):
     assert secret not in json.dumps(notices)
     hooked(store, notices, path)
     shown = imported(store, path)
-    assert (len(asked(shown)), len(shown.calls())) == (4, CALLS)
+    assert (len(prompts_of(shown)), len(shown.calls())) == (4, CALLS)
 
 
 def test_a_pre_compress_hook_is_not_a_compaction(store, chat):
@@ -203,4 +203,4 @@ def test_text_that_hooks_put_before_the_first_prompt_is_left_out(store, chat):
     chat.write_bytes(CHAT.read_bytes().replace(prompt, with_context, 1))
     hooked(store, told, chat)
     shown = imported(store, chat)
-    assert (asked(shown), len(shown.calls())) == (PROMPTS, CALLS)
+    assert (prompts_of(shown), len(shown.calls())) == (PROMPTS, CALLS)

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stator
-from importers.growing_files import bring, outcomes, said_by_model, spent
-from importers.import_helpers import DATA, asked, found_in, view
+from importers.growing_files import import_one, model_output, outcomes, usage_of
+from importers.import_helpers import DATA, conversations_in, prompts_of, view
 from stator.importers.conversation import Report, import_conversation
 from stator.importers.registry import load
 
@@ -28,11 +28,11 @@ FILES = {
 @cache
 def whole(name):
     with stator.connect("memory:", project="garden") as store:
-        return told(bring(store, FILES[name], name.split()[0])[1])
+        return told(import_one(store, FILES[name], name.split()[0])[1])
 
 
 def told(shown):
-    return asked(shown), said_by_model(shown), outcomes(shown), spent(shown)
+    return prompts_of(shown), model_output(shown), outcomes(shown), usage_of(shown)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -48,4 +48,4 @@ def test_the_session_is_the_same_wherever_the_file_was_cut(name, places):
                 import_conversation(
                     store.port, store.context, form, found, Report(), conclude=False
                 )
-        assert told(view(store, found_in(path, form.name)[0])) == whole(name)
+        assert told(view(store, conversations_in(path, form.name)[0])) == whole(name)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from importers.hook_lines import HOOK, Hooked, pre, prompt, said
+from importers.hook_lines import HOOK, HookedStore, before_tool, hook_input, prompt
 from stator.hooks.spool import SpoolLine, parse_spool_line
 from stator.locations import CURRENT, KEY
 from stator.surfaces import hook
@@ -30,7 +30,7 @@ SECRET = "sk-ant-api03-" + "Ab1" * 20
 
 
 def test_a_line_contains_the_agents_input(hooked):
-    assert hooked.hook(pre("t1", command="ls")).returncode == 0
+    assert hooked.hook(before_tool("t1", command="ls")).returncode == 0
     (line,) = hooked.lines()
     found = parse_spool_line(line, CURRENT, len(line))
     assert isinstance(found, SpoolLine)
@@ -116,7 +116,7 @@ def test_endless_input_is_cut_after_a_time_limit(monkeypatch):
 
 
 def test_a_hook_name_that_is_not_text_is_recorded(hooked):
-    hooked.hook(said("x") | {"hook_event_name": ["PreToolUse"]})
+    hooked.hook(hook_input("x") | {"hook_event_name": ["PreToolUse"]})
     assert len(hooked.lines()) == 1
 
 
@@ -135,7 +135,7 @@ def test_a_secret_in_a_folder_name_is_redacted(hooked):
 
 
 def test_an_agent_in_another_folder_records_into_its_projects_store(hooked, tmp_path):
-    other = Hooked(tmp_path / "other")
+    other = HookedStore(tmp_path / "other")
     line = {"hook_event_name": "Stop", "session_id": "s1", "cwd": str(other.root)}
     hooked.hook(line, "claude-code", CLAUDE_PROJECT_DIR=str(hooked.root))
     assert (len(hooked.lines()), len(other.lines())) == (1, 0)
@@ -168,12 +168,12 @@ def test_hook_exits_zero_and_notes_what_it_could_not_record(hooked):
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
 def test_hook_exits_zero_in_a_read_only_folder(hooked):
     hooked.spool.mkdir(mode=0o500)
-    assert hooked.hook(pre("t1")).returncode == 0
+    assert hooked.hook(before_tool("t1")).returncode == 0
 
 
 def test_hook_exits_zero_on_a_full_disk(hooked):
     limited = ["sh", "-c", f"ulimit -f 0; exec {HOOK[0]} -m {HOOK[2]} cursor"]
-    told = json.dumps({"cwd": str(hooked.root), **pre("t1")}).encode()
+    told = json.dumps({"cwd": str(hooked.root), **before_tool("t1")}).encode()
     done = subprocess.run(
         limited, input=told, cwd=hooked.root, env=hooked.environ, capture_output=True
     )
@@ -224,10 +224,10 @@ def test_a_symbolic_link_as_the_spool_is_not_followed(hooked, tmp_path):
     "told",
     [
         prompt(text=f"the key is {SECRET}"),
-        pre("t1", command="curl", env={"API_KEY": "hunter22hunter22"}),
-        pre("t1", command="psql postgres://me:hunter22hunter22@db/x"),
-        said("preToolUse", tool_use_id="t1", tool_input={"password": "hunter22hunter22"}),
-        pre("t1", command="export DB_PASSWORD=hunter22hunter22"),
+        before_tool("t1", command="curl", env={"API_KEY": "hunter22hunter22"}),
+        before_tool("t1", command="psql postgres://me:hunter22hunter22@db/x"),
+        hook_input("preToolUse", tool_use_id="t1", tool_input={"password": "hunter22hunter22"}),
+        before_tool("t1", command="export DB_PASSWORD=hunter22hunter22"),
     ],
     ids=["shape", "name", "url", "password", "assigned"],
 )
@@ -256,7 +256,10 @@ def test_the_same_secret_has_the_same_placeholder_in_a_spool(hooked):
 def test_ten_concurrent_agents_lose_no_lines_and_keep_their_order(hooked, lines):
     def agent(number: int) -> None:
         for n in range(lines):
-            assert hooked.hook(pre(f"{number}-{n:02}", talk=f"c{number}")).returncode == 0
+            assert (
+                hooked.hook(before_tool(f"{number}-{n:02}", conversation=f"c{number}")).returncode
+                == 0
+            )
 
     with ThreadPoolExecutor(10) as pool:
         list(pool.map(agent, range(10)))
@@ -293,7 +296,7 @@ def test_an_ordinary_line_imports_no_slow_modules(hooked):
         f"os._exit = lambda code: leave(bool(set({heavy}) & set(sys.modules)))\n"
         "sys.argv = ['stator-hook', 'cursor']; hook.main()"
     )
-    told = json.dumps({"cwd": str(hooked.root), **pre("t1", command="ls")}).encode()
+    told = json.dumps({"cwd": str(hooked.root), **before_tool("t1", command="ls")}).encode()
     done = subprocess.run(
         [HOOK[0], "-S", "-c", "import sys; sys.path.insert(0, 'src')\n" + program],
         input=told, env=hooked.environ, capture_output=True, check=False,
@@ -303,4 +306,4 @@ def test_an_ordinary_line_imports_no_slow_modules(hooked):
 
 
 def test_a_new_store_has_no_spool(tmp_path):
-    assert not Hooked(tmp_path).spool.exists()
+    assert not HookedStore(tmp_path).spool.exists()

@@ -11,7 +11,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import stator
-from importers.hook_lines import Hooked, kinds, post, pre, prompt, said, session, talk
+from importers.hook_lines import (
+    HookedStore,
+    after_tool,
+    before_tool,
+    conversation_lines,
+    hook_input,
+    kinds,
+    prompt,
+    session,
+)
 from stator.errors import StoreReadOnly
 from stator.hooks import spool
 from stator.model.log.query import CallQuery, SessionQuery
@@ -19,17 +28,17 @@ from stator.surfaces import hook
 
 LINES = st.lists(
     st.builds(
-        lambda make, talk: make(talk),
+        lambda make, name: make(name),
         st.sampled_from(
             [
-                lambda t: said("sessionStart", t),
-                lambda t: said("sessionEnd", t),
-                lambda t: said("stop", t),
-                lambda t: said("preCompact", t),
-                lambda t: said("afterFileEdit", t, file_path="src/a.py"),
+                lambda t: hook_input("sessionStart", t),
+                lambda t: hook_input("sessionEnd", t),
+                lambda t: hook_input("stop", t),
+                lambda t: hook_input("preCompact", t),
+                lambda t: hook_input("afterFileEdit", t, file_path="src/a.py"),
                 *(lambda t, n=n: prompt(n, t) for n in (1, 2, 3)),
-                *(lambda t, n=n: pre(f"{t}-{n}", t) for n in (1, 2, 3)),
-                *(lambda t, n=n: post(f"{t}-{n}", t) for n in (1, 2, 3)),
+                *(lambda t, n=n: before_tool(f"{t}-{n}", t) for n in (1, 2, 3)),
+                *(lambda t, n=n: after_tool(f"{t}-{n}", t) for n in (1, 2, 3)),
             ]
         ),
         st.sampled_from(["c1", "c2", "c3"]),
@@ -57,7 +66,7 @@ def answers(store: Any) -> dict[str, Any]:
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(before=LINES, after=LINES)
 def test_a_reader_sees_the_same_as_after_ingest(tmp_path_factory, before, after):
-    hooked = Hooked(tmp_path_factory.mktemp("laid"))
+    hooked = HookedStore(tmp_path_factory.mktemp("laid"))
     hooked.write(*before)
     stator.connect(hooked.path).close()
     hooked.write(*after)
@@ -68,7 +77,7 @@ def test_a_reader_sees_the_same_as_after_ingest(tmp_path_factory, before, after)
 
 
 def test_a_reader_changes_no_files(hooked):
-    hooked.write(*talk())
+    hooked.write(*conversation_lines())
     before = hooked.lines()
     with stator.connect(hooked.path, read_only=True) as store:
         assert kinds(store)[-1] == "pause"
@@ -77,13 +86,13 @@ def test_a_reader_changes_no_files(hooked):
 
 
 def test_an_overlay_cannot_be_written(hooked):
-    hooked.write(*talk())
+    hooked.write(*conversation_lines())
     with stator.connect(hooked.path, read_only=True) as store, pytest.raises(StoreReadOnly):
         store.contribute(session(store).id).close()
 
 
 def test_pages_list_overlaid_sessions_before_stored_ones(hooked):
-    hooked.write(*(line for n in range(6) for line in talk(f"c{n}")))
+    hooked.write(*(line for n in range(6) for line in conversation_lines(f"c{n}")))
     stator.connect(hooked.path).close()
     hooked.write(prompt(2, "c0"), prompt(2, "c3"), prompt(1, "new"))
     with stator.connect(hooked.path, read_only=True) as store:
@@ -139,7 +148,7 @@ def test_an_old_spooled_session_is_not_listed_as_the_newest(hooked, monkeypatch,
 
 
 def test_a_cut_line_at_the_end_of_the_spool_is_ignored(hooked):
-    hooked.write(*talk())
+    hooked.write(*conversation_lines())
     with open(hooked.spool / "current", "ab") as file:
         file.write(b"stator1 0000")
     with stator.connect(hooked.path, read_only=True) as store:

@@ -12,7 +12,16 @@ from collections.abc import Callable
 import pytest
 
 import stator
-from importers.hook_lines import Hooked, kinds, post, pre, prompt, said, session, talk
+from importers.hook_lines import (
+    HookedStore,
+    after_tool,
+    before_tool,
+    conversation_lines,
+    hook_input,
+    kinds,
+    prompt,
+    session,
+)
 from stator.connect import take_spool
 from stator.hooks import spool
 from stator.hooks.ingest import IngestLimits
@@ -23,34 +32,39 @@ WHOLE = ["open", "run", "turn", "call", "outcome", "turn_end", "pause"]
 
 
 def test_opening_the_store_ingests_the_spool(hooked):
-    hooked.write(*talk())
+    hooked.write(*conversation_lines())
     assert hooked.kinds() == WHOLE
     assert spool.spooled_files(str(hooked.spool)) == []
 
 
 def test_lines_written_by_the_program_are_ingested(hooked):
-    for line in talk():
+    for line in conversation_lines():
         hooked.hook(line)
     assert hooked.kinds() == WHOLE
 
 
 def test_a_call_without_an_end_is_in_doubt_when_the_session_ends(hooked):
-    hooked.write(said("sessionStart"), prompt(), pre("t1", command="pay"), said("sessionEnd"))
+    hooked.write(
+        hook_input("sessionStart"),
+        prompt(),
+        before_tool("t1", command="pay"),
+        hook_input("sessionEnd"),
+    )
     with stator.connect(hooked.path) as store:
         (call,) = store.calls(statuses=("in doubt",)).rows
         assert call.tool == "Shell"
 
 
 def test_a_call_without_an_end_is_in_doubt_when_the_agent_restarts(hooked):
-    hooked.write(said("sessionStart"), prompt(), pre("t1", command="pay"))
+    hooked.write(hook_input("sessionStart"), prompt(), before_tool("t1", command="pay"))
     hooked.kinds()
-    hooked.write(said("sessionStart", source="resume"))
+    hooked.write(hook_input("sessionStart", source="resume"))
     with stator.connect(hooked.path) as store:
         assert [row.status for row in store.calls().rows] == ["in doubt"]
 
 
 def test_a_running_call_is_not_in_doubt(hooked):
-    hooked.write(said("sessionStart"), prompt(), pre("t1", command="pay"))
+    hooked.write(hook_input("sessionStart"), prompt(), before_tool("t1", command="pay"))
     with stator.connect(hooked.path) as store:
         assert [row.status for row in store.calls().rows] == ["started"]
 
@@ -72,9 +86,9 @@ def gone():
 
 
 def left_behind(hooked, process):
-    hooked.raw(*by(process, said("sessionStart"), prompt(), pre("t1", command="pay")))
+    hooked.raw(*by(process, hook_input("sessionStart"), prompt(), before_tool("t1", command="pay")))
     hooked.kinds()
-    hooked.raw(*by(here(), said("sessionStart", "other")))
+    hooked.raw(*by(here(), hook_input("sessionStart", "other")))
     with stator.connect(hooked.path) as store:
         return [row.status for row in store.calls().rows]
 
@@ -93,34 +107,34 @@ def test_an_agent_in_another_container_does_not_count_as_dead(hooked):
 
 
 def test_start_and_end_of_a_call_in_two_rounds_make_one_call(hooked):
-    hooked.write(prompt(), pre("t1"))
+    hooked.write(prompt(), before_tool("t1"))
     hooked.kinds()
-    hooked.write(post("t1"), said("stop"))
+    hooked.write(after_tool("t1"), hook_input("stop"))
     assert hooked.kinds() == ["open", "turn", "call", "outcome", "turn_end"]
 
 
 def test_a_conversation_is_recorded_in_the_project_it_took_place_in(hooked, tmp_path):
-    hooked.write(*talk())
+    hooked.write(*conversation_lines())
     with stator.connect(hooked.path, project="another") as store:
         assert session(store).row.record.project == str(tmp_path)
         assert session(store).row.record.mode == "recorded"
 
 
 def test_interleaved_conversations_keep_their_order(hooked):
-    both = zip(talk("c1", 3), talk("c2", 3), strict=True)
+    both = zip(conversation_lines("c1", 3), conversation_lines("c2", 3), strict=True)
     hooked.write(*(line for pair in both for line in pair))
     assert hooked.kinds("c1") == hooked.kinds("c2") == ["open", "run", *WHOLE[2:6] * 3, "pause"]
 
 
 def test_lines_in_other_files_are_ordered_by_time(hooked):
-    lines = talk(turns=2)
+    lines = conversation_lines(turns=2)
     for n, line in enumerate(lines):
         hooked.write(line, name="current" if n % 2 else f"own-{len(lines) - n}")
     assert hooked.kinds() == ["open", "run", *WHOLE[2:6] * 2, "pause"]
 
 
 def test_a_cut_line_is_rejected_and_the_next_one_is_read(hooked):
-    hooked.write(*talk())
+    hooked.write(*conversation_lines())
     current = hooked.spool / "current"
     data = current.read_bytes().splitlines(keepends=True)
     current.write_bytes(b"".join([data[0], data[1][:40], *data[1:], data[0][:60]]))
@@ -131,7 +145,7 @@ def test_a_cut_line_is_rejected_and_the_next_one_is_read(hooked):
 
 
 def test_a_damaged_line_is_rejected(hooked):
-    hooked.write(*talk())
+    hooked.write(*conversation_lines())
     current = hooked.spool / "current"
     current.write_bytes(current.read_bytes().replace(b'"command": "ls"', b'"command": "rm"'))
     assert hooked.kinds() == ["open", "run", "turn", "call", "outcome", "turn_end", "pause"]
@@ -149,7 +163,7 @@ def test_a_line_that_breaks_its_mapper_is_rejected_and_the_rest_is_recorded(hook
     from stator.hooks import cursor
 
     monkeypatch.setattr(cursor, "_shell", lambda *_: 1 / 0)
-    hooked.write(prompt(), said("afterShellExecution"), said("stop"))
+    hooked.write(prompt(), hook_input("afterShellExecution"), hook_input("stop"))
     assert hooked.kinds() == ["open", "turn", "turn_end"]
     assert spool.status_of(str(hooked.spool)).bad == 1
 
@@ -159,7 +173,12 @@ def test_rejected_lines_stay_when_their_file_is_read_again(hooked, monkeypatch):
     from stator.hooks import cursor
 
     monkeypatch.setattr(cursor, "_shell", lambda *_: 1 / 0)
-    hooked.write(prompt(), said("afterShellExecution"), said("stop"), said("afterShellExecution"))
+    hooked.write(
+        prompt(),
+        hook_input("afterShellExecution"),
+        hook_input("stop"),
+        hook_input("afterShellExecution"),
+    )
     with stator.connect("memory:") as store:
         for _ in range(2):
             take_spool(store.port, str(hooked.spool), limits=IngestLimits(lines=3))
@@ -179,7 +198,7 @@ def test_a_line_is_kept_in_bad_before_it_counts_as_read(hooked, monkeypatch):
         )
         stator.connect(hooked.path)
 
-    hooked.write(prompt(), said("afterShellExecution"))
+    hooked.write(prompt(), hook_input("afterShellExecution"))
     assert in_a_child(body) == -signal.SIGKILL
     hooked.kinds()
     assert spool.status_of(str(hooked.spool)).bad == 1
@@ -196,7 +215,7 @@ def test_only_plausible_parts_of_a_torn_line_are_parsed(hooked, monkeypatch):
         return parsed(data, name, end)
 
     monkeypatch.setattr(spool, "parse_spool_line", counted)
-    hooked.write(said("stop"))
+    hooked.write(hook_input("stop"))
     (line,) = hooked.lines()
     torn = b"stator1 00000000 99 " * 5_000
     first, second = spool._pieces(torn + line + b"\n", "current", 0)
@@ -207,8 +226,8 @@ def test_only_plausible_parts_of_a_torn_line_are_parsed(hooked, monkeypatch):
 
 def test_ingest_waits_for_a_hook_that_is_writing(hooked):
     """Its file contains lines that are older than those in other files."""
-    hooked.write(pre("t1"))
-    hooked.write(post("t1"), name="own-1")
+    hooked.write(before_tool("t1"))
+    hooked.write(after_tool("t1"), name="own-1")
     with open(hooked.spool / "current", "ab") as writing:
         fcntl.flock(writing, fcntl.LOCK_SH)
         with spool.ClaimedFiles(
@@ -220,7 +239,7 @@ def test_ingest_waits_for_a_hook_that_is_writing(hooked):
 
 def test_an_invalid_conversation_id_does_not_block_the_others(hooked):
     """A lone surrogate as a conversation id cannot be passed to a store."""
-    hooked.write(prompt(1, "\ud800"), *talk())
+    hooked.write(prompt(1, "\ud800"), *conversation_lines())
     hooked.write(prompt(2, "\ud800"))
     assert hooked.kinds() == WHOLE
     assert hooked.kinds("\ud800") == ["open", "turn", "turn_end", "turn"]
@@ -231,7 +250,13 @@ def test_an_invalid_conversation_id_does_not_block_the_others(hooked):
 def test_a_repeated_call_line_does_not_reopen_a_finished_call(hooked, rounds):
     """Otherwise the end of the session marks the call as in doubt, and its repeated end settles a
     missing call."""
-    lines = [post("t1"), pre("t1"), said("sessionEnd"), post("t1"), prompt()]
+    lines = [
+        after_tool("t1"),
+        before_tool("t1"),
+        hook_input("sessionEnd"),
+        after_tool("t1"),
+        prompt(),
+    ]
     for n in range(rounds):
         hooked.write(*(lines if rounds == 1 else lines[n : n + 1]))
         stator.connect(hooked.path).close()
@@ -240,7 +265,7 @@ def test_a_repeated_call_line_does_not_reopen_a_finished_call(hooked, rounds):
 
 
 def test_lines_for_a_closed_session_are_rejected(hooked):
-    hooked.write(*talk())
+    hooked.write(*conversation_lines())
     with stator.connect(hooked.path) as store:
         store.contribute(session(store).id).close()
     hooked.write(prompt(2))
@@ -255,7 +280,7 @@ def test_a_failing_store_leaves_the_spool_unchanged(hooked, monkeypatch):
     def full(*args, **options):
         raise StoreFull("the disk is full")
 
-    hooked.write(*talk())
+    hooked.write(*conversation_lines())
     with monkeypatch.context() as patched:
         patched.setattr(SqliteStore, "append", full)
         with pytest.warns(RuntimeWarning, match="the disk is full"):
@@ -264,7 +289,7 @@ def test_a_failing_store_leaves_the_spool_unchanged(hooked, monkeypatch):
 
 
 def test_a_line_limit_leaves_the_rest_for_the_next_ingest(hooked):
-    hooked.write(*talk(turns=3))
+    hooked.write(*conversation_lines(turns=3))
     with stator.connect("memory:") as store:
         done = take_spool(store.port, str(hooked.spool), limits=IngestLimits(lines=4))
         assert (done.lines, done.is_all) == (4, False)
@@ -274,7 +299,7 @@ def test_a_line_limit_leaves_the_rest_for_the_next_ingest(hooked):
 
 
 def test_a_file_locked_by_a_hook_is_left_for_the_next_ingest(hooked):
-    hooked.write(*talk())
+    hooked.write(*conversation_lines())
     with open(hooked.spool / "current", "ab") as writing:
         fcntl.flock(writing, fcntl.LOCK_SH)
         with stator.connect(hooked.path) as store:
@@ -283,7 +308,7 @@ def test_a_file_locked_by_a_hook_is_left_for_the_next_ingest(hooked):
 
 
 def test_only_one_process_ingests_at_a_time(hooked):
-    hooked.write(*talk())
+    hooked.write(*conversation_lines())
     nothing = IngestLimits(wait_s=0)
     with (
         spool.exclusive(str(hooked.spool), sleep=lambda _: None) as mine,
@@ -303,7 +328,7 @@ def test_concurrent_hooks_and_ingests_lose_and_duplicate_nothing(hooked):
 
     def agent(name: str) -> None:
         for n in range(25):
-            for line in (pre(f"{name}-{n}", name), post(f"{name}-{n}", name)):
+            for line in (before_tool(f"{name}-{n}", name), after_tool(f"{name}-{n}", name)):
                 data = hook.line_of("cursor", str(hooked.root), json.dumps(line).encode())
                 hook._append(str(hooked.spool), data, durable=False)
 
@@ -372,10 +397,10 @@ def test_an_ingest_killed_at_any_step_loses_and_duplicates_nothing(tmp_path, mon
     at = 0
     while True:
         (tmp_path / str(at)).mkdir()
-        hooked = Hooked(tmp_path / str(at))
-        hooked.write(said("sessionStart"), prompt(), pre("t1"))
-        hooked.write(post("t1"), said("preCompact"), name="own-1")
-        hooked.write(said("stop"), said("sessionEnd"), name="own-2")
+        hooked = HookedStore(tmp_path / str(at))
+        hooked.write(hook_input("sessionStart"), prompt(), before_tool("t1"))
+        hooked.write(after_tool("t1"), hook_input("preCompact"), name="own-1")
+        hooked.write(hook_input("stop"), hook_input("sessionEnd"), name="own-2")
         with open(hooked.spool / "own-2", "ab") as file:
             file.write(b"stator1 cut off")
 

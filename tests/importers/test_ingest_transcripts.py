@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import stator
-from importers.hook_lines import kinds, post, pre, prompt, said, session
+from importers.hook_lines import after_tool, before_tool, hook_input, kinds, prompt, session
 from stator.connect import take_spool, worlds
 from stator.hooks import cursor as cursor_hooks
 from stator.hooks import ingest
@@ -99,17 +99,23 @@ TURN = ["turn", "entry", "call", "outcome", "turn_end"]
 def test_items_in_hooks_and_transcript_are_recorded_once(hooked, transcript):
     transcript.turn()
     hooked.write(
-        *transcript.told(said("sessionStart"), prompt(), pre("t1"), post("t1"), said("stop"))
+        *transcript.told(
+            hook_input("sessionStart"),
+            prompt(),
+            before_tool("t1"),
+            after_tool("t1"),
+            hook_input("stop"),
+        )
     )
     assert hooked.kinds() == ["open", "run", *TURN]
 
 
 def test_a_growing_transcript_with_hooks_is_recorded_once(hooked, transcript):
     for number in (1, 2):
-        hooked.write(*transcript.told(prompt(number), pre(f"t{number}")))
+        hooked.write(*transcript.told(prompt(number), before_tool(f"t{number}")))
         hooked.kinds()
         transcript.turn(number)
-        hooked.write(*transcript.told(post(f"t{number}"), said("stop")))
+        hooked.write(*transcript.told(after_tool(f"t{number}"), hook_input("stop")))
         hooked.kinds()
     found = hooked.kinds()
     assert {kind: found.count(kind) for kind in TURN} == dict.fromkeys(TURN, 2)
@@ -117,21 +123,23 @@ def test_a_growing_transcript_with_hooks_is_recorded_once(hooked, transcript):
 
 def test_items_without_a_hook_come_from_the_transcript(hooked, transcript):
     transcript.turn()
-    hooked.write(*transcript.told(prompt(), pre("t1"), said("sessionEnd")))
+    hooked.write(*transcript.told(prompt(), before_tool("t1"), hook_input("sessionEnd")))
     with stator.connect(hooked.path) as store:
         assert [row.status for row in store.calls().rows] == ["ok"]
 
 
 def test_items_missing_in_the_transcript_come_from_the_hooks(hooked, transcript):
     transcript.turn(whole=False)
-    hooked.write(*transcript.told(prompt(), pre("t1"), post("t1"), said("sessionEnd")))
+    hooked.write(
+        *transcript.told(prompt(), before_tool("t1"), after_tool("t1"), hook_input("sessionEnd"))
+    )
     with stator.connect(hooked.path) as store:
         assert [row.status for row in store.calls().rows] == ["ok"]
 
 
 def test_a_call_whose_end_is_in_neither_source_is_in_doubt(hooked, transcript):
     transcript.turn(whole=False)
-    hooked.write(*transcript.told(prompt(), pre("t1"), said("sessionEnd")))
+    hooked.write(*transcript.told(prompt(), before_tool("t1"), hook_input("sessionEnd")))
     with stator.connect(hooked.path) as store:
         assert [row.status for row in store.calls().rows] == ["in doubt"]
 
@@ -167,7 +175,7 @@ def test_a_fork_is_linked_to_its_origin(hooked, tmp_path):
     first.turn()
     second = Transcript(tmp_path / "second.jsonl", "c2", fork="c1", shared=["turn/g1", "t1"])
     hooked.write(*first.told(prompt()))
-    hooked.write(*second.told(said("sessionStart", "c2", source="fork"), prompt(2, "c2")))
+    hooked.write(*second.told(hook_input("sessionStart", "c2", source="fork"), prompt(2, "c2")))
     with stator.connect(hooked.path) as store:
         parent = session(store, "c2").row.record.parent
         assert parent is not None
@@ -178,7 +186,9 @@ def test_a_fork_waits_for_its_transcript(hooked, tmp_path):
     first = Transcript(tmp_path / "first.jsonl")
     first.turn()
     hooked.write(*first.told(prompt()))
-    line = said("sessionStart", "c2", source="fork", transcript_path=str(tmp_path / "second.jsonl"))
+    line = hook_input(
+        "sessionStart", "c2", source="fork", transcript_path=str(tmp_path / "second.jsonl")
+    )
     hooked.write(line)
     with stator.connect("memory:") as store:
         soon = IngestLimits(lines=300, transcript=1000)
@@ -222,7 +232,9 @@ def one_that_breaks_its_reader(path: Path) -> None:
 )
 def test_an_invalid_transcript_does_not_stop_the_hooks(hooked, transcript, change):
     change(transcript.path)
-    hooked.write(*transcript.told(prompt(), pre("t1"), post("t1"), said("stop")))
+    hooked.write(
+        *transcript.told(prompt(), before_tool("t1"), after_tool("t1"), hook_input("stop"))
+    )
     assert hooked.kinds() == ["open", "turn", "call", "outcome", "turn_end"]
     with stator.connect(hooked.path) as store:
         assert len(list(store.views())) == 1

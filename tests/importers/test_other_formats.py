@@ -21,13 +21,13 @@ from importers import (
 )
 from importers.import_helpers import (
     DATA,
-    REAL,
-    found_in,
-    kind_of,
-    real,
+    RECORDINGS,
+    conversations_in,
+    detected_format,
+    import_file,
+    needs_recordings,
     rendered,
     sessions,
-    taken,
     totals,
     view,
 )
@@ -65,7 +65,7 @@ def store():
 
 def items(path, name):
     form = load(name)
-    return [item for found in found_in(path, name) for item in form.read(found, None, None)]
+    return [item for found in conversations_in(path, name) for item in form.read(found, None, None)]
 
 
 def put(folder, path, data):
@@ -78,21 +78,21 @@ def put(folder, path, data):
 
 @pytest.mark.parametrize(("name", "path"), ALL)
 def test_a_file_is_recognized_by_its_content(name, path):
-    assert kind_of(path) == name
+    assert detected_format(path) == name
 
 
 @pytest.mark.parametrize(("name", "path"), ALL)
 def test_a_second_import_adds_nothing(store, name, path):
-    first = taken(store, path, name)
-    again = taken(store, path, name)
+    first = import_file(store, path, name)
+    again = import_file(store, path, name)
     assert first.commits > 0
     assert (again.commits, again.sessions) == (0, 0)
 
 
 @pytest.mark.parametrize(("name", "path"), ALL)
 def test_every_provider_receives_each_call_with_its_result(store, name, path):
-    taken(store, path, name)
-    for found in found_in(path, name):
+    import_file(store, path, name)
+    for found in conversations_in(path, name):
         said = rendered(store, view(store, found))
         blocks = [block for message in said for block in message["content"]]
         asked = [block["id"] for block in blocks if block["type"] == "tool_use"]
@@ -145,11 +145,11 @@ def test_a_file_that_grows_record_by_record_yields_the_same_session(tmp_path, na
     whole = json.loads(path.read_bytes())
     with stator.connect("memory:", project="shop") as store:
         for part in longer(whole):
-            taken(store, put(tmp_path, path, json.dumps(part).encode()), name)
-        grown = [sorted(c.kind for c in view(store, f).log()) for f in found_in(path, name)]
+            import_file(store, put(tmp_path, path, json.dumps(part).encode()), name)
+        grown = [sorted(c.kind for c in view(store, f).log()) for f in conversations_in(path, name)]
     with stator.connect("memory:", project="shop") as store:
-        taken(store, path, name)
-        once = [sorted(c.kind for c in view(store, f).log()) for f in found_in(path, name)]
+        import_file(store, path, name)
+        once = [sorted(c.kind for c in view(store, f).log()) for f in conversations_in(path, name)]
     # a result that came with the next record
     late = [kind for kind in grown[0] if kind != "settlement"]
     assert late == once[0]
@@ -220,7 +220,7 @@ def test_items_of_malformed_files_can_be_recorded(store, tmp_path, name, path):
     for _ in range(5):
         changed = [json.dumps(odd(json.loads(one), chance)) for one in texts]
         try:
-            taken(store, put(tmp_path, path, "\n".join(changed).encode()), name)
+            import_file(store, put(tmp_path, path, "\n".join(changed).encode()), name)
         except InvalidInput:
             continue
     assert sessions(store) >= 0
@@ -230,27 +230,27 @@ def test_items_of_malformed_files_can_be_recorded(store, tmp_path, name, path):
 def test_a_file_above_the_limit_is_refused_with_the_reason(monkeypatch, name, path):
     monkeypatch.setattr(json_document, "DOCUMENT_MAX", 100)
     with pytest.raises(InvalidInput, match="read as a whole"):
-        found_in(path, name)
+        conversations_in(path, name)
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_pipe_is_refused_without_waiting(tmp_path, name):
     os.mkfifo(tmp_path / "pipe.json")
     with pytest.raises((InvalidInput, OSError)):
-        list(found_in(tmp_path / "pipe.json", name))
+        list(conversations_in(tmp_path / "pipe.json", name))
 
 
 @pytest.mark.parametrize("path", BESIDE, ids=lambda path: path.name)
 def test_other_files_of_a_task_are_recognized_and_contain_no_conversation(path):
-    assert kind_of(path) == "cline"
-    assert found_in(path, "cline") == []
+    assert detected_format(path) == "cline"
+    assert conversations_in(path, "cline") == []
 
 
 @pytest.mark.parametrize(("name", "path"), ALL)
 def test_reading_never_changes_a_file(store, tmp_path, name, path):
     place = put(tmp_path, path, path.read_bytes())
     place.chmod(0o400)
-    taken(store, place, name)
+    import_file(store, place, name)
     assert place.read_bytes() == path.read_bytes()
     assert os.listdir(place.parent) == [place.name]
 
@@ -269,7 +269,7 @@ COUNTS = {
 
 def agrees(path, name, folder):
     with stator.connect(folder / "a.db", project="shop") as store:
-        report = taken(store, path, name)
+        report = import_file(store, path, name)
         made = {"sessions": sessions(store), **totals(report)}
     (folder / "a.db").unlink()
     counted = COUNTS[name](path)
@@ -281,14 +281,14 @@ def test_the_counts_match_an_independent_count(tmp_path, name, path):
     assert agrees(path, name, tmp_path)
 
 
-@real
+@needs_recordings
 @pytest.mark.parametrize("name", COUNTS)
 def test_the_counts_of_real_files_match_an_independent_count(tmp_path, name):
     seen = 0
-    for path in sorted(p for p in (REAL / name).rglob("*") if p.is_file()):
-        kind = kind_of(path)
+    for path in sorted(p for p in (RECORDINGS / name).rglob("*") if p.is_file()):
+        kind = detected_format(path)
         assert kind in (name, ""), path
-        if kind and found_in(path, name):
+        if kind and conversations_in(path, name):
             seen += 1
             assert agrees(path, name, tmp_path), path
     assert seen

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 import stator
-from importers.notebook_format import FORMAT, Notebook, talk, turn
+from importers.notebook_format import FORMAT, Notebook, turn_lines, write_conversation
 from stator.errors import StoreBusy
 from stator.importers import conversation
 from stator.importers.discover import discover
@@ -57,7 +57,9 @@ def commits(store):
 
 @pytest.fixture
 def path(tmp_path):
-    return talk(tmp_path / "in" / "one.jsonl", *turn(1), *turn(2), name="fix it")
+    return write_conversation(
+        tmp_path / "in" / "one.jsonl", *turn_lines(1), *turn_lines(2), name="fix it"
+    )
 
 
 def test_a_transcript_becomes_a_session(store, path):
@@ -70,8 +72,8 @@ def test_a_transcript_becomes_a_session(store, path):
 
 
 def test_a_file_touched_several_times_counts_once(store, tmp_path):
-    rows = [*turn(1), {"call": "again"}, {"done": "again", "file": "f1.py"}]
-    assert take(store, talk(tmp_path / "x.jsonl", *rows)).total.files == 1
+    rows = [*turn_lines(1), {"call": "again"}, {"done": "again", "file": "f1.py"}]
+    assert take(store, write_conversation(tmp_path / "x.jsonl", *rows)).total.files == 1
 
 
 def test_the_second_import_adds_nothing(store, path):
@@ -83,7 +85,7 @@ def test_the_second_import_adds_nothing(store, path):
 
 def test_a_transcript_that_grew_adds_only_what_is_new(store, path):
     take(store, path)
-    grow(path, *turn(3))
+    grow(path, *turn_lines(3))
     result = take(store, path)
     assert (statuses(result), result.total.turns, result.total.calls) == (["grown"], 1, 1)
 
@@ -107,7 +109,7 @@ def test_a_dry_run_after_the_import_reports_nothing_new(store, path):
 
 def test_a_dry_run_counts_only_what_is_new(store, path):
     take(store, path)
-    grow(path, *turn(3))
+    grow(path, *turn_lines(3))
     result = take(store, path, dry_run=True)
     total = result.total
     assert (statuses(result), total.turns, total.calls, total.files) == (["grown"], 1, 1, 1)
@@ -116,7 +118,7 @@ def test_a_dry_run_counts_only_what_is_new(store, path):
 def test_a_dry_run_reports_that_a_closed_session_would_be_left_alone(store, path):
     (one,) = take(store, path).conversations
     store.contribute(one.session).close()
-    grow(path, *turn(3))
+    grow(path, *turn_lines(3))
     assert statuses(take(store, path, dry_run=True)) == ["left"]
 
 
@@ -148,12 +150,12 @@ def test_a_dry_run_and_the_import_report_the_same_counts(store, name):
 
 
 def test_a_dry_run_reports_calls_that_would_be_in_doubt(store, tmp_path):
-    path = talk(tmp_path / "x.jsonl", {"ask": "go"}, {"call": "c1"})
+    path = write_conversation(tmp_path / "x.jsonl", {"ask": "go"}, {"call": "c1"})
     assert take(store, path, dry_run=True).total.in_doubt == 1
 
 
 def test_a_dry_run_counts_items_that_are_in_two_files_once(store, path, tmp_path):
-    shorter = talk(tmp_path / "in" / "two.jsonl", *turn(1))
+    shorter = write_conversation(tmp_path / "in" / "two.jsonl", *turn_lines(1))
     result = take(store, path, shorter, dry_run=True)
     assert (result.total.sessions, result.total.turns, result.total.calls) == (1, 2, 2)
     assert sorted(statuses(result)) == ["new", "same"]
@@ -161,7 +163,7 @@ def test_a_dry_run_counts_items_that_are_in_two_files_once(store, path, tmp_path
 
 
 def test_the_file_with_a_title_is_imported_first(store, path, tmp_path):
-    printed = talk(tmp_path / "in" / "printed.jsonl", {"call": "c1"}, {"done": "c1"})
+    printed = write_conversation(tmp_path / "in" / "printed.jsonl", {"call": "c1"}, {"done": "c1"})
     os.utime(path, (1, 1))
     result = take(store, printed, path)
     assert [Path(one.path).name for one in result.conversations] == ["one.jsonl", "printed.jsonl"]
@@ -185,9 +187,9 @@ def test_an_import_does_not_change_the_source(store, path):
 
 
 def test_an_unreadable_line_is_reported_and_the_rest_is_imported(store, tmp_path):
-    path = talk(tmp_path / "x.jsonl", *turn(1))
+    path = write_conversation(tmp_path / "x.jsonl", *turn_lines(1))
     with path.open("a") as file:
-        file.write("oh no\n" + "".join(json.dumps(row) + "\n" for row in turn(2)))
+        file.write("oh no\n" + "".join(json.dumps(row) + "\n" for row in turn_lines(2)))
     total = take(store, path).total
     assert (total.turns, total.skipped) == (2, 1)
     assert [(skip.path, skip.line, skip.why) for skip in total.skips] == [
@@ -197,19 +199,19 @@ def test_an_unreadable_line_is_reported_and_the_rest_is_imported(store, tmp_path
 
 def test_records_without_content_are_counted_by_kind(store, tmp_path):
     rows = [{"noise": "tick"}, {"noise": "tick"}, {"what": "is this"}]
-    total = take(store, talk(tmp_path / "x.jsonl", *turn(1), *rows)).total
+    total = take(store, write_conversation(tmp_path / "x.jsonl", *turn_lines(1), *rows)).total
     assert total.noise == {"talk": 1, "tick": 2}
     assert total.unknown == 1
 
 
 def test_a_write_without_a_result_is_in_doubt(store, tmp_path):
-    total = take(store, talk(tmp_path / "x.jsonl", *turn(1, done=False))).total
+    total = take(store, write_conversation(tmp_path / "x.jsonl", *turn_lines(1, done=False))).total
     assert total.in_doubt == 1
 
 
 def test_a_result_of_a_known_tool_without_a_call_is_an_orphan(store):
-    talk = Conversation(source="notebook", id="n9")
-    recorder = Recorder(store.port, store.context, talk)
+    other = Conversation(source="notebook", id="n9")
+    recorder = Recorder(store.port, store.context, other)
     recorder.take(Returned(id="c1", tool="edit"))
     report = conversation.Report()
     report.recorded(recorder.flush())
@@ -217,7 +219,9 @@ def test_a_result_of_a_known_tool_without_a_call_is_an_orphan(store):
 
 
 def test_a_result_without_a_call_is_an_orphan(store, tmp_path):
-    total = take(store, talk(tmp_path / "x.jsonl", {"ask": "hi"}, {"done": "c9"})).total
+    total = take(
+        store, write_conversation(tmp_path / "x.jsonl", {"ask": "hi"}, {"done": "c9"})
+    ).total
     assert total.orphans == 1
 
 
@@ -228,7 +232,7 @@ def test_a_failing_conversation_does_not_stop_the_others(store, path, tmp_path):
                 raise KeyError("uuid")
             yield from super().read(found, cursor, progress)
 
-    talk(tmp_path / "in" / "bad.jsonl", *turn(1), id="bad")
+    write_conversation(tmp_path / "in" / "bad.jsonl", *turn_lines(1), id="bad")
     result = import_discovered(store, discover([str(path.parent)], formats=[Stumbling()]))
     assert sorted(statuses(result)) == ["new", "refused"]
     assert "KeyError('uuid')" in result.refused[0].why
@@ -244,9 +248,9 @@ def project_of(cwd):
 
 def test_spread_puts_each_conversation_into_its_own_project(store, tmp_path):
     paths = [
-        talk(tmp_path / "a.jsonl", *turn(1), id="a", cwd="/srv/lib/src"),
-        talk(tmp_path / "b.jsonl", *turn(1), id="b", cwd="/home/dev/gone"),
-        talk(tmp_path / "c.jsonl", *turn(1), id="c"),
+        write_conversation(tmp_path / "a.jsonl", *turn_lines(1), id="a", cwd="/srv/lib/src"),
+        write_conversation(tmp_path / "b.jsonl", *turn_lines(1), id="b", cwd="/home/dev/gone"),
+        write_conversation(tmp_path / "c.jsonl", *turn_lines(1), id="c"),
     ]
     result = take(store, *paths, project_of=project_of, spread=True)
     found = {one.path[-7]: one.project for one in result.conversations}
@@ -255,14 +259,14 @@ def test_spread_puts_each_conversation_into_its_own_project(store, tmp_path):
 
 def test_paths_are_relative_to_the_project_the_agent_worked_in(store, tmp_path):
     rows = [{"ask": "hi"}, {"call": "c"}, {"done": "c", "file": "/srv/lib/src/a.py"}]
-    path = talk(tmp_path / "a.jsonl", *rows, cwd="/srv/lib/src")
+    path = write_conversation(tmp_path / "a.jsonl", *rows, cwd="/srv/lib/src")
     (one,) = take(store, path, project_of=project_of, spread=True).conversations
     assert [file.path for file in store.read(one.session).files(last=None)] == ["src/a.py"]
 
 
 def test_a_session_stays_in_the_project_it_was_imported_into(store, path):
     take(store, path, project="other")
-    grow(path, *turn(3))
+    grow(path, *turn_lines(3))
     (one,) = take(store, path).conversations
     assert (one.status, one.project) == ("grown", "other")
 
@@ -273,7 +277,7 @@ def test_a_session_stays_in_the_project_it_was_imported_into(store, path):
 def test_nothing_is_added_to_a_closed_session(store, path):
     (one,) = take(store, path).conversations
     store.contribute(one.session).close()
-    grow(path, *turn(3))
+    grow(path, *turn_lines(3))
     (left,) = take(store, path).conversations
     assert left.status == "left"
     assert "is closed" in left.why
@@ -289,7 +293,7 @@ def test_nothing_is_added_to_a_session_in_the_trash(store, path):
     (one,) = take(store, path).conversations
     row = store.port.session(one.session)
     project_flags.put(store.port, store.context, row, project_flags.TRASH, by="ann", why="old")
-    grow(path, *turn(3))
+    grow(path, *turn_lines(3))
     (left,) = take(store, path).conversations
     assert (left.status, left.why) == ("left", "it is in the trash")
     assert store.port.session(one.session).head == row.head
@@ -321,7 +325,7 @@ def test_a_stopped_import_records_nothing_of_the_current_conversation(store, pat
 def test_a_stopped_import_reports_what_it_recorded_and_continues_when_run_again(store, tmp_path):
     folder = tmp_path / "in"
     for n in range(3):
-        talk(folder / f"{n}.jsonl", *turn(1), id=str(n))
+        write_conversation(folder / f"{n}.jsonl", *turn_lines(1), id=str(n))
     asked = iter([False, False, True])
     result = take(store, folder, stop=lambda: next(asked))
     assert (result.stopped, len(result.conversations)) == (True, 1)
@@ -332,7 +336,9 @@ def test_a_stopped_import_reports_what_it_recorded_and_continues_when_run_again(
 def test_stopping_a_long_conversation_leaves_whole_turns(store, tmp_path, monkeypatch):
     monkeypatch.setattr(conversation, "BATCH_ITEMS", 4)
     monkeypatch.setattr("stator.importers.reading.jsonl.CHUNK", 256)
-    path = talk(tmp_path / "x.jsonl", *(row for n in range(20) for row in turn(n)))
+    path = write_conversation(
+        tmp_path / "x.jsonl", *(row for n in range(20) for row in turn_lines(n))
+    )
     asked = iter([False] * 8 + [True] * 100)
     (one,) = take(store, path, stop=lambda: next(asked)).conversations
     view = store.read(one.session)
@@ -348,7 +354,7 @@ def test_stopping_a_long_conversation_leaves_whole_turns(store, tmp_path, monkey
 def test_a_failing_store_ends_the_import_and_the_result_shows_what_was_recorded(store, tmp_path):
     folder = tmp_path / "in"
     for n in range(2):
-        talk(folder / f"{n}.jsonl", *turn(1), id=str(n))
+        write_conversation(folder / f"{n}.jsonl", *turn_lines(1), id=str(n))
 
     class Full(Notebook):
         def read(self, found, cursor, progress):
