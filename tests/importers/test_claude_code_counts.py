@@ -18,7 +18,7 @@ DATA = Path(__file__).parent / "data" / "claude-code"
 REAL = os.environ.get("STATOR_TRANSCRIPTS", "")
 
 
-def imported(store, paths: list[Path]) -> dict[str, int]:
+def recorded_counts(store, paths: list[Path]) -> dict[str, int]:
     """Count what the store contains; commits that a fork shares with its parent count once."""
     import_files(store, *paths)
     commits: dict[str, Commit] = {}
@@ -56,7 +56,7 @@ def store(tmp_path):
 
 def test_the_counts_of_the_fixtures_match_an_independent_count(store):
     paths = mains(DATA)
-    assert imported(store, paths) == claude_code(paths)
+    assert recorded_counts(store, paths) == claude_code(paths)
 
 
 @pytest.mark.skipif(not REAL, reason="STATOR_TRANSCRIPTS names no folder of recorded sessions")
@@ -64,4 +64,4 @@ def test_the_counts_of_the_fixtures_match_an_independent_count(store):
 def test_the_counts_of_real_sessions_match_an_independent_count(store, folder):
     paths = mains(Path(REAL) / folder)
     assert paths
-    assert imported(store, paths) == claude_code(paths)
+    assert recorded_counts(store, paths) == claude_code(paths)

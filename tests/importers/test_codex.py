@@ -57,7 +57,7 @@ def store():
         yield opened
 
 
-def bring(store, path):
+def import_rollout(store, path):
     return growing_files.import_one(store, path, "codex")
 
 
@@ -85,7 +85,7 @@ def result(name, output):
 
 
 def outcome_of(store, tmp_path, output, tool="exec_command"):
-    _, shown = bring(
+    _, shown = import_rollout(
         store, written(tmp_path, prompt("go"), call("c1", tool, cmd="x"), result("c1", output))
     )
     (found,) = shown.calls()
@@ -106,18 +106,18 @@ def test_the_counts_match_an_independent_count(path):
 
 
 def test_a_turn_begins_with_a_prompt_and_not_with_text_injected_by_codex(store):
-    _, shown = bring(store, MAIN)
+    _, shown = import_rollout(store, MAIN)
     assert prompts_of(shown) == ["water the roses", "mend the pump"]
 
 
 def test_text_typed_while_the_agent_works_belongs_to_the_current_turn(store):
-    _, shown = bring(store, MAIN)
+    _, shown = import_rollout(store, MAIN)
     (said,) = [c for c in shown.log() if c.kind == "entry" and c.actor == "user"]
     assert (said.value("output"), said.turn) == ("and the tulips", 1)
 
 
 def test_calls_of_one_answer_belong_to_one_answer(store):
-    _, shown = bring(store, MAIN)
+    _, shown = import_rollout(store, MAIN)
     first = next(c for c in shown.log() if c.kind == "entry" and c.actor == "model")
     assert [call.name for call in requests(first.value("output"))] == [
         "update_plan",
@@ -126,13 +126,13 @@ def test_calls_of_one_answer_belong_to_one_answer(store):
 
 
 def test_reasoning_stays_inside_the_answer(store):
-    _, shown = bring(store, MAIN)
+    _, shown = import_rollout(store, MAIN)
     first = next(c for c in shown.log() if c.kind == "entry" and c.actor == "model")
     assert first.value("output")["output"][0]["type"] == "reasoning"
 
 
 def test_every_call_has_its_recorded_outcome(store):
-    _, shown = bring(store, MAIN)
+    _, shown = import_rollout(store, MAIN)
     assert outcomes(shown) == [
         (1, "apply_patch", "ok"),
         (1, "exec_command", "error"),
@@ -145,7 +145,7 @@ def test_every_call_has_its_recorded_outcome(store):
 
 
 def test_a_patch_yields_its_files(store):
-    _, shown = bring(store, MAIN)
+    _, shown = import_rollout(store, MAIN)
     files = {entry.record.path: entry.record for entry in shown.entries("files")}
     assert {path: record.op for path, record in files.items()} == {
         "beds/roses.txt": "created",
@@ -157,30 +157,30 @@ def test_a_patch_yields_its_files(store):
 
 
 def test_the_plan_is_the_one_written_last(store):
-    _, shown = bring(store, MAIN)
+    _, shown = import_rollout(store, MAIN)
     assert plan(shown) == [("fill the can", "in_progress"), ("pour", "pending")]
 
 
 def test_the_result_of_an_mcp_server_is_stored_as_data(store):
-    _, shown = bring(store, MAIN)
+    _, shown = import_rollout(store, MAIN)
     (answer,) = [c for c in shown.log() if c.kind == "outcome" and c.tool == "mcp__well__depth"]
     assert answer.value("output")["content"] == [{"type": "text", "text": "deep"}]
 
 
 def test_web_results_are_marked_as_web(store):
-    _, shown = bring(store, MAIN)
+    _, shown = import_rollout(store, MAIN)
     (answer,) = [c for c in shown.log() if c.kind == "outcome" and c.tool == "web_search"]
     assert answer.provenance.source == "web"
 
 
 def test_a_write_that_was_interrupted_is_in_doubt(store):
-    _, shown = bring(store, MAIN)
+    _, shown = import_rollout(store, MAIN)
     (open_call,) = [c for c in shown.calls() if c.status == "in doubt"]
     assert (open_call.turn, open_call.cause) == (2, "interrupted")
 
 
 def test_an_aborted_turn_is_interrupted(store):
-    _, shown = bring(store, MAIN)
+    _, shown = import_rollout(store, MAIN)
     ends = [(c.turn, c.status) for c in shown.log() if c.kind == "turn_end"]
     assert ends == [(1, "ok"), (2, "interrupted")]
 
@@ -188,29 +188,29 @@ def test_an_aborted_turn_is_interrupted(store):
 def test_a_turn_whose_program_died_is_interrupted(store, tmp_path):
     begun = [{"type": "event_msg", "payload": {"type": "task_started", "turn_id": t}} for t in "ab"]
     killed = [begun[0], prompt("go"), call("c1", cmd="x")]
-    _, shown = bring(store, written(tmp_path, *killed, begun[1], prompt("on")))
+    _, shown = import_rollout(store, written(tmp_path, *killed, begun[1], prompt("on")))
     assert [c.status for c in shown.log() if c.kind == "turn_end"] == ["interrupted"]
     assert outcomes(shown) == [(1, "exec_command", "in doubt")]
 
 
 def test_a_compaction_has_its_summary(store):
-    _, shown = bring(store, MAIN)
+    _, shown = import_rollout(store, MAIN)
     (found,) = [c for c in shown.log() if c.kind == "compaction"]
     assert found.value("input")["summary"] == "The roses are watered."
 
 
 def test_usage_is_counted_once(store):
-    _, shown = bring(store, MAIN)
+    _, shown = import_rollout(store, MAIN)
     assert usage_of(shown)["tokens"] == 220
 
 
 def test_a_session_is_named_after_its_first_prompt(store):
-    _, shown = bring(store, OLD)
+    _, shown = import_rollout(store, OLD)
     assert shown.record.name == "write the diary"
 
 
 def test_calls_and_results_are_paired_when_rendered(store):
-    _, shown = bring(store, PARENT)
+    _, shown = import_rollout(store, PARENT)
     said = rendered(store, shown, "openai")
     asks = [item["call_id"] for item in said if item.get("type") == "function_call"]
     answers = [item["call_id"] for item in said if item.get("type") == "function_call_output"]
@@ -221,23 +221,23 @@ def test_calls_and_results_are_paired_when_rendered(store):
 
 
 def test_a_patch_in_a_shell_command_yields_files_in_the_commands_folder(store):
-    _, shown = bring(store, OLD)
+    _, shown = import_rollout(store, OLD)
     (found,) = shown.entries("files")
     assert (found.record.path, found.record.op) == ("notes/diary.md", "modified")
 
 
 def test_a_refused_command_is_denied(store):
-    _, shown = bring(store, OLD)
+    _, shown = import_rollout(store, OLD)
     assert [c.status for c in shown.calls()] == ["denied", "ok"]
 
 
 def test_the_same_prompt_twice_makes_two_turns(store):
-    _, shown = bring(store, OLD)
+    _, shown = import_rollout(store, OLD)
     assert len(prompts_of(shown)) == 2
 
 
 def test_the_oldest_files_with_bare_items_are_read(store):
-    report, shown = bring(store, OLDEST)
+    report, shown = import_rollout(store, OLDEST)
     assert (report.turns, report.calls, report.unknown) == (1, 1, 0)
     assert prompts_of(shown) == ["say hello"]
 
@@ -272,21 +272,21 @@ def test_an_interrupted_read_is_cancelled(store, tmp_path):
 
 
 def test_a_fork_shares_its_base_up_to_the_ordinal_it_names(store):
-    _, base = bring(store, MAIN)
-    _, fork = bring(store, FORK)
+    _, base = import_rollout(store, MAIN)
+    _, fork = import_rollout(store, FORK)
     assert (fork.record.parent.session, fork.record.parent.kind) == (base.id, "fork")
     assert prompts_of(fork) == ["water the roses", "sell the pump"]
 
 
 def test_a_fork_without_its_base_becomes_a_separate_session(store, tmp_path):
     path = shutil.copy(FORK, tmp_path)
-    _, fork = bring(store, path)
+    _, fork = import_rollout(store, path)
     assert prompts_of(fork) == ["sell the pump"]
     assert fork.record.labels["forked from"].endswith("0a")
 
 
 def test_a_fork_with_a_copied_base_begins_at_the_first_difference(store, tmp_path):
-    _, base = bring(store, OLD)
+    _, base = import_rollout(store, OLD)
     old = [json.loads(line) for line in OLD.read_text().splitlines()]
     meta = {
         "type": "session_meta",
@@ -295,21 +295,21 @@ def test_a_fork_with_a_copied_base_begins_at_the_first_difference(store, tmp_pat
     kept = [old[0], *old[1:10]]
     path = tmp_path / "rollout-2025-09-21T09-00-00-0199cccc.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in (meta, *kept, prompt("burn it"))))
-    _, fork = bring(store, path)
+    _, fork = import_rollout(store, path)
     assert fork.record.parent.session == base.id
     assert [text[-15:] for text in prompts_of(fork)] == ["write the diary", "burn it"]
     assert [kind for kind in kinds(fork) if kind in ("entry", "call")] == ["entry", "entry", "call"]
 
 
 def test_a_sub_agent_is_a_session_below_its_parent(store):
-    _, parent = bring(store, PARENT)
-    _, child = bring(store, CHILD)
+    _, parent = import_rollout(store, PARENT)
+    _, child = import_rollout(store, CHILD)
     assert (child.record.parent.session, child.record.parent.kind) == (parent.id, "child")
     assert [entry.record.session for entry in parent.entries("children")] == [child.id]
 
 
 def test_lines_a_sub_agent_inherited_are_not_imported(store):
-    _, child = bring(store, CHILD)
+    _, child = import_rollout(store, CHILD)
     assert prompts_of(child) == ["dig a hole"]
 
 
@@ -317,7 +317,7 @@ def test_lines_a_sub_agent_inherited_are_not_imported(store):
 
 
 def test_the_output_of_exec_can_be_imported_without_a_rollout(store):
-    report, shown = bring(store, EXEC)
+    report, shown = import_rollout(store, EXEC)
     assert (report.turns, report.calls) == (1, 3)
     assert sorted((c.tool, c.status) for c in shown.calls()) == [
         ("apply_patch", "ok"),
@@ -330,12 +330,12 @@ def test_beside_its_rollout_the_output_of_exec_adds_nothing(store, tmp_path):
     shutil.copy(MAIN, tmp_path)
     path = tmp_path / "out.jsonl"
     path.write_text(EXEC.read_text().replace(f"{ID}0f", f"{ID}0a"))
-    bring(store, tmp_path / MAIN.name)
+    import_rollout(store, tmp_path / MAIN.name)
     assert import_file(store, path, "codex").commits == 0
 
 
 def test_where_the_rollout_was_imported_the_output_of_exec_adds_nothing(store, tmp_path):
-    bring(store, MAIN)
+    import_rollout(store, MAIN)
     path = tmp_path / "out.jsonl"
     path.write_text(EXEC.read_text().replace(f"{ID}0f", f"{ID}0a"))
     report = import_file(store, path, "codex")
@@ -348,7 +348,7 @@ def test_output_of_exec_that_grew_adds_only_what_is_new(store, tmp_path):
     path.write_text("".join(told[:4]))
     import_file(store, path, "codex")
     path.write_text("".join(told))
-    _, shown = bring(store, path)
+    _, shown = import_rollout(store, path)
     assert (len(prompts_of(shown)), len(shown.calls())) == (1, 3)
 
 
@@ -357,8 +357,8 @@ def test_output_of_exec_that_grew_adds_only_what_is_new(store, tmp_path):
 
 @pytest.mark.parametrize("path", [*ROLLOUTS, EXEC], ids=lambda path: path.name[:28])
 def test_importing_again_adds_nothing(store, path):
-    bring(store, path)
-    again, _ = bring(store, path)
+    import_rollout(store, path)
+    again, _ = import_rollout(store, path)
     assert (again.commits, again.unchanged) == (0, 1)
 
 
@@ -366,7 +366,7 @@ def test_importing_again_adds_nothing(store, path):
 def test_a_file_that_grows_line_by_line_becomes_the_same_session(store, tmp_path, path):
     piecewise = import_while_growing(store, path, tmp_path / path.name, "codex")
     with stator.connect("memory:", project="garden") as other:
-        _, whole = bring(other, path)
+        _, whole = import_rollout(other, path)
         assert prompts_of(piecewise) == prompts_of(whole)
         assert model_output(piecewise) == model_output(whole)
         assert outcomes(piecewise) == outcomes(whole)
@@ -376,8 +376,8 @@ def test_a_file_that_grows_line_by_line_becomes_the_same_session(store, tmp_path
 def test_a_compressed_rollout_yields_the_same_session(store, tmp_path):
     path = tmp_path / f"{MAIN.name}.zst"
     path.write_bytes(vars(zstd)["zstd"].compress(MAIN.read_bytes()))
-    bring(store, path)
-    assert bring(store, MAIN)[0].turns == 0
+    import_rollout(store, path)
+    assert import_rollout(store, MAIN)[0].turns == 0
 
 
 # -- bad files --------------------------------------------------------------------------------------
@@ -386,7 +386,7 @@ def test_a_compressed_rollout_yields_the_same_session(store, tmp_path):
 def test_a_cut_last_line_is_reported_and_the_rest_is_imported(store, tmp_path):
     path = tmp_path / MAIN.name
     path.write_bytes(MAIN.read_bytes()[:-20])
-    report, shown = bring(store, path)
+    report, shown = import_rollout(store, path)
     assert [skip.why for skip in report.skips] == ["cut off"]
     assert len(prompts_of(shown)) == 2
 
@@ -396,13 +396,13 @@ def test_a_bad_line_in_the_middle_is_skipped_and_the_rest_is_imported(store, tmp
     whole = MAIN.read_bytes().splitlines(keepends=True)
     path = tmp_path / MAIN.name
     path.write_bytes(b"".join([*whole[:20], bad, *whole[20:]]))
-    report, shown = bring(store, path)
+    report, shown = import_rollout(store, path)
     assert (report.skipped, len(prompts_of(shown))) == (1, 2)
     assert report.skips[0].line == 21
 
 
 def test_lone_surrogates_are_kept(store, tmp_path):
-    _, shown = bring(store, written(tmp_path, prompt("a \ud800 b")))
+    _, shown = import_rollout(store, written(tmp_path, prompt("a \ud800 b")))
     assert prompts_of(shown) == ["a \ud800 b"]
 
 
@@ -418,7 +418,7 @@ def test_lone_surrogates_are_kept(store, tmp_path):
     ],
 )
 def test_a_line_of_an_unknown_kind_is_stored_unchanged(store, tmp_path, line):
-    report, _ = bring(store, written(tmp_path, prompt("go"), line))
+    report, _ = import_rollout(store, written(tmp_path, prompt("go"), line))
     assert (report.unknown, report.turns) == (1, 1)
 
 
@@ -438,30 +438,30 @@ def test_values_of_wrong_types_do_not_raise(store, tmp_path, kind, value):
     ]
     others = [{"type": name, "payload": {"message": value, "usage": value, "cwd": value}} for name in
               ("compacted", "token_usage_record", "turn_context", "session_meta")]  # fmt: skip
-    report, _ = bring(store, written(tmp_path, *odd, *notices, *others, prompt("go")))
+    report, _ = import_rollout(store, written(tmp_path, *odd, *notices, *others, prompt("go")))
     assert report.turns >= 1
 
 
 def test_a_result_without_its_call_is_an_orphan(store, tmp_path):
-    report, _ = bring(store, written(tmp_path, prompt("go"), result("nobody", "x")))
+    report, _ = import_rollout(store, written(tmp_path, prompt("go"), result("nobody", "x")))
     assert (report.orphans, report.calls) == (1, 1)
 
 
 def test_a_call_without_a_result_is_in_doubt(store, tmp_path):
-    report, _ = bring(store, written(tmp_path, prompt("go"), call("c1", cmd="x")))
+    report, _ = import_rollout(store, written(tmp_path, prompt("go"), call("c1", cmd="x")))
     assert report.in_doubt == 1
 
 
 def test_a_result_that_is_only_in_a_notice_is_recorded(store, tmp_path):
     done = {"type": "CommandExecution", "id": "c1", "status": "completed", "exit_code": 0}
     notice = {"type": "event_msg", "payload": {"type": "item_completed", "item": done}}
-    _, shown = bring(store, written(tmp_path, prompt("go"), call("c1", cmd="x"), notice))
+    _, shown = import_rollout(store, written(tmp_path, prompt("go"), call("c1", cmd="x"), notice))
     assert [c.status for c in shown.calls()] == ["ok"]
 
 
 def test_repeated_lines_and_equal_times_change_nothing(store, tmp_path):
     once = [prompt("go"), call("c1", cmd="x"), result("c1", "y")]
-    report, _ = bring(store, written(tmp_path, *once, *once[1:]))
+    report, _ = import_rollout(store, written(tmp_path, *once, *once[1:]))
     assert (report.turns, report.calls) == (1, 1)
 
 
@@ -471,7 +471,7 @@ def test_other_encodings_are_read(store, tmp_path, change):
     path = tmp_path / MAIN.name
     path.write_bytes(change(MAIN.read_bytes()))
     assert FORMAT.recognizes(path, read_beginning(str(path)))
-    report, _ = bring(store, path)
+    report, _ = import_rollout(store, path)
     assert (report.turns, report.skipped) == (2, 0)
 
 
@@ -481,14 +481,16 @@ def test_the_bytes_of_an_image_are_not_stored(store, tmp_path):
         {"type": "input_text", "text": "look"},
         {"type": "input_image", "image_url": picture},
     ]
-    _, shown = bring(store, written(tmp_path, said("message", role="user", content=content)))
+    _, shown = import_rollout(
+        store, written(tmp_path, said("message", role="user", content=content))
+    )
     assert "QUJDQUJD" not in json.dumps(prompts_of(shown))
 
 
 def test_a_line_above_the_limit_is_skipped_and_the_rest_is_imported(store, tmp_path, monkeypatch):
     path = written(tmp_path, prompt("go"), prompt("x" * 3000), prompt("on"))
     monkeypatch.setattr(lines, "LINE_MAX", 2000)
-    report, shown = bring(store, path)
+    report, shown = import_rollout(store, path)
     assert (report.skipped, prompts_of(shown)) == (1, ["go", "on"])
 
 

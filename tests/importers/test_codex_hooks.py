@@ -33,7 +33,7 @@ def store():
         yield opened
 
 
-def hooked(store, notices=NOTICES, state=None, first=0):
+def record_hooks(store, notices=NOTICES, state=None, first=0):
     """Record hook inputs."""
     state = {} if state is None else state
     talk = codex.conversation(notices[0])
@@ -45,7 +45,7 @@ def hooked(store, notices=NOTICES, state=None, first=0):
         recorder.flush()
 
 
-def imported(store):
+def import_rollout(store):
     (found,) = FORMAT.conversations(ROLLOUT)
     import_conversation(store.port, store.context, FORMAT, found, Report(), conclude=False)
     return view(store, found)
@@ -61,30 +61,30 @@ def calls(shown):
 
 
 def test_hooks_and_rollout_record_the_same_turns_and_calls_in_any_order(store):
-    hooked(store)
-    shown = imported(store)
+    record_hooks(store)
+    shown = import_rollout(store)
     with stator.connect("memory:", project="garden") as other:
-        imported(other)
-        hooked(other)
-        again = imported(other)
+        import_rollout(other)
+        record_hooks(other)
+        again = import_rollout(other)
         assert prompts_of(shown) == prompts_of(again) == ["water the roses", "mend the pump"]
         assert len(shown.calls()) == len(again.calls()) == 7
 
 
 def test_hooks_between_imports_add_no_call(store):
-    hooked(store, NOTICES[:5])
-    imported(store)
-    hooked(store, NOTICES[5:], first=5)
-    assert len(imported(store).calls()) == 7
+    record_hooks(store, NOTICES[:5])
+    import_rollout(store)
+    record_hooks(store, NOTICES[5:], first=5)
+    assert len(import_rollout(store).calls()) == 7
 
 
 def test_the_outcome_of_a_command_is_left_to_the_rollout(store):
-    hooked(store, NOTICES[:-1])
-    assert ("Bash", "error") in calls(imported(store))
+    record_hooks(store, NOTICES[:-1])
+    assert ("Bash", "error") in calls(import_rollout(store))
 
 
 def test_without_a_rollout_hooks_record_everything_they_report(store):
-    hooked(store, state={"no transcript": True})
+    record_hooks(store, state={"no transcript": True})
     shown = view(store, codex.conversation(NOTICES[0]))
     assert [call.status for call in shown.calls()] == ["ok"] * 5
     assert [c.value("output")["output"][0]["type"] for c in shown.log() if c.actor == "model"] == [
@@ -93,8 +93,8 @@ def test_without_a_rollout_hooks_record_everything_they_report(store):
 
 
 def test_a_call_without_an_end_is_in_doubt_when_the_program_restarts(store):
-    hooked(store, NOTICES[:5])
-    hooked(store, [{**NOTICES[0], "source": "resume"}], first=50)
+    record_hooks(store, NOTICES[:5])
+    record_hooks(store, [{**NOTICES[0], "source": "resume"}], first=50)
     shown = view(store, codex.conversation(NOTICES[0]))
     assert ("Bash", "in doubt") in calls(shown)
 

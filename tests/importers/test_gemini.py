@@ -49,7 +49,7 @@ def store():
         yield opened
 
 
-def bring(store, path):
+def import_chat(store, path):
     return growing_files.import_one(store, path, "gemini")
 
 
@@ -87,19 +87,19 @@ def test_the_counts_match_an_independent_count(path):
 
 
 def test_a_turn_begins_with_a_prompt_by_a_person(store):
-    _, shown = bring(store, MAIN)
+    _, shown = import_chat(store, MAIN)
     assert prompts_of(shown) == ["plant a rose", "go on", "go on", "prune it"]
 
 
 def test_the_calls_of_a_second_version_belong_to_its_answer(store):
-    _, shown = bring(store, MAIN)
+    _, shown = import_chat(store, MAIN)
     first = next(c for c in shown.log() if c.kind == "entry" and c.actor == "model")
     kinds = [block["type"] for block in first.value("output")["content"]]
     assert kinds == ["text", "tool_use", "tool_use"]
 
 
 def test_every_call_has_its_recorded_outcome(store):
-    _, shown = bring(store, MAIN)
+    _, shown = import_chat(store, MAIN)
     ended = [(call.turn, call.tool, call.status, call.cause) for call in shown.calls()]
     assert sorted(ended) == [
         (1, "run_shell_command", "error", "exit code 3"),
@@ -113,7 +113,7 @@ def test_every_call_has_its_recorded_outcome(store):
 
 
 def test_edits_yield_files_with_digests(store):
-    _, shown = bring(store, MAIN)
+    _, shown = import_chat(store, MAIN)
     changes = [
         (touch.op, touch.path, touch.before, touch.after)
         for item in items(MAIN, "gemini")
@@ -129,13 +129,13 @@ def test_edits_yield_files_with_digests(store):
 
 
 def test_write_todos_sets_the_plan(store):
-    _, shown = bring(store, MAIN)
+    _, shown = import_chat(store, MAIN)
     assert plan(shown) == [("dig", "done"), ("water", "pending")]
 
 
 def test_calls_and_results_are_paired_when_rendered(store, tmp_path):
     told = [message("u1"), message("g1", "gemini", "yes", toolCalls=[called("x", command="ls")])]
-    _, shown = bring(store, written(tmp_path, *told))
+    _, shown = import_chat(store, written(tmp_path, *told))
     blocks = [block for said in rendered(store, shown) for block in said["content"]]
     asks = [block["id"] for block in blocks if block["type"] == "tool_use"]
     answers = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
@@ -148,21 +148,21 @@ def test_the_providers_id_of_a_call_is_stored_as_its_key():
 
 
 def test_messages_missing_from_a_set_make_a_compaction(store):
-    _, shown = bring(store, MAIN)
+    _, shown = import_chat(store, MAIN)
     (found,) = [c for c in shown.log() if c.kind == "compaction"]
     assert found.value("input")["summary"] == "<state_snapshot>a rose was planted</state_snapshot>"
 
 
 def test_a_changed_wording_is_not_a_compaction(store, tmp_path):
     masked = {"$set": {"messages": [message("u1"), message("g1", "gemini", "…")]}}
-    _, shown = bring(
+    _, shown = import_chat(
         store, written(tmp_path, message("u1"), message("g1", "gemini", "long"), masked)
     )
     assert not [c for c in shown.log() if c.kind == "compaction"]
 
 
 def test_a_rewind_is_noted_and_the_earlier_turns_stay(store):
-    _, shown = bring(store, MAIN)
+    _, shown = import_chat(store, MAIN)
     assert any("went back" in str(c.value("output")) for c in shown.log() if c.kind == "entry")
 
 
@@ -178,7 +178,7 @@ def test_a_rewind_is_noted_and_the_earlier_turns_stay(store):
 )  # fmt: skip
 def test_the_status_of_a_call_sets_its_outcome(store, tmp_path, status, output, ended):
     call = called("x", output=output, status=status, command="ls")
-    _, shown = bring(
+    _, shown = import_chat(
         store, written(tmp_path, message("u1"), message("g1", "gemini", "", toolCalls=[call]))
     )
     (found,) = shown.calls()
@@ -191,12 +191,12 @@ def test_a_result_that_is_only_in_a_message_is_recorded(store, tmp_path):
         "functionResponse": {"id": "x", "name": "run_shell_command", "response": {"output": "a"}}
     }
     told = [message("u1"), message("g1", "gemini", [asks]), message("u2", "user", [shown])]
-    report, found = bring(store, written(tmp_path, *told))
+    report, found = import_chat(store, written(tmp_path, *told))
     assert (report.calls, [call.status for call in found.calls()]) == (1, ["ok"])
 
 
 def test_a_command_to_gemini_cli_is_not_a_prompt(store, tmp_path):
-    report, _ = bring(store, written(tmp_path, message("u1", content="/help"), message("u2")))
+    report, _ = import_chat(store, written(tmp_path, message("u1", content="/help"), message("u2")))
     assert report.turns == 1
 
 
@@ -204,7 +204,7 @@ def test_a_command_to_gemini_cli_is_not_a_prompt(store, tmp_path):
 
 
 def test_the_older_document_format_yields_the_same_session(store):
-    report, shown = bring(store, OLD)
+    report, shown = import_chat(store, OLD)
     assert (report.turns, report.calls) == (1, 2)
     assert sorted((call.tool, call.status) for call in shown.calls()) == [
         ("read_file", "ok"),
@@ -225,8 +225,8 @@ def test_the_working_folder_comes_from_the_session_context(tmp_path):
 
 
 def test_a_sub_agent_is_a_session_below_its_parent(store):
-    _, parent = bring(store, MAIN)
-    _, child = bring(store, CHILD)
+    _, parent = import_chat(store, MAIN)
+    _, child = import_chat(store, CHILD)
     assert (child.record.parent.session, child.record.parent.kind) == (parent.id, "child")
 
 
@@ -247,15 +247,15 @@ def test_a_chat_with_only_a_folder_digest_belongs_to_that_folder():
 
 @pytest.mark.parametrize("path", ALL, ids=["lines", "document", "sub-agent"])
 def test_importing_again_adds_nothing(store, path):
-    bring(store, path)
-    again, _ = bring(store, path)
+    import_chat(store, path)
+    again, _ = import_chat(store, path)
     assert (again.commits, again.unchanged) == (0, 1)
 
 
 def test_a_chat_that_grows_line_by_line_becomes_the_same_session(store, tmp_path):
     piecewise = import_while_growing(store, MAIN, tmp_path / MAIN.name, "gemini")
     with stator.connect("memory:", project="garden") as other:
-        _, whole = bring(other, MAIN)
+        _, whole = import_chat(other, MAIN)
         assert prompts_of(piecewise) == prompts_of(whole)
         assert model_output(piecewise) == model_output(whole)
         assert outcomes(piecewise) == outcomes(whole)
@@ -264,10 +264,10 @@ def test_a_chat_that_grows_line_by_line_becomes_the_same_session(store, tmp_path
 
 def test_a_chat_that_grew_adds_only_new_turns(store, tmp_path):
     path = written(tmp_path, message("u1"), message("g1", "gemini", "yes"))
-    bring(store, path)
+    import_chat(store, path)
     with path.open("a") as file:
         file.write(json.dumps(message("u2", content="more")) + "\n")
-    report, shown = bring(store, path)
+    report, shown = import_chat(store, path)
     assert (report.turns, prompts_of(shown)) == (1, ["go", "more"])
 
 
@@ -277,7 +277,7 @@ def test_a_chat_that_grew_adds_only_new_turns(store, tmp_path):
 def test_a_cut_last_line_is_reported_and_the_rest_is_imported(store, tmp_path):
     path = tmp_path / MAIN.name
     path.write_bytes(MAIN.read_bytes()[:-8])
-    report, shown = bring(store, path)
+    report, shown = import_chat(store, path)
     assert [skip.why for skip in report.skips] == ["cut off"]
     assert len(prompts_of(shown)) == 4
 
@@ -287,18 +287,18 @@ def test_a_bad_line_in_the_middle_is_skipped_and_the_rest_is_imported(store, tmp
     whole = MAIN.read_bytes().splitlines(keepends=True)
     path = tmp_path / MAIN.name
     path.write_bytes(b"".join([*whole[:12], bad, *whole[12:]]))
-    report, shown = bring(store, path)
+    report, shown = import_chat(store, path)
     assert (report.skipped, len(prompts_of(shown))) == (1, 4)
 
 
 def test_lone_surrogates_are_kept(store, tmp_path):
-    _, shown = bring(store, written(tmp_path, message("u1", content="a \ud800 b")))
+    _, shown = import_chat(store, written(tmp_path, message("u1", content="a \ud800 b")))
     assert prompts_of(shown) == ["a \ud800 b"]
 
 
 @pytest.mark.parametrize("line", [{"x": 1}, message("a", "telepathy")])
 def test_a_line_of_an_unknown_kind_is_stored_unchanged(store, tmp_path, line):
-    report, _ = bring(store, written(tmp_path, message("u1"), line))
+    report, _ = import_chat(store, written(tmp_path, message("u1"), line))
     assert (report.unknown, report.turns) == (1, 1)
 
 
@@ -313,12 +313,12 @@ def test_values_of_wrong_types_do_not_raise(store, tmp_path, value):
         {"$set": value},
         {"$rewindTo": value},
     ]  # fmt: skip
-    report, _ = bring(store, written(tmp_path, *odd, message("z", content="still here")))
+    report, _ = import_chat(store, written(tmp_path, *odd, message("z", content="still here")))
     assert report.turns >= 1
 
 
 def test_a_rewind_to_an_unknown_message_removes_everything(store, tmp_path):
-    report, _ = bring(
+    report, _ = import_chat(
         store, written(tmp_path, message("u1"), {"$rewindTo": "nowhere"}, message("u2"))
     )
     assert report.turns == 2
@@ -328,7 +328,7 @@ def test_a_line_above_the_limit_is_skipped_and_the_rest_is_imported(store, tmp_p
     long = message("u2", content="x" * 3000)
     path = written(tmp_path, message("u1"), long, message("u3", content="on"))
     monkeypatch.setattr(lines, "LINE_MAX", 2000)
-    report, shown = bring(store, path)
+    report, shown = import_chat(store, path)
     assert (report.skipped, prompts_of(shown)) == (1, ["go", "on"])
 
 
@@ -340,14 +340,14 @@ def test_a_pipe_is_refused_without_waiting(tmp_path):
 
 
 def test_a_repeated_message_counts_once(store, tmp_path):
-    report, _ = bring(store, written(tmp_path, message("u1"), message("u1"), message("u1")))
+    report, _ = import_chat(store, written(tmp_path, message("u1"), message("u1"), message("u1")))
     assert report.turns == 1
 
 
 def test_a_later_version_of_an_answer_adds_only_what_is_new(store, tmp_path):
     late = message("g1", "gemini", "yes", toolCalls=[called("x", command="ls")])
     told = [message("u1"), message("g1", "gemini", "yes"), message("u2", content="more"), late]
-    report, shown = bring(store, written(tmp_path, *told))
+    report, shown = import_chat(store, written(tmp_path, *told))
     assert report.calls == 1
     assert [block["type"] for block in model_output(shown)] == ["text", "tool_use"]
 
@@ -366,7 +366,7 @@ def test_other_encodings_are_read(store, tmp_path, path, change):
     other = tmp_path / path.name
     other.write_bytes(change(path.read_bytes()))
     assert FORMAT.recognizes(other, read_beginning(str(other)))
-    report, _ = bring(store, other)
+    report, _ = import_chat(store, other)
     assert (report.turns, report.skipped) == (counts_gemini.count(path)["turns"], 0)
 
 

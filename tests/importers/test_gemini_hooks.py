@@ -36,7 +36,7 @@ def chat(tmp_path):
     return path
 
 
-def hooked(store, notices, chat, state=None, first=0):
+def record_hooks(store, notices, chat, state=None, first=0):
     """Record hook inputs."""
     state = {} if state is None else state
     talk = gemini.conversation(notices[0])
@@ -50,7 +50,7 @@ def hooked(store, notices, chat, state=None, first=0):
     return view(store, talk)
 
 
-def imported(store, path):
+def import_chat(store, path):
     shown = None
     for found in FORMAT.conversations(path):
         import_conversation(store.port, store.context, FORMAT, found, Report(), conclude=False)
@@ -64,34 +64,34 @@ def kind_at(kind, nth):
 
 
 def test_hooks_and_then_the_chat_record_everything_once(store, chat):
-    hooked(store, NOTICES, chat)
-    shown = imported(store, chat)
+    record_hooks(store, NOTICES, chat)
+    shown = import_chat(store, chat)
     assert (prompts_of(shown), len(shown.calls())) == (PROMPTS, CALLS)
 
 
 def test_the_chat_and_then_hooks_record_everything_once(store, chat):
-    imported(store, chat)
-    shown = hooked(store, NOTICES, chat)
+    import_chat(store, chat)
+    shown = record_hooks(store, NOTICES, chat)
     assert (prompts_of(shown), len(shown.calls())) == (PROMPTS, CALLS)
 
 
 def test_hooks_without_the_chat_derive_the_same_ids(store, chat):
-    hooked(store, NOTICES, "", {"no transcript": True})
-    shown = imported(store, chat)
+    record_hooks(store, NOTICES, "", {"no transcript": True})
+    shown = import_chat(store, chat)
     assert (prompts_of(shown), len(shown.calls())) == (PROMPTS, CALLS)
 
 
 @pytest.mark.parametrize("begin", range(0, len(NOTICES), 3))
 def test_hooks_installed_mid_conversation_record_nothing_twice(store, chat, begin):
-    imported(store, chat)
-    shown = hooked(store, NOTICES[begin:], chat, first=begin)
+    import_chat(store, chat)
+    shown = record_hooks(store, NOTICES[begin:], chat, first=begin)
     assert (prompts_of(shown), len(shown.calls())) == (PROMPTS, CALLS)
 
 
 @pytest.mark.parametrize("lost", range(0, len(NOTICES), 3))
 def test_a_lost_hook_causes_no_duplicates(store, chat, lost):
-    hooked(store, NOTICES[:lost] + NOTICES[lost + 1 :], chat)
-    shown = imported(store, chat)
+    record_hooks(store, NOTICES[:lost] + NOTICES[lost + 1 :], chat)
+    shown = import_chat(store, chat)
     assert (prompts_of(shown), len(shown.calls())) == (PROMPTS, CALLS)
 
 
@@ -102,10 +102,10 @@ def test_hooks_while_the_chat_grows_record_nothing_twice(store, tmp_path):
     for number, said in enumerate(NOTICES[1:], 1):
         before = [line for line in LINES if moment_of(line) <= said["timestamp"]]
         path.write_bytes(b"".join(before))
-        imported(store, path)
-        hooked(store, [said], path, state, first=number)
+        import_chat(store, path)
+        record_hooks(store, [said], path, state, first=number)
     path.write_bytes(CHAT.read_bytes())
-    shown = imported(store, path)
+    shown = import_chat(store, path)
     assert (prompts_of(shown), len(shown.calls())) == (PROMPTS, CALLS)
 
 
@@ -118,7 +118,7 @@ def moment_of(line):
 
 
 def test_the_same_command_twice_in_a_turn_is_two_calls(store, chat):
-    shown = hooked(store, NOTICES, "", {"no transcript": True})
+    shown = record_hooks(store, NOTICES, "", {"no transcript": True})
     pumps = [call.status for call in shown.calls() if call.tool == "run_shell_command"]
     assert sorted(pumps) == ["error", "ok", "ok"]
 
@@ -137,9 +137,9 @@ def test_the_same_command_twice_at_once_is_two_calls():
 
 def test_a_call_without_an_end_is_in_doubt_when_the_program_restarts(store, chat):
     upto = kind_at("BeforeTool", 0) + 1
-    hooked(store, NOTICES[:upto], "", {"no transcript": True})
+    record_hooks(store, NOTICES[:upto], "", {"no transcript": True})
     later = {**NOTICES[0], "source": "resume", "timestamp": "2026-10-03T08:00:00.000Z"}
-    shown = hooked(store, [later], "", {"no transcript": True}, first=500)
+    shown = record_hooks(store, [later], "", {"no transcript": True}, first=500)
     assert [(call.tool, call.status) for call in shown.calls()] == [("write_file", "in doubt")]
 
 
@@ -158,13 +158,13 @@ def test_redacted_hooks_cause_no_duplicates(store, tmp_path):
     lines = (HERE / "hooks.jsonl").read_text().splitlines()
     notices = [json.loads(redactor.scrub(changed(line))) for line in lines]
     assert secret not in json.dumps(notices)
-    hooked(store, notices, path)
-    shown = imported(store, path)
+    record_hooks(store, notices, path)
+    shown = import_chat(store, path)
     assert (len(prompts_of(shown)), len(shown.calls())) == (4, CALLS)
 
 
 def test_a_pre_compress_hook_is_not_a_compaction(store, chat):
-    shown = hooked(store, NOTICES, "", {"no transcript": True})
+    shown = record_hooks(store, NOTICES, "", {"no transcript": True})
     assert not [commit for commit in shown.log() if commit.kind == "compaction"]
 
 
@@ -201,6 +201,6 @@ def test_text_that_hooks_put_before_the_first_prompt_is_left_out(store, chat):
     prompt = json.dumps(PROMPTS[0]).encode()
     with_context = json.dumps(said + PROMPTS[0]).encode()
     chat.write_bytes(CHAT.read_bytes().replace(prompt, with_context, 1))
-    hooked(store, told, chat)
-    shown = imported(store, chat)
+    record_hooks(store, told, chat)
+    shown = import_chat(store, chat)
     assert (prompts_of(shown), len(shown.calls())) == (PROMPTS, CALLS)

@@ -28,10 +28,10 @@ FILES = {
 @cache
 def whole(name):
     with stator.connect("memory:", project="garden") as store:
-        return told(import_one(store, FILES[name], name.split()[0])[1])
+        return summary_of(import_one(store, FILES[name], name.split()[0])[1])
 
 
-def told(shown):
+def summary_of(shown):
     return prompts_of(shown), model_output(shown), outcomes(shown), usage_of(shown)
 
 
@@ -48,4 +48,4 @@ def test_the_session_is_the_same_wherever_the_file_was_cut(name, places):
                 import_conversation(
                     store.port, store.context, form, found, Report(), conclude=False
                 )
-        assert told(view(store, conversations_in(path, form.name)[0])) == whole(name)
+        assert summary_of(view(store, conversations_in(path, form.name)[0])) == whole(name)

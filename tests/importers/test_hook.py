@@ -19,7 +19,7 @@ from stator.locations import CURRENT, KEY
 from stator.surfaces import hook
 
 
-def told(line: bytes) -> dict[str, Any]:
+def payload_of(line: bytes) -> dict[str, Any]:
     """The payload of a spool line."""
     found = parse_spool_line(line, CURRENT, len(line))
     assert isinstance(found, SpoolLine), found
@@ -50,7 +50,7 @@ def test_the_spool_is_readable_by_its_owner_only(hooked):
 
 
 @pytest.mark.parametrize(
-    "told",
+    "data",
     [
         b"",
         b"\0\xff\xfe binary",
@@ -62,15 +62,15 @@ def test_the_spool_is_readable_by_its_owner_only(hooked):
     ],
     ids=["empty", "binary", "cut", "a list", "two", "deep", "utf-16"],
 )
-def test_hook_exits_zero_for_any_input(hooked, told):
-    done = hooked.hook(told)
+def test_hook_exits_zero_for_any_input(hooked, data):
+    done = hooked.hook(data)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
 def test_unreadable_input_is_replaced_by_a_placeholder(hooked):
     hooked.hook(b'{"prompt": "password=hunter22hunter22"')
     (line,) = hooked.lines()
-    assert told(line) == {"unread": "not a JSON object", "bytes": 38}
+    assert payload_of(line) == {"unread": "not a JSON object", "bytes": 38}
 
 
 def test_closed_standard_input_records_nothing(hooked):
@@ -123,7 +123,7 @@ def test_a_hook_name_that_is_not_text_is_recorded(hooked):
 def test_input_nested_too_deeply_is_replaced_by_a_placeholder(hooked):
     hooked.hook(b'{"a":' * 700 + b'"password=hunter22hunter22"' + b"}" * 700)
     (line,) = hooked.lines()
-    assert told(line)["unread"] == "nested too deeply"
+    assert payload_of(line)["unread"] == "nested too deeply"
 
 
 def test_a_secret_in_a_folder_name_is_redacted(hooked):
@@ -150,8 +150,8 @@ def test_input_above_the_limit_is_replaced_by_a_placeholder(hooked):
 
 
 def test_input_on_several_lines_becomes_one_line(hooked):
-    told = json.dumps({"cwd": str(hooked.root), **prompt()}, indent=2).encode()
-    hooked.hook(told)
+    data = json.dumps({"cwd": str(hooked.root), **prompt()}, indent=2).encode()
+    hooked.hook(data)
     (line,) = hooked.lines()
     assert isinstance(parse_spool_line(line, CURRENT, 0), SpoolLine)
 
@@ -173,9 +173,9 @@ def test_hook_exits_zero_in_a_read_only_folder(hooked):
 
 def test_hook_exits_zero_on_a_full_disk(hooked):
     limited = ["sh", "-c", f"ulimit -f 0; exec {HOOK[0]} -m {HOOK[2]} cursor"]
-    told = json.dumps({"cwd": str(hooked.root), **before_tool("t1")}).encode()
+    data = json.dumps({"cwd": str(hooked.root), **before_tool("t1")}).encode()
     done = subprocess.run(
-        limited, input=told, cwd=hooked.root, env=hooked.environ, capture_output=True
+        limited, input=data, cwd=hooked.root, env=hooked.environ, capture_output=True
     )
     assert (done.returncode, done.stdout) == (0, b"")
 
@@ -221,7 +221,7 @@ def test_a_symbolic_link_as_the_spool_is_not_followed(hooked, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "told",
+    "data",
     [
         prompt(text=f"the key is {SECRET}"),
         before_tool("t1", command="curl", env={"API_KEY": "hunter22hunter22"}),
@@ -231,8 +231,8 @@ def test_a_symbolic_link_as_the_spool_is_not_followed(hooked, tmp_path):
     ],
     ids=["shape", "name", "url", "password", "assigned"],
 )
-def test_secrets_never_reach_the_spool(hooked, told):
-    hooked.hook(told)
+def test_secrets_never_reach_the_spool(hooked, data):
+    hooked.hook(data)
     written = b"".join(file.read_bytes() for file in hooked.spool.iterdir() if file.name != "key")
     assert b"secret:" in written
     assert SECRET.encode() not in written
@@ -240,15 +240,15 @@ def test_secrets_never_reach_the_spool(hooked, told):
 
 
 def test_a_secret_in_json_escapes_is_redacted(hooked):
-    told = json.dumps({"cwd": str(hooked.root), **prompt(text=SECRET)}).replace("sk-", "\\u0073k-")
-    hooked.hook(told.encode())
+    data = json.dumps({"cwd": str(hooked.root), **prompt(text=SECRET)}).replace("sk-", "\\u0073k-")
+    hooked.hook(data.encode())
     assert b"secret:" in hooked.lines()[0]
 
 
 def test_the_same_secret_has_the_same_placeholder_in_a_spool(hooked):
     for _ in range(2):
         hooked.hook(prompt(text=SECRET))
-    placeholders = {told(line)["prompt"] for line in hooked.lines()}
+    placeholders = {payload_of(line)["prompt"] for line in hooked.lines()}
     assert len(placeholders) == 1
 
 
@@ -263,7 +263,7 @@ def test_ten_concurrent_agents_lose_no_lines_and_keep_their_order(hooked, lines)
 
     with ThreadPoolExecutor(10) as pool:
         list(pool.map(agent, range(10)))
-    ids = [told(line)["tool_use_id"] for line in hooked.lines()]
+    ids = [payload_of(line)["tool_use_id"] for line in hooked.lines()]
     assert sorted(ids) == [f"{number}-{n:02}" for number in range(10) for n in range(lines)]
     for number in range(10):
         own = [found for found in ids if found.startswith(f"{number}-")]
@@ -296,10 +296,10 @@ def test_an_ordinary_line_imports_no_slow_modules(hooked):
         f"os._exit = lambda code: leave(bool(set({heavy}) & set(sys.modules)))\n"
         "sys.argv = ['stator-hook', 'cursor']; hook.main()"
     )
-    told = json.dumps({"cwd": str(hooked.root), **before_tool("t1", command="ls")}).encode()
+    data = json.dumps({"cwd": str(hooked.root), **before_tool("t1", command="ls")}).encode()
     done = subprocess.run(
         [HOOK[0], "-S", "-c", "import sys; sys.path.insert(0, 'src')\n" + program],
-        input=told, env=hooked.environ, capture_output=True, check=False,
+        input=data, env=hooked.environ, capture_output=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, b"")
     assert len(hooked.lines()) == 1

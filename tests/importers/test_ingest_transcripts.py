@@ -89,8 +89,8 @@ class Transcript:
         if whole:
             self.add("Returned", id=f"t{number}", output="ok")
 
-    def told(self, *told: dict[str, Any]) -> list[dict[str, Any]]:
-        return [{**line, "transcript_path": str(self.path)} for line in told]
+    def lines(self, *inputs: dict[str, Any]) -> list[dict[str, Any]]:
+        return [{**line, "transcript_path": str(self.path)} for line in inputs]
 
 
 TURN = ["turn", "entry", "call", "outcome", "turn_end"]
@@ -99,7 +99,7 @@ TURN = ["turn", "entry", "call", "outcome", "turn_end"]
 def test_items_in_hooks_and_transcript_are_recorded_once(hooked, transcript):
     transcript.turn()
     hooked.write(
-        *transcript.told(
+        *transcript.lines(
             hook_input("sessionStart"),
             prompt(),
             before_tool("t1"),
@@ -112,10 +112,10 @@ def test_items_in_hooks_and_transcript_are_recorded_once(hooked, transcript):
 
 def test_a_growing_transcript_with_hooks_is_recorded_once(hooked, transcript):
     for number in (1, 2):
-        hooked.write(*transcript.told(prompt(number), before_tool(f"t{number}")))
+        hooked.write(*transcript.lines(prompt(number), before_tool(f"t{number}")))
         hooked.kinds()
         transcript.turn(number)
-        hooked.write(*transcript.told(after_tool(f"t{number}"), hook_input("stop")))
+        hooked.write(*transcript.lines(after_tool(f"t{number}"), hook_input("stop")))
         hooked.kinds()
     found = hooked.kinds()
     assert {kind: found.count(kind) for kind in TURN} == dict.fromkeys(TURN, 2)
@@ -123,7 +123,7 @@ def test_a_growing_transcript_with_hooks_is_recorded_once(hooked, transcript):
 
 def test_items_without_a_hook_come_from_the_transcript(hooked, transcript):
     transcript.turn()
-    hooked.write(*transcript.told(prompt(), before_tool("t1"), hook_input("sessionEnd")))
+    hooked.write(*transcript.lines(prompt(), before_tool("t1"), hook_input("sessionEnd")))
     with stator.connect(hooked.path) as store:
         assert [row.status for row in store.calls().rows] == ["ok"]
 
@@ -131,7 +131,7 @@ def test_items_without_a_hook_come_from_the_transcript(hooked, transcript):
 def test_items_missing_in_the_transcript_come_from_the_hooks(hooked, transcript):
     transcript.turn(whole=False)
     hooked.write(
-        *transcript.told(prompt(), before_tool("t1"), after_tool("t1"), hook_input("sessionEnd"))
+        *transcript.lines(prompt(), before_tool("t1"), after_tool("t1"), hook_input("sessionEnd"))
     )
     with stator.connect(hooked.path) as store:
         assert [row.status for row in store.calls().rows] == ["ok"]
@@ -139,7 +139,7 @@ def test_items_missing_in_the_transcript_come_from_the_hooks(hooked, transcript)
 
 def test_a_call_whose_end_is_in_neither_source_is_in_doubt(hooked, transcript):
     transcript.turn(whole=False)
-    hooked.write(*transcript.told(prompt(), before_tool("t1"), hook_input("sessionEnd")))
+    hooked.write(*transcript.lines(prompt(), before_tool("t1"), hook_input("sessionEnd")))
     with stator.connect(hooked.path) as store:
         assert [row.status for row in store.calls().rows] == ["in doubt"]
 
@@ -159,13 +159,13 @@ def test_a_prompt_with_a_secret_in_it_is_one_turn(hooked, transcript, monkeypatc
     )
     secret = "use sk-ant-api03-" + "Ab1" * 20
     transcript.add("Prompted", id=f"by text {secret}", content=secret)
-    (line,) = transcript.told(prompt(text=secret))
+    (line,) = transcript.lines(prompt(text=secret))
     hooked.hook(line)
     assert hooked.kinds() == ["open", "turn"]
 
 
 def test_a_session_takes_its_name_from_the_transcript(hooked, transcript):
-    hooked.write(*transcript.told(prompt()))
+    hooked.write(*transcript.lines(prompt()))
     with stator.connect(hooked.path) as store:
         assert session(store).name == "what the transcript calls it"
 
@@ -174,8 +174,8 @@ def test_a_fork_is_linked_to_its_origin(hooked, tmp_path):
     first = Transcript(tmp_path / "first.jsonl")
     first.turn()
     second = Transcript(tmp_path / "second.jsonl", "c2", fork="c1", shared=["turn/g1", "t1"])
-    hooked.write(*first.told(prompt()))
-    hooked.write(*second.told(hook_input("sessionStart", "c2", source="fork"), prompt(2, "c2")))
+    hooked.write(*first.lines(prompt()))
+    hooked.write(*second.lines(hook_input("sessionStart", "c2", source="fork"), prompt(2, "c2")))
     with stator.connect(hooked.path) as store:
         parent = session(store, "c2").row.record.parent
         assert parent is not None
@@ -185,7 +185,7 @@ def test_a_fork_is_linked_to_its_origin(hooked, tmp_path):
 def test_a_fork_waits_for_its_transcript(hooked, tmp_path):
     first = Transcript(tmp_path / "first.jsonl")
     first.turn()
-    hooked.write(*first.told(prompt()))
+    hooked.write(*first.lines(prompt()))
     line = hook_input(
         "sessionStart", "c2", source="fork", transcript_path=str(tmp_path / "second.jsonl")
     )
@@ -200,7 +200,7 @@ def test_a_fork_waits_for_its_transcript(hooked, tmp_path):
 
 def test_a_transcript_above_the_limit_is_left_for_the_next_ingest(hooked, transcript):
     transcript.turn()
-    hooked.write(*transcript.told(prompt()))
+    hooked.write(*transcript.lines(prompt()))
     with stator.connect("memory:") as store:
         take_spool(store.port, str(hooked.spool), limits=IngestLimits(lines=300, transcript=10))
         assert kinds(store) == ["open", "turn"]
@@ -233,7 +233,7 @@ def one_that_breaks_its_reader(path: Path) -> None:
 def test_an_invalid_transcript_does_not_stop_the_hooks(hooked, transcript, change):
     change(transcript.path)
     hooked.write(
-        *transcript.told(prompt(), before_tool("t1"), after_tool("t1"), hook_input("stop"))
+        *transcript.lines(prompt(), before_tool("t1"), after_tool("t1"), hook_input("stop"))
     )
     assert hooked.kinds() == ["open", "turn", "call", "outcome", "turn_end"]
     with stator.connect(hooked.path) as store:
@@ -249,13 +249,13 @@ def test_a_mapper_learns_whether_the_transcript_could_be_read(hooked, transcript
 
     mapper = SimpleNamespace(conversation=cursor_hooks.conversation, items=items)
     monkeypatch.setattr(ingest, "load_mapper", lambda agent: mapper)
-    hooked.write(*transcript.told(prompt()), prompt(2, "c2"))
+    hooked.write(*transcript.lines(prompt()), prompt(2, "c2"))
     stator.connect(hooked.path).close()
     assert seen == [False, True]
 
 
 def test_reconcile_reads_the_transcript_again(hooked, transcript):
-    hooked.write(*transcript.told(prompt()))
+    hooked.write(*transcript.lines(prompt()))
     hooked.kinds()
     transcript.turn()
     with stator.connect(hooked.path) as store:

@@ -25,12 +25,12 @@ PATCH = """*** Begin Patch
 *** End Patch"""
 
 
-def told(touches):
+def described(touches):
     return [(touch.op, touch.path, touch.from_path) for touch in touches]
 
 
 def test_every_operation_of_a_patch_yields_a_file():
-    assert told(patch_text.files_in_patch(PATCH)) == [
+    assert described(patch_text.files_in_patch(PATCH)) == [
         ("created", "new.txt", ""),
         ("modified", "same.py", ""),
         ("renamed", "there.py", "here.py"),
@@ -44,7 +44,7 @@ def test_a_new_file_has_the_digest_of_its_content():
 
 def test_an_operation_inside_a_files_content_is_ignored():
     patch = "*** Begin Patch\n*** Add File: a\n+*** Delete File: b\n*** End Patch"
-    assert told(patch_text.files_in_patch(patch)) == [("created", "a", "")]
+    assert described(patch_text.files_in_patch(patch)) == [("created", "a", "")]
 
 
 def test_a_cut_patch_yields_nothing():

@@ -38,7 +38,7 @@ def discovery(*paths):
     return discover([str(path) for path in paths], formats=[FORMAT])
 
 
-def take(store, *paths, **options):
+def run_import(store, *paths, **options):
     return import_discovered(store, discovery(*paths), **options)
 
 
@@ -63,7 +63,7 @@ def path(tmp_path):
 
 
 def test_a_transcript_becomes_a_session(store, path):
-    result = take(store, path)
+    result = run_import(store, path)
     (one,) = result.conversations
     assert (one.status, one.name, one.agent, one.project) == ("new", "fix it", "notebook", "shop")
     view = store.read(one.session)
@@ -73,53 +73,53 @@ def test_a_transcript_becomes_a_session(store, path):
 
 def test_a_file_touched_several_times_counts_once(store, tmp_path):
     rows = [*turn_lines(1), {"call": "again"}, {"done": "again", "file": "f1.py"}]
-    assert take(store, write_conversation(tmp_path / "x.jsonl", *rows)).total.files == 1
+    assert run_import(store, write_conversation(tmp_path / "x.jsonl", *rows)).total.files == 1
 
 
 def test_the_second_import_adds_nothing(store, path):
-    take(store, path)
+    run_import(store, path)
     before = commits(store)
-    result = take(store, path)
+    result = run_import(store, path)
     assert (statuses(result), result.total.sessions, commits(store)) == (["same"], 0, before)
 
 
 def test_a_transcript_that_grew_adds_only_what_is_new(store, path):
-    take(store, path)
+    run_import(store, path)
     grow(path, *turn_lines(3))
-    result = take(store, path)
+    result = run_import(store, path)
     assert (statuses(result), result.total.turns, result.total.calls) == (["grown"], 1, 1)
 
 
 def test_a_moved_transcript_is_recognized(store, path, tmp_path):
-    take(store, path)
+    run_import(store, path)
     path.rename(tmp_path / "elsewhere.jsonl")
-    assert statuses(take(store, tmp_path / "elsewhere.jsonl")) == ["same"]
+    assert statuses(run_import(store, tmp_path / "elsewhere.jsonl")) == ["same"]
 
 
 def test_a_dry_run_reports_new_sessions_and_writes_nothing(store, path):
-    result = take(store, path, dry_run=True)
+    result = run_import(store, path, dry_run=True)
     assert (statuses(result), result.total.turns, result.total.calls) == (["new"], 2, 2)
     assert store.sessions().rows == []
 
 
 def test_a_dry_run_after_the_import_reports_nothing_new(store, path):
-    take(store, path)
-    assert statuses(take(store, path, dry_run=True)) == ["same"]
+    run_import(store, path)
+    assert statuses(run_import(store, path, dry_run=True)) == ["same"]
 
 
 def test_a_dry_run_counts_only_what_is_new(store, path):
-    take(store, path)
+    run_import(store, path)
     grow(path, *turn_lines(3))
-    result = take(store, path, dry_run=True)
+    result = run_import(store, path, dry_run=True)
     total = result.total
     assert (statuses(result), total.turns, total.calls, total.files) == (["grown"], 1, 1, 1)
 
 
 def test_a_dry_run_reports_that_a_closed_session_would_be_left_alone(store, path):
-    (one,) = take(store, path).conversations
+    (one,) = run_import(store, path).conversations
     store.contribute(one.session).close()
     grow(path, *turn_lines(3))
-    assert statuses(take(store, path, dry_run=True)) == ["left"]
+    assert statuses(run_import(store, path, dry_run=True)) == ["left"]
 
 
 NUMBERS = (
@@ -151,12 +151,12 @@ def test_a_dry_run_and_the_import_report_the_same_counts(store, name):
 
 def test_a_dry_run_reports_calls_that_would_be_in_doubt(store, tmp_path):
     path = write_conversation(tmp_path / "x.jsonl", {"ask": "go"}, {"call": "c1"})
-    assert take(store, path, dry_run=True).total.in_doubt == 1
+    assert run_import(store, path, dry_run=True).total.in_doubt == 1
 
 
 def test_a_dry_run_counts_items_that_are_in_two_files_once(store, path, tmp_path):
     shorter = write_conversation(tmp_path / "in" / "two.jsonl", *turn_lines(1))
-    result = take(store, path, shorter, dry_run=True)
+    result = run_import(store, path, shorter, dry_run=True)
     assert (result.total.sessions, result.total.turns, result.total.calls) == (1, 2, 2)
     assert sorted(statuses(result)) == ["new", "same"]
     assert {one.name for one in result.conversations} == {"fix it"}
@@ -165,7 +165,7 @@ def test_a_dry_run_counts_items_that_are_in_two_files_once(store, path, tmp_path
 def test_the_file_with_a_title_is_imported_first(store, path, tmp_path):
     printed = write_conversation(tmp_path / "in" / "printed.jsonl", {"call": "c1"}, {"done": "c1"})
     os.utime(path, (1, 1))
-    result = take(store, printed, path)
+    result = run_import(store, printed, path)
     assert [Path(one.path).name for one in result.conversations] == ["one.jsonl", "printed.jsonl"]
     view = store.read(result.conversations[0].session)
     assert view.record.name == "fix it"
@@ -178,7 +178,7 @@ def test_an_import_does_not_change_the_source(store, path):
     before = os.stat(path), path.read_bytes(), sorted(os.listdir(path.parent))
     os.utime(path, ns=(1_000_000_000, before[0].st_mtime_ns))
     before = os.stat(path), *before[1:]
-    take(store, path)
+    run_import(store, path)
     after = os.stat(path)
     for name in ("st_atime_ns", "st_mtime_ns", "st_ctime_ns", "st_size", "st_ino", "st_mode"):
         assert getattr(after, name) == getattr(before[0], name)
@@ -190,7 +190,7 @@ def test_an_unreadable_line_is_reported_and_the_rest_is_imported(store, tmp_path
     path = write_conversation(tmp_path / "x.jsonl", *turn_lines(1))
     with path.open("a") as file:
         file.write("oh no\n" + "".join(json.dumps(row) + "\n" for row in turn_lines(2)))
-    total = take(store, path).total
+    total = run_import(store, path).total
     assert (total.turns, total.skipped) == (2, 1)
     assert [(skip.path, skip.line, skip.why) for skip in total.skips] == [
         (str(path), 6, "not JSON")
@@ -199,13 +199,15 @@ def test_an_unreadable_line_is_reported_and_the_rest_is_imported(store, tmp_path
 
 def test_records_without_content_are_counted_by_kind(store, tmp_path):
     rows = [{"noise": "tick"}, {"noise": "tick"}, {"what": "is this"}]
-    total = take(store, write_conversation(tmp_path / "x.jsonl", *turn_lines(1), *rows)).total
+    total = run_import(store, write_conversation(tmp_path / "x.jsonl", *turn_lines(1), *rows)).total
     assert total.noise == {"talk": 1, "tick": 2}
     assert total.unknown == 1
 
 
 def test_a_write_without_a_result_is_in_doubt(store, tmp_path):
-    total = take(store, write_conversation(tmp_path / "x.jsonl", *turn_lines(1, done=False))).total
+    total = run_import(
+        store, write_conversation(tmp_path / "x.jsonl", *turn_lines(1, done=False))
+    ).total
     assert total.in_doubt == 1
 
 
@@ -219,7 +221,7 @@ def test_a_result_of_a_known_tool_without_a_call_is_an_orphan(store):
 
 
 def test_a_result_without_a_call_is_an_orphan(store, tmp_path):
-    total = take(
+    total = run_import(
         store, write_conversation(tmp_path / "x.jsonl", {"ask": "hi"}, {"done": "c9"})
     ).total
     assert total.orphans == 1
@@ -252,7 +254,7 @@ def test_spread_puts_each_conversation_into_its_own_project(store, tmp_path):
         write_conversation(tmp_path / "b.jsonl", *turn_lines(1), id="b", cwd="/home/dev/gone"),
         write_conversation(tmp_path / "c.jsonl", *turn_lines(1), id="c"),
     ]
-    result = take(store, *paths, project_of=project_of, spread=True)
+    result = run_import(store, *paths, project_of=project_of, spread=True)
     found = {one.path[-7]: one.project for one in result.conversations}
     assert found == {"a": "lib", "b": "/home/dev/gone", "c": "shop"}
 
@@ -260,14 +262,14 @@ def test_spread_puts_each_conversation_into_its_own_project(store, tmp_path):
 def test_paths_are_relative_to_the_project_the_agent_worked_in(store, tmp_path):
     rows = [{"ask": "hi"}, {"call": "c"}, {"done": "c", "file": "/srv/lib/src/a.py"}]
     path = write_conversation(tmp_path / "a.jsonl", *rows, cwd="/srv/lib/src")
-    (one,) = take(store, path, project_of=project_of, spread=True).conversations
+    (one,) = run_import(store, path, project_of=project_of, spread=True).conversations
     assert [file.path for file in store.read(one.session).files(last=None)] == ["src/a.py"]
 
 
 def test_a_session_stays_in_the_project_it_was_imported_into(store, path):
-    take(store, path, project="other")
+    run_import(store, path, project="other")
     grow(path, *turn_lines(3))
-    (one,) = take(store, path).conversations
+    (one,) = run_import(store, path).conversations
     assert (one.status, one.project) == ("grown", "other")
 
 
@@ -275,38 +277,38 @@ def test_a_session_stays_in_the_project_it_was_imported_into(store, path):
 
 
 def test_nothing_is_added_to_a_closed_session(store, path):
-    (one,) = take(store, path).conversations
+    (one,) = run_import(store, path).conversations
     store.contribute(one.session).close()
     grow(path, *turn_lines(3))
-    (left,) = take(store, path).conversations
+    (left,) = run_import(store, path).conversations
     assert left.status == "left"
     assert "is closed" in left.why
 
 
 def test_a_closed_session_without_news_is_reported_as_unchanged(store, path):
-    (one,) = take(store, path).conversations
+    (one,) = run_import(store, path).conversations
     store.contribute(one.session).close()
-    assert statuses(take(store, path)) == ["same"]
+    assert statuses(run_import(store, path)) == ["same"]
 
 
 def test_nothing_is_added_to_a_session_in_the_trash(store, path):
-    (one,) = take(store, path).conversations
+    (one,) = run_import(store, path).conversations
     row = store.port.session(one.session)
     project_flags.put(store.port, store.context, row, project_flags.TRASH, by="ann", why="old")
     grow(path, *turn_lines(3))
-    (left,) = take(store, path).conversations
+    (left,) = run_import(store, path).conversations
     assert (left.status, left.why) == ("left", "it is in the trash")
     assert store.port.session(one.session).head == row.head
 
 
 def test_a_purged_session_is_not_imported_again(store, path):
-    take(store, path)
+    run_import(store, path)
     store.retention("trash=30d", "purge=30d")
     for days in (31, 62, 93):
         later = store.context.clock() + days * 86_400_000_000
         then = Store(store.port, replace(store.context, clock=lambda later=later: later))
         then.collect(then.gc(), yes=True)
-    (left,) = take(store, path).conversations
+    (left,) = run_import(store, path).conversations
     assert left.status == "left"
     assert "was purged on" in left.why
     assert [row.record.mode for row in store.sessions().rows] == ["project"]
@@ -317,7 +319,7 @@ def test_a_purged_session_is_not_imported_again(store, path):
 
 def test_a_stopped_import_records_nothing_of_the_current_conversation(store, path):
     asked = iter([False, True])
-    result = take(store, path, stop=lambda: next(asked))
+    result = run_import(store, path, stop=lambda: next(asked))
     assert (result.stopped, result.conversations) == (True, [])
     assert store.sessions().rows == []
 
@@ -327,9 +329,9 @@ def test_a_stopped_import_reports_what_it_recorded_and_continues_when_run_again(
     for n in range(3):
         write_conversation(folder / f"{n}.jsonl", *turn_lines(1), id=str(n))
     asked = iter([False, False, True])
-    result = take(store, folder, stop=lambda: next(asked))
+    result = run_import(store, folder, stop=lambda: next(asked))
     assert (result.stopped, len(result.conversations)) == (True, 1)
-    again = take(store, folder)
+    again = run_import(store, folder)
     assert sorted(statuses(again)) == ["new", "new", "same"]
 
 
@@ -340,13 +342,13 @@ def test_stopping_a_long_conversation_leaves_whole_turns(store, tmp_path, monkey
         tmp_path / "x.jsonl", *(row for n in range(20) for row in turn_lines(n))
     )
     asked = iter([False] * 8 + [True] * 100)
-    (one,) = take(store, path, stop=lambda: next(asked)).conversations
+    (one,) = run_import(store, path, stop=lambda: next(asked)).conversations
     view = store.read(one.session)
     rows = store.port.turns(view.id)
     assert 0 < len(rows) < 20
     assert one.report.turns == len(rows)
     assert all(call.status == "ok" for call in view.calls())
-    again = take(store, path)
+    again = run_import(store, path)
     assert again.total.turns == 20 - len(rows)
     assert [call.status for call in view.calls()] == ["ok"] * 20
 
