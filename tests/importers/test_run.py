@@ -16,7 +16,7 @@ from importers.notebook_format import FORMAT, Notebook, turn_lines, write_conver
 from stator.errors import StoreBusy
 from stator.importers import conversation
 from stator.importers.discover import discover
-from stator.importers.run import ImportRun, import_discovered
+from stator.importers.run import ImportRun, import_transcripts
 from stator.model.exchange.items import (
     Conversation,
     Cursor,
@@ -39,11 +39,11 @@ def discovery(*paths):
 
 
 def run_import(store, *paths, **options):
-    return import_discovered(store, discovery(*paths), **options)
+    return import_transcripts(store, discovery(*paths), **options)
 
 
 def statuses(result):
-    return [one.status for one in result.conversations]
+    return [one.fate for one in result.taken]
 
 
 def grow(path, *rows):
@@ -64,8 +64,8 @@ def path(tmp_path):
 
 def test_a_transcript_becomes_a_session(store, path):
     result = run_import(store, path)
-    (one,) = result.conversations
-    assert (one.status, one.name, one.agent, one.project) == ("new", "fix it", "notebook", "shop")
+    (one,) = result.taken
+    assert (one.fate, one.name, one.agent, one.project) == ("new", "fix it", "notebook", "shop")
     view = store.read(one.session)
     assert [file.path for file in view.files(last=None)] == ["f2.py", "f1.py"]
     assert (one.report.turns, one.report.calls, one.report.files) == (2, 2, 2)
@@ -116,7 +116,7 @@ def test_a_dry_run_counts_only_what_is_new(store, path):
 
 
 def test_a_dry_run_reports_that_a_closed_session_would_be_left_alone(store, path):
-    (one,) = run_import(store, path).conversations
+    (one,) = run_import(store, path).taken
     store.contribute(one.session).close()
     grow(path, *turn_lines(3))
     assert statuses(run_import(store, path, dry_run=True)) == ["left"]
@@ -143,9 +143,9 @@ def numbers(result):
 @pytest.mark.parametrize("name", [*sorted(os.listdir(DATA)), "."])
 def test_a_dry_run_and_the_import_report_the_same_counts(store, name):
     seen = discover([DATA / name])
-    would = import_discovered(store, seen, dry_run=True)
+    would = import_transcripts(store, seen, dry_run=True)
     assert store.sessions().rows == []
-    does = import_discovered(store, discover([DATA / name]))
+    does = import_transcripts(store, discover([DATA / name]))
     assert (numbers(would), statuses(would)) == (numbers(does), statuses(does))
 
 
@@ -159,15 +159,15 @@ def test_a_dry_run_counts_items_that_are_in_two_files_once(store, path, tmp_path
     result = run_import(store, path, shorter, dry_run=True)
     assert (result.total.sessions, result.total.turns, result.total.calls) == (1, 2, 2)
     assert sorted(statuses(result)) == ["new", "same"]
-    assert {one.name for one in result.conversations} == {"fix it"}
+    assert {one.name for one in result.taken} == {"fix it"}
 
 
 def test_the_file_with_a_title_is_imported_first(store, path, tmp_path):
     printed = write_conversation(tmp_path / "in" / "printed.jsonl", {"call": "c1"}, {"done": "c1"})
     os.utime(path, (1, 1))
     result = run_import(store, printed, path)
-    assert [Path(one.path).name for one in result.conversations] == ["one.jsonl", "printed.jsonl"]
-    view = store.read(result.conversations[0].session)
+    assert [Path(one.path).name for one in result.taken] == ["one.jsonl", "printed.jsonl"]
+    view = store.read(result.taken[0].session)
     assert view.record.name == "fix it"
     assert all(call.turn for call in view.calls())
 
@@ -235,7 +235,7 @@ def test_a_failing_conversation_does_not_stop_the_others(store, path, tmp_path):
             yield from super().read(found, cursor, progress)
 
     write_conversation(tmp_path / "in" / "bad.jsonl", *turn_lines(1), id="bad")
-    result = import_discovered(store, discover([str(path.parent)], formats=[Stumbling()]))
+    result = import_transcripts(store, discover([str(path.parent)], formats=[Stumbling()]))
     assert sorted(statuses(result)) == ["new", "refused"]
     assert "KeyError('uuid')" in result.refused[0].why
     assert len(store.sessions().rows) == 1
@@ -244,7 +244,7 @@ def test_a_failing_conversation_does_not_stop_the_others(store, path, tmp_path):
 # -- projects -------------------------------------------------------------------------------------
 
 
-def project_of(cwd):
+def home_of(cwd):
     return ("lib", "/srv/lib") if cwd.startswith("/srv/lib") else (cwd, cwd)
 
 
@@ -254,50 +254,50 @@ def test_spread_puts_each_conversation_into_its_own_project(store, tmp_path):
         write_conversation(tmp_path / "b.jsonl", *turn_lines(1), id="b", cwd="/home/dev/gone"),
         write_conversation(tmp_path / "c.jsonl", *turn_lines(1), id="c"),
     ]
-    result = run_import(store, *paths, project_of=project_of, spread=True)
-    found = {one.path[-7]: one.project for one in result.conversations}
+    result = run_import(store, *paths, home_of=home_of, spread=True)
+    found = {one.path[-7]: one.project for one in result.taken}
     assert found == {"a": "lib", "b": "/home/dev/gone", "c": "shop"}
 
 
 def test_paths_are_relative_to_the_project_the_agent_worked_in(store, tmp_path):
     rows = [{"ask": "hi"}, {"call": "c"}, {"done": "c", "file": "/srv/lib/src/a.py"}]
     path = write_conversation(tmp_path / "a.jsonl", *rows, cwd="/srv/lib/src")
-    (one,) = run_import(store, path, project_of=project_of, spread=True).conversations
+    (one,) = run_import(store, path, home_of=home_of, spread=True).taken
     assert [file.path for file in store.read(one.session).files(last=None)] == ["src/a.py"]
 
 
 def test_a_session_stays_in_the_project_it_was_imported_into(store, path):
     run_import(store, path, project="other")
     grow(path, *turn_lines(3))
-    (one,) = run_import(store, path).conversations
-    assert (one.status, one.project) == ("grown", "other")
+    (one,) = run_import(store, path).taken
+    assert (one.fate, one.project) == ("grown", "other")
 
 
 # -- closed, trashed and purged sessions ----------------------------------------------------------
 
 
 def test_nothing_is_added_to_a_closed_session(store, path):
-    (one,) = run_import(store, path).conversations
+    (one,) = run_import(store, path).taken
     store.contribute(one.session).close()
     grow(path, *turn_lines(3))
-    (left,) = run_import(store, path).conversations
-    assert left.status == "left"
+    (left,) = run_import(store, path).taken
+    assert left.fate == "left"
     assert "is closed" in left.why
 
 
 def test_a_closed_session_without_news_is_reported_as_unchanged(store, path):
-    (one,) = run_import(store, path).conversations
+    (one,) = run_import(store, path).taken
     store.contribute(one.session).close()
     assert statuses(run_import(store, path)) == ["same"]
 
 
 def test_nothing_is_added_to_a_session_in_the_trash(store, path):
-    (one,) = run_import(store, path).conversations
+    (one,) = run_import(store, path).taken
     row = store.port.session(one.session)
     project_flags.put(store.port, store.context, row, project_flags.TRASH, by="ann", why="old")
     grow(path, *turn_lines(3))
-    (left,) = run_import(store, path).conversations
-    assert (left.status, left.why) == ("left", "it is in the trash")
+    (left,) = run_import(store, path).taken
+    assert (left.fate, left.why) == ("left", "it is in the trash")
     assert store.port.session(one.session).head == row.head
 
 
@@ -308,8 +308,8 @@ def test_a_purged_session_is_not_imported_again(store, path):
         later = store.context.clock() + days * 86_400_000_000
         then = Store(store.port, replace(store.context, clock=lambda later=later: later))
         then.collect(then.gc(), yes=True)
-    (left,) = run_import(store, path).conversations
-    assert left.status == "left"
+    (left,) = run_import(store, path).taken
+    assert left.fate == "left"
     assert "was purged on" in left.why
     assert [row.record.mode for row in store.sessions().rows] == ["project"]
 
@@ -320,7 +320,7 @@ def test_a_purged_session_is_not_imported_again(store, path):
 def test_a_stopped_import_records_nothing_of_the_current_conversation(store, path):
     asked = iter([False, True])
     result = run_import(store, path, stop=lambda: next(asked))
-    assert (result.stopped, result.conversations) == (True, [])
+    assert (result.stopped, result.taken) == (True, [])
     assert store.sessions().rows == []
 
 
@@ -330,7 +330,7 @@ def test_a_stopped_import_reports_what_it_recorded_and_continues_when_run_again(
         write_conversation(folder / f"{n}.jsonl", *turn_lines(1), id=str(n))
     asked = iter([False, False, True])
     result = run_import(store, folder, stop=lambda: next(asked))
-    assert (result.stopped, len(result.conversations)) == (True, 1)
+    assert (result.stopped, len(result.taken)) == (True, 1)
     again = run_import(store, folder)
     assert sorted(statuses(again)) == ["new", "new", "same"]
 
@@ -342,7 +342,7 @@ def test_stopping_a_long_conversation_leaves_whole_turns(store, tmp_path, monkey
         tmp_path / "x.jsonl", *(row for n in range(20) for row in turn_lines(n))
     )
     asked = iter([False] * 8 + [True] * 100)
-    (one,) = run_import(store, path, stop=lambda: next(asked)).conversations
+    (one,) = run_import(store, path, stop=lambda: next(asked)).taken
     view = store.read(one.session)
     rows = store.port.turns(view.id)
     assert 0 < len(rows) < 20
@@ -403,7 +403,7 @@ def test_hooks_during_an_import_record_nothing_twice(store, path):
                     hook.flush()
                 yield item
 
-    (one,) = import_discovered(store, discover([str(path)], formats=[Watched()])).conversations
+    (one,) = import_transcripts(store, discover([str(path)], formats=[Watched()])).taken
     candidates = [commit.kind for commit in store.read(one.session).log()]
     alone = [commit.kind for commit in _alone(path)]
     assert sorted(candidates) == sorted(alone)
@@ -411,5 +411,5 @@ def test_hooks_during_an_import_record_nothing_twice(store, path):
 
 def _alone(path):
     with stator.connect("memory:", project="shop") as other:
-        (one,) = import_discovered(other, discovery(path)).conversations
+        (one,) = import_transcripts(other, discovery(path)).taken
         return list(other.read(one.session).log())

@@ -187,7 +187,11 @@ class _ConversationImport:
             return
         full = self._waiting >= BATCH_ITEMS or self._bytes >= BATCH_BYTES
         begins_turn = isinstance(item, Prompted) and not item.within
-        if (full and begins_turn) or self._waiting >= 4 * BATCH_ITEMS or self._bytes >= 4 * BATCH_BYTES:
+        if (
+            (full and begins_turn)
+            or self._waiting >= 4 * BATCH_ITEMS
+            or self._bytes >= 4 * BATCH_BYTES
+        ):
             self._flush()
         recorder = self._recorder(item.within)
         self._count(recorder, recorder.take(item))

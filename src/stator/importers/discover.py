@@ -74,7 +74,7 @@ def discover(
     formats: Sequence[Format] | None = None,
     about: str = "",
     since: int = 0,
-    on_file: Callable[[int], None] | None = None,
+    seen: Callable[[int], None] | None = None,
 ) -> Discovery:
     """Find the transcripts and bundles in files and folders, judging by their content.
 
@@ -87,8 +87,8 @@ def discover(
     seen_files: set[tuple[str, str]] = set()
     candidates: list[ImportCandidate] = []
     for number, (path, is_named) in enumerate(_walk(paths, discovery.unread)):
-        if on_file is not None:
-            on_file(number + 1)
+        if seen is not None:
+            seen(number + 1)
         for candidate in _candidates_in(path, known, discovery, is_named):
             key = os.path.realpath(candidate.found.path), candidate.found.part
             if key in seen_files:

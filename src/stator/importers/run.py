@@ -34,7 +34,7 @@ from stator.runtime.ingest.dry_run import is_foretold
 from stator.runtime.ingest.recorder import find, name_of
 from stator.store import port
 
-ImportStatus = Literal["new", "grown", "same", "left", "refused"]
+Fate = Literal["new", "grown", "same", "left", "refused"]
 """The outcome for one conversation; `left` means that a person closed, archived, trashed or purged
 the session."""
 ReportProgress = Callable[[str, int, int], None]
@@ -52,7 +52,7 @@ class ImportedConversation(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     name: str
     project: str
-    status: ImportStatus
+    fate: Fate
     session: str = ""
     agent: str = ""
     why: str = ""
@@ -63,7 +63,7 @@ class ImportedConversation(msgspec.Struct, frozen=True, kw_only=True):
 class ImportResult(msgspec.Struct, kw_only=True):
     """What an import did, or with `dry_run` would do."""
 
-    conversations: list[ImportedConversation] = []
+    taken: list[ImportedConversation] = []
     total: Report
     """The sum over all conversations; `sessions` counts each session once, even if several files
     hold it."""
@@ -79,18 +79,18 @@ class ImportResult(msgspec.Struct, kw_only=True):
 
     @property
     def changed(self) -> list[ImportedConversation]:
-        return [one for one in self.conversations if one.status in ("new", "grown")]
+        return [one for one in self.taken if one.fate in ("new", "grown")]
 
     @property
     def refused(self) -> list[ImportedConversation]:
-        return [one for one in self.conversations if one.status == "refused"]
+        return [one for one in self.taken if one.fate == "refused"]
 
 
 class ImportStopped(Exception):
     """The caller asked the import to stop."""
 
 
-def import_discovered(store: Store, discovery: Discovery, **options: Any) -> ImportResult:
+def import_transcripts(store: Store, discovery: Discovery, **options: Any) -> ImportResult:
     """Import everything that was discovered; the options are those of `ImportRun`."""
     return ImportRun(store, discovery, **options).run()
 
@@ -110,7 +110,7 @@ class ImportRun:
         discovery: Discovery,
         *,
         project: str = "",
-        project_of: Callable[[str], ProjectFolder] | None = None,
+        home_of: Callable[[str], ProjectFolder] | None = None,
         spread: bool = False,
         passphrase: str | Callable[[], str] | None = None,
         dry_run: bool = False,
@@ -122,7 +122,7 @@ class ImportRun:
         self._passphrase = passphrase
         self._port: port.Store = store.port
         self._project = project
-        self._project_of = project_of
+        self._home_of = home_of
         self._spread = spread
         self._progress = progress
         self._stop = stop
@@ -181,12 +181,12 @@ class ImportRun:
         before = self._read
         self._current += f" {name_of(conversation)[:NAME_SHOWN]}"
         why = self._reason_to_leave(conversation, row)
-        status: ImportStatus = "left"
+        fate: Fate = "left"
         try:
             self._progressed(0)
             if not why:
                 self._import_items(candidate, context, report)
-                status = _fate(is_known, report)
+                fate = _fate(is_known, report)
         except (ImportStopped, StoreError):
             if report.commits:  # some turns were recorded before the failure
                 report.sessions = 1
@@ -195,10 +195,10 @@ class ImportRun:
         except (WrongState, Removed) as refusal:
             why, report = refusal.what, Report()
         except StatorError as refusal:
-            status, why = "refused", str(refusal)
+            fate, why = "refused", str(refusal)
         except READ_ERRORS as error:
-            status, why = "refused", f"cannot be read: {error!r:.200}"
-        self._add_result(candidate, report, status, why)
+            fate, why = "refused", f"cannot be read: {error!r:.200}"
+        self._add_result(candidate, report, fate, why)
         self._read = before + candidate.found.size
 
     def _import_items(self, candidate: ImportCandidate, context: Context, report: Report) -> None:
@@ -213,27 +213,25 @@ class ImportRun:
         if row is not None and report.sessions:
             check_transition("entry", row.record.status, row.id)
 
-    def _add_result(
-        self, candidate: ImportCandidate, report: Report, status: ImportStatus, why: str
-    ) -> None:
+    def _add_result(self, candidate: ImportCandidate, report: Report, fate: Fate, why: str) -> None:
         found, conversation = candidate.found, candidate.found.conversation
         row = find(self._port, conversation)
         session = conversation.session if row is None else row.id
         name = self._names.setdefault(session, name_of(conversation))
-        if status == "refused":
+        if fate == "refused":
             report.refused[found.path] = why
         self.result.total.add(report)
         if report.sessions and session in self._changed:
             self.result.total.sessions -= 1
         elif report.sessions:
             self._changed.add(session)
-        self.result.conversations.append(
+        self.result.taken.append(
             ImportedConversation(
                 path=found.path,
                 source=conversation.source,
                 name=row.record.name if row is not None else name,
                 project=row.record.project if row is not None else conversation.project,
-                status=status,
+                fate=fate,
                 session=session,
                 agent=conversation.agent or conversation.source,
                 why=why,
@@ -253,8 +251,8 @@ class ImportRun:
         recorded relative to the project's folder."""
         context = self._store.context
         own_project = (
-            self._project_of(conversation.cwd)
-            if self._project_of is not None and conversation.cwd
+            self._home_of(conversation.cwd)
+            if self._home_of is not None and conversation.cwd
             else ("", "")
         )
         project = self._project or (own_project[0] if self._spread else "") or context.project
@@ -273,7 +271,7 @@ class ImportRun:
             self._progress(self._current, min(self._read, self._size), self._size)
 
 
-def _fate(is_known: bool, report: Report) -> ImportStatus:
+def _fate(is_known: bool, report: Report) -> Fate:
     if not report.sessions:
         return "same"
     return "grown" if is_known else "new"

@@ -116,7 +116,7 @@ def import_(
                 opened,
                 discovery,
                 project=into or "",
-                project_of=_project_of,
+                home_of=_home_of,
                 spread=all,
                 passphrase=lambda: _passphrase(passphrase_file),
                 dry_run=dry_run,
@@ -170,15 +170,15 @@ def _look(
         paths_of_agent = existing_paths(format, home, os.environ)
         if paths_of_agent or wanted:
             discovery = discover(
-                paths_of_agent, formats=[format], about=root, since=since, on_file=seen
+                paths_of_agent, formats=[format], about=root, since=since, seen=seen
             )
             found.append((format.name, discovery))
     if paths:
-        found.append(("", discover(paths, since=since, on_file=seen)))
+        found.append(("", discover(paths, since=since, seen=seen)))
     return found
 
 
-def _project_of(cwd: str) -> tuple[str, str]:
+def _home_of(cwd: str) -> tuple[str, str]:
     """The project a folder is in, if the folder is here; else it is one by itself."""
     if not os.path.isdir(cwd):
         return cwd, cwd

@@ -56,10 +56,10 @@ def _first(result: ImportResult) -> Line:
     total = result.total
     is_fine = not (result.stopped or result.refused or result.unread)
     line = Line("✓ ", "ok") if is_fine else Line("! ", "doubt")
-    if not result.conversations and not result.bundles:
+    if not result.taken and not result.bundles:
         return line.add("nothing to import", "bold")
     if not total.sessions and not result.bundles:
-        same = sum(one.status == "same" for one in result.conversations)
+        same = sum(one.fate == "same" for one in result.taken)
         line.add("nothing new", "bold")
         return line.add(f" · {count(same, 'session')} as they were" if same else "", "dim")
     said = [count(total.sessions, "session"), count(total.turns, "turn")]
@@ -82,7 +82,7 @@ def _by_session(result: ImportResult) -> Iterator[ImportedConversation]:
 
 
 def _row(one: ImportedConversation, names: int, agents: int) -> Line:
-    line = Line("  ").add(one.status, _STYLES[one.status], width=7)
+    line = Line("  ").add(one.fate, _STYLES[one.fate], width=7)
     line.add(short(one.session) if one.session else "", "id", width=11)
     line.add(one.name, "bold", width=names).add("  ").add(one.agent, width=agents).add("  ")
     line.add(count(one.report.turns, "turn"), width=11)
@@ -96,7 +96,7 @@ def _remarks(result: ImportResult) -> Iterator[Line]:
     """What somebody may want to look at, each kind with its number."""
     total = result.total
     yield from _numbers(total)
-    if result.others and (result.changed or not result.conversations):
+    if result.others and (result.changed or not result.taken):
         files = count(sum(result.others.values()), "file")
         yield _remark("not read", f"{files}, no transcripts ({_kinds(result.others)})")
     if result.elsewhere:
@@ -107,7 +107,7 @@ def _remarks(result: ImportResult) -> Iterator[Line]:
     if total.skipped:
         yield _remark("skipped", f"{count(total.skipped, 'line')} that cannot be read", "doubt")
         yield from _listed([(f"{one.path}:{one.line}", one.why) for one in total.skips])
-    left = [(one.name, one.why) for one in result.conversations if one.status == "left"]
+    left = [(one.name, one.why) for one in result.taken if one.fate == "left"]
     if left:
         yield _remark("left alone", count(len(left), "session"))
         yield from _listed(left)
@@ -160,7 +160,7 @@ def plain(result: ImportResult) -> dict[str, Any]:
     return {
         "dry_run": result.dry_run,
         "stopped": result.stopped,
-        "sessions": [_plain(one) for one in result.conversations],
+        "sessions": [_plain(one) for one in result.taken],
         "imported": total.sessions,
         "unchanged": total.unchanged,
         **{name: getattr(total, name) for name in _NUMBERS},
@@ -178,7 +178,7 @@ def _plain(one: ImportedConversation) -> dict[str, Any]:
     return {
         "session": one.session or None,
         "name": one.name,
-        "fate": one.status,
+        "fate": one.fate,
         "project": one.project,
         "agent": one.agent,
         "source": one.source,
