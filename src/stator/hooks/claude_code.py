@@ -98,7 +98,7 @@ def _returned(payload: HookInput, at: int, unique: str, state: State) -> Iterato
     within = _within(payload)
     # an interrupted program may report that in a result that is not an error
     returned_item = tools.result_of(
-        call, at=at, within=within, output=_shown(result), result=result, is_error=False
+        call, at=at, within=within, output=_visible_output(result), result=result, is_error=False
     )
     yield returned_item
     session = _text(payload, "session_id")
@@ -182,13 +182,13 @@ def _agent(payload: HookInput, at: int, unique: str, state: State) -> Iterator[I
     session, agent = _text(payload, "session_id"), _text(payload, "agent_id")
     if not agent:
         return
-    over = _text(payload, "hook_event_name") == "SubagentStop"
+    has_stopped = _text(payload, "hook_event_name") == "SubagentStop"
     yield Spawned(
-        id=f"child/{agent}/end" if over else f"child/{agent}",
+        id=f"child/{agent}/end" if has_stopped else f"child/{agent}",
         at=at,
         child=tools.child_id(session, agent),
         name=_text(payload, "agent_type") or agent,
-        status="ended" if over else "started",
+        status="ended" if has_stopped else "started",
     )
 
 
@@ -211,16 +211,16 @@ _MAKERS: dict[str, Callable[[HookInput, int, str, State], Iterator[Item]]] = {
 
 
 def _call(payload: HookInput) -> tools.ClaudeCodeCall:
-    given = payload.get("tool_input")
+    arguments = payload.get("tool_input")
     return tools.ClaudeCodeCall(
         _text(payload, "tool_use_id"),
         _text(payload, "tool_name") or "?",
-        given if isinstance(given, dict) else {},
+        arguments if isinstance(arguments, dict) else {},
         _text(payload, "cwd"),
     )
 
 
-def _shown(result: Any) -> Any:
+def _visible_output(result: Any) -> Any:
     """The part of a result that the model may have received; the file's earlier content is left
     out."""
     if not isinstance(result, dict):

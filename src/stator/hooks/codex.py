@@ -51,8 +51,8 @@ def items(payload: dict[str, Any], at: int, unique: str, state: dict[str, Any]) 
         yield Prompted(id=prompt, at=at, content=strip_attachments(payload.get("prompt")))
     elif kind == "PreToolUse" and call:
         tool = text(payload.get("tool_name"))
-        given = strip_attachments(payload.get("tool_input"))
-        yield Called(id=call, at=at, tool=tool, input=given, effect=tools.effect_of(tool))
+        arguments = strip_attachments(payload.get("tool_input"))
+        yield Called(id=call, at=at, tool=tool, input=arguments, effect=tools.effect_of(tool))
     elif kind == "PostToolUse" and call:
         # the hook's input does not show how a command ended; the rollout does
         if state.get("no transcript") or text(payload.get("tool_name")) not in tools.SHELLS:
@@ -75,7 +75,7 @@ def items(payload: dict[str, Any], at: int, unique: str, state: dict[str, Any]) 
 
 
 def _returned(payload: dict[str, Any], call: str, at: int) -> Item:
-    tool, given, answer = (
+    tool, arguments, answer = (
         text(payload.get("tool_name")),
         payload.get("tool_input"),
         payload.get("tool_response"),
@@ -86,7 +86,7 @@ def _returned(payload: dict[str, Any], call: str, at: int) -> Item:
     return Returned(
         id=call, at=at, tool=tool, status=ended.status, cause=ended.cause,
         output=strip_attachments(output),
-        files=tools.files_of(tool, given, text(payload.get("cwd")), {}) if fine else (),
+        files=tools.files_of(tool, arguments, text(payload.get("cwd")), {}) if fine else (),
     )  # fmt: skip
 
 

@@ -176,29 +176,31 @@ def _prompt_at(state: dict[str, Any], chat_file: ChatIndex | None, at: int) -> s
 
 
 def _called(payload: dict[str, Any], at: int, state: dict[str, Any]) -> Iterator[Item]:
-    tool, given = text(payload.get("tool_name")), payload.get("tool_input")
+    tool, arguments = text(payload.get("tool_name")), payload.get("tool_input")
     chat_file = _chat_index(payload, state)
     prompt = _prompt_at(state, chat_file, at)
-    what = gemini_tools.call_digest(tool, given)
+    what = gemini_tools.call_digest(tool, arguments)
     waiting: list[str] = state.setdefault("open", {}).setdefault(what, [])
-    if chat_file is not None and (not prompt or has_placeholder(shown(given))):
+    if chat_file is not None and (not prompt or has_placeholder(shown(arguments))):
         name = _running_call(chat_file, prompt, tool, at, state)
     else:
         tried: dict[str, int] = state.setdefault("tried", {})
-        number = _number(chat_file, prompt, tool, given, at, tried.get(what, 0))
+        number = _number(chat_file, prompt, tool, arguments, at, tried.get(what, 0))
         tried[what] = number + 1
-        name = gemini_tools.call_id(prompt, tool, given, number)
+        name = gemini_tools.call_id(prompt, tool, arguments, number)
     if name:
         waiting.append(name)
         effect = gemini_tools.effect_of(tool)
-        yield Called(id=name, at=at, tool=tool, input=strip_attachments(given), effect=effect)
+        yield Called(id=name, at=at, tool=tool, input=strip_attachments(arguments), effect=effect)
 
 
 def _number(
-    chat_file: ChatIndex | None, prompt: str, tool: str, given: Any, at: int, least: int
+    chat_file: ChatIndex | None, prompt: str, tool: str, arguments: Any, at: int, least: int
 ) -> int:
     over = chat_file.over if chat_file is not None else {}
-    return _times_before(lambda n: gemini_tools.call_id(prompt, tool, given, n), over, at, least)
+    return _times_before(
+        lambda n: gemini_tools.call_id(prompt, tool, arguments, n), over, at, least
+    )
 
 
 def _running_call(
@@ -215,24 +217,24 @@ def _running_call(
 
 
 def _returned(payload: dict[str, Any], at: int, state: dict[str, Any]) -> Iterator[Item]:
-    tool, given = text(payload.get("tool_name")), payload.get("tool_input")
+    tool, arguments = text(payload.get("tool_name")), payload.get("tool_input")
     answer = record(payload.get("tool_response"))
     chat_file = _chat_index(payload, state)
     prompt = _prompt_at(state, chat_file, at)
-    what = gemini_tools.call_digest(tool, given)
+    what = gemini_tools.call_digest(tool, arguments)
     waiting: list[str] = state.setdefault("open", {}).get(what, [])
     if waiting:
         name = waiting.pop(0)
-    elif chat_file is not None and (not prompt or has_placeholder(shown(given))):
+    elif chat_file is not None and (not prompt or has_placeholder(shown(arguments))):
         return  # left to the chat file
     else:
-        number = _number(chat_file, prompt, tool, given, at, 0)
-        name = gemini_tools.call_id(prompt, tool, given, number)
+        number = _number(chat_file, prompt, tool, arguments, at, 0)
+        name = gemini_tools.call_id(prompt, tool, arguments, number)
     failed = bool(answer.get("error"))
     output = answer.get("llmContent")
     output = (plain_text(output) or output) if isinstance(output, list) else output
     yield gemini_tools.result(
-        name, tool, given, at, status="error" if failed else "success",
+        name, tool, arguments, at, status="error" if failed else "success",
         output=answer if failed else output, display=answer.get("returnDisplay"),
         cwd=text(payload.get("cwd")),
     )  # fmt: skip

@@ -51,9 +51,9 @@ class MiniSweAgent:
 
     def recognizes(self, path: Path, begin: bytes) -> bool:
         named = path.name.endswith(".traj.json")
-        told = b'"trajectory_format"' in begin and b"mini-swe-agent" in begin
+        has_format = b'"trajectory_format"' in begin and b"mini-swe-agent" in begin
         listed = bool(_LIST.match(begin)) and (named or b"mswea" in begin)
-        return listed or told or (named and b'"messages"' in begin)
+        return listed or has_format or (named and b'"messages"' in begin)
 
     def conversations(self, path: Path) -> Iterable[FoundConversation]:
         value = read_document(str(path)).value
@@ -79,11 +79,11 @@ class MiniSweAgent:
         whole = read_document(found.path, progress)
         info = record(record(whole.value).get("info"))
         dialogue = Dialogue()
-        for number, one in enumerate(_messages(whole.value)):
-            if isinstance(one, dict):
-                yield from _message(dialogue, number, one)
+        for number, message in enumerate(_messages(whole.value)):
+            if isinstance(message, dict):
+                yield from _message(dialogue, number, message)
             else:
-                yield Unknown(id=f"message/{number}", raw=one)
+                yield Unknown(id=f"message/{number}", raw=message)
         status = text(info.get("exit_status"))
         if status or _is_over(whole.value):
             finished = status in ("", "Submitted")
@@ -114,31 +114,31 @@ def _is_over(value: Any) -> bool:
     return bool(answers) and SUBMIT in answers[-1]
 
 
-def _message(dialogue: Dialogue, number: int, one: dict[str, Any]) -> Iterator[Item]:
-    role, content = one.get("role"), strip_attachments(one.get("content"))
-    extra = record(one.get("extra"))
-    at = _time(one.get("timestamp")) or _time(extra.get("timestamp"))
+def _message(dialogue: Dialogue, number: int, message: dict[str, Any]) -> Iterator[Item]:
+    role, content = message.get("role"), strip_attachments(message.get("content"))
+    extra = record(message.get("extra"))
+    at = _time(message.get("timestamp")) or _time(extra.get("timestamp"))
     if role == "system":
         yield dialogue.note(content, at)
     elif role == "assistant":
-        yield from _answered(dialogue, one, extra, at)
+        yield from _answered(dialogue, message, extra, at)
     elif role in ("user", "tool") and dialogue.open_calls:
-        yield _returned(dialogue, one, extra, at)
+        yield _returned(dialogue, message, extra, at)
     elif role == "user":
         yield dialogue.prompt(content, at)
     elif role == "tool":
-        yield dialogue.result(None, content, at=at, call=text(one.get("tool_call_id")))
+        yield dialogue.result(None, content, at=at, call=text(message.get("tool_call_id")))
     elif role == "exit":
         yield dialogue.note(content, at)
     else:
-        yield Unknown(id=f"message/{number}", at=at, raw=strip_attachments(one))
+        yield Unknown(id=f"message/{number}", at=at, raw=strip_attachments(message))
 
 
 def _answered(
-    dialogue: Dialogue, one: dict[str, Any], extra: dict[str, Any], at: int
+    dialogue: Dialogue, message: dict[str, Any], extra: dict[str, Any], at: int
 ) -> Iterator[Item]:
-    words = text(one.get("content"))
-    calls = [requested_call(call, ()) for call in records(one.get("tool_calls"))]
+    words = text(message.get("content"))
+    calls = [requested_call(call, ()) for call in records(message.get("tool_calls"))]
     commands = _FENCED.findall(words)
     # with several commands, or none, mini-swe-agent runs nothing
     if not calls and len(commands) == 1:
@@ -149,13 +149,13 @@ def _answered(
     yield from dialogue.answer(blocks, calls, at=at, usage=usage_of(response), model=model)
 
 
-def _returned(dialogue: Dialogue, one: dict[str, Any], extra: dict[str, Any], at: int) -> Item:
-    words = text(one.get("content"))
-    named = text(one.get("tool_call_id"))
+def _returned(dialogue: Dialogue, message: dict[str, Any], extra: dict[str, Any], at: int) -> Item:
+    words = text(message.get("content"))
+    named = text(message.get("tool_call_id"))
     call = dialogue.open_call(named) or dialogue.open_call()
     code = _CODE.search(words)
-    told = extra.get("returncode")
-    number = int(code[1]) if code else told if isinstance(told, int) else 0
+    recorded_code = extra.get("returncode")
+    number = int(code[1]) if code else recorded_code if isinstance(recorded_code, int) else 0
     output = next(tagged_texts(words, ("output",)), None)
     status: CallStatus = "error" if number else "ok"
     if "timed out" in words[:200]:

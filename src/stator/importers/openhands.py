@@ -129,8 +129,14 @@ def _history(given: dict[str, Any]) -> list[dict[str, Any]]:
     """The records of an instance; older outputs pair each action with its observation."""
     history: list[dict[str, Any]] = []
     listed = given.get("history")
-    for one in listed if isinstance(listed, list) else []:
-        history += records(one) if isinstance(one, list) else [one] if isinstance(one, dict) else []
+    for entry in listed if isinstance(listed, list) else []:
+        history += (
+            records(entry)
+            if isinstance(entry, list)
+            else [entry]
+            if isinstance(entry, dict)
+            else []
+        )
     return history
 
 
@@ -162,15 +168,15 @@ def _items_of_line(line: JsonlLine) -> Iterator[Item]:
     yield from _OpenHandsReader().read(_history(given))
 
 
-def _key(one: dict[str, Any], field: str = "id") -> int | str | None:
+def _key(entry: dict[str, Any], field: str = "id") -> int | str | None:
     """The number of a record, or of the record that a field names."""
-    named = one.get(field)
+    named = entry.get(field)
     return named if isinstance(named, (int, str)) else None
 
 
-def _fields(one: dict[str, Any]) -> dict[str, Any]:
+def _fields(entry: dict[str, Any]) -> dict[str, Any]:
     """A record's fields; newer versions nest some of them."""
-    return {**one, **record(one.get("extras")), **record(one.get("args"))}
+    return {**entry, **record(entry.get("extras")), **record(entry.get("args"))}
 
 
 class _OpenHandsReader:
@@ -185,31 +191,31 @@ class _OpenHandsReader:
         self._seen_paths: set[str] = set()
 
     def read(self, history: list[Any]) -> Iterator[Item]:
-        for number, one in enumerate(history):
-            if not isinstance(one, dict):
-                yield Unknown(id=f"record/{number}", raw=strip_attachments(one))
+        for number, entry in enumerate(history):
+            if not isinstance(entry, dict):
+                yield Unknown(id=f"record/{number}", raw=strip_attachments(entry))
                 continue
-            kind = one.get("action") or one.get("observation")
+            kind = entry.get("action") or entry.get("observation")
             if not isinstance(kind, str):
-                yield Unknown(id=f"record/{number}", raw=strip_attachments(one))
+                yield Unknown(id=f"record/{number}", raw=strip_attachments(entry))
             elif kind in IGNORED:
                 yield Noise(kind=kind)
-            elif one.get("action"):
-                yield from self._action(kind, one)
+            elif entry.get("action"):
+                yield from self._action(kind, entry)
             else:
-                yield from self._observation(kind, one)
+                yield from self._observation(kind, entry)
 
     # -- actions ------------------------------------------------------------------------------------
 
-    def _action(self, kind: str, one: dict[str, Any]) -> Iterator[Item]:
-        at, fields = micros_of_iso(one.get("timestamp")), _fields(one)
+    def _action(self, kind: str, entry: dict[str, Any]) -> Iterator[Item]:
+        at, fields = micros_of_iso(entry.get("timestamp")), _fields(entry)
         if kind == "message":
-            yield from self._message(one, fields, at)
+            yield from self._message(entry, fields, at)
         elif kind == "condensation":
-            yield self._condensed(one, fields, at)
+            yield self._condensed(entry, fields, at)
         else:
-            yield from self._called(kind, one, fields, at)
-            call = self._calls_by_record.get(_key(one))
+            yield from self._called(kind, entry, fields, at)
+            call = self._calls_by_record.get(_key(entry))
             if kind == "task_tracking" and call and (steps := _steps(fields)):
                 yield Planned(id=f"{call.id}/plan", at=at, steps=steps)
             if kind == "finish":
@@ -217,29 +223,31 @@ class _OpenHandsReader:
                     yield self._dialogue.result(call, None, at=at)
                 yield self._dialogue.end(at=at)
 
-    def _message(self, one: dict[str, Any], fields: dict[str, Any], at: int) -> Iterator[Item]:
+    def _message(self, entry: dict[str, Any], fields: dict[str, Any], at: int) -> Iterator[Item]:
         words: Any = text(fields.get("content")) or text(fields.get("message"))
-        shown = fields.get("image_urls") or fields.get("images_urls")
-        is_user = one.get("source") == "user" or not ("source" in one or self._dialogue.has_prompt)
-        if isinstance(shown, list) and shown:
-            images = [strip_attachments({"type": "image", "image": url}) for url in shown]
+        images_given = fields.get("image_urls") or fields.get("images_urls")
+        is_user = entry.get("source") == "user" or not (
+            "source" in entry or self._dialogue.has_prompt
+        )
+        if isinstance(images_given, list) and images_given:
+            images = [strip_attachments({"type": "image", "image": url}) for url in images_given]
             words = [{"type": "text", "text": words}, *images]
         if is_user:
             asked = self._dialogue.prompt(words, at)
-            self._items_by_record[_key(one)] = asked.id
+            self._items_by_record[_key(entry)] = asked.id
             yield asked
             return
         blocks = words if isinstance(words, list) else [{"type": "text", "text": words}]
         for item in self._dialogue.answer(blocks, at=at):
-            self._items_by_record[_key(one)] = item.id
+            self._items_by_record[_key(entry)] = item.id
             yield item
         if fields.get("wait_for_response") is True:
             yield self._dialogue.end(at=at)
 
     def _called(
-        self, kind: str, one: dict[str, Any], fields: dict[str, Any], at: int
+        self, kind: str, entry: dict[str, Any], fields: dict[str, Any], at: int
     ) -> Iterator[Item]:
-        known = record(one.get("tool_call_metadata"))
+        known = record(entry.get("tool_call_metadata"))
         response = record(known.get("model_response"))
         name = text(known.get("tool_call_id"))
         if name and name in self._responses:
@@ -247,8 +255,8 @@ class _OpenHandsReader:
                 name
             )  # one of several calls that the same answer requested
             if call is not None:
-                self._calls_by_record[_key(one)] = call
-                self._items_by_record[_key(one)] = call.id
+                self._calls_by_record[_key(entry)] = call
+                self._items_by_record[_key(entry)] = call.id
             return
         tool = text(known.get("function_name")) or kind
         thought = text(fields.get("thought")) or text(fields.get("final_thought"))
@@ -261,7 +269,7 @@ class _OpenHandsReader:
             message = message_of(response)
             thought = text(message.get("content"))
             calls = [
-                requested_call(one, READS) for one in records(message.get("tool_calls"))
+                requested_call(entry, READS) for entry in records(message.get("tool_calls"))
             ] or calls
             self._responses |= {call.id for call in calls}
         blocks = [{"type": "text", "text": thought}] if thought else []
@@ -270,10 +278,10 @@ class _OpenHandsReader:
             model=text(response.get("model")),
         )  # fmt: skip
         call = self._dialogue.open_call(name) or self._dialogue.open_calls[-1]
-        self._calls_by_record[_key(one)] = call
-        self._items_by_record[_key(one)] = call.id
+        self._calls_by_record[_key(entry)] = call
+        self._items_by_record[_key(entry)] = call.id
 
-    def _condensed(self, one: dict[str, Any], fields: dict[str, Any], at: int) -> Compacted:
+    def _condensed(self, entry: dict[str, Any], fields: dict[str, Any], at: int) -> Compacted:
         last = fields.get("forgotten_events_end_id")
         forgotten = fields.get("forgotten_event_ids")
         if isinstance(forgotten, list) and forgotten:
@@ -284,26 +292,26 @@ class _OpenHandsReader:
             if isinstance(number, int) and isinstance(last, int) and number > last
         )
         return Compacted(
-            id=f"condensation/{one.get('id', at)}", at=at, summary=text(fields.get("summary")),
+            id=f"condensation/{entry.get('id', at)}", at=at, summary=text(fields.get("summary")),
             keeps_from=next(kept, ""),
         )  # fmt: skip
 
     # -- observations -------------------------------------------------------------------------------
 
-    def _observation(self, kind: str, one: dict[str, Any]) -> Iterator[Item]:
-        fields, at = _fields(one), micros_of_iso(one.get("timestamp"))
-        named = text(record(one.get("tool_call_metadata")).get("tool_call_id"))
-        call = self._calls_by_record.get(_key(one, "cause")) if "cause" in one else None
+    def _observation(self, kind: str, entry: dict[str, Any]) -> Iterator[Item]:
+        fields, at = _fields(entry), micros_of_iso(entry.get("timestamp"))
+        named = text(record(entry.get("tool_call_metadata")).get("tool_call_id"))
+        call = self._calls_by_record.get(_key(entry, "cause")) if "cause" in entry else None
         call = call or (self._dialogue.open_call(named) if named else None)
-        if call is None and not named and "cause" not in one:
+        if call is None and not named and "cause" not in entry:
             call = self._dialogue.open_call()
         status, cause = _outcome(kind, fields)
         files = self._files(call, kind, fields) if status == "ok" else ()
-        output = strip_attachments(fields.get("content", one.get("message")))
+        output = strip_attachments(fields.get("content", entry.get("message")))
         returned = self._dialogue.result(
             call, output, status, at=at, cause=cause, files=files, tool=kind, call=named
         )
-        self._items_by_record[_key(one)] = returned.id
+        self._items_by_record[_key(entry)] = returned.id
         yield returned
 
     def _files(self, call: Called | None, kind: str, fields: dict[str, Any]) -> tuple[Touch, ...]:

@@ -127,15 +127,15 @@ class _SweAgentReader:
         self._answers_read = 0
 
     def read(self) -> Iterator[Item]:
-        answers = sum(record(one).get("role") == "assistant" for one in self._history)
+        answers = sum(record(message).get("role") == "assistant" for message in self._history)
         if not answers and self._actions:
             for step in self._actions:
                 yield from self._action(step)
-        for number, one in enumerate(self._history):
-            if isinstance(one, dict):
-                yield from self._message(number, one, answers)
+        for number, message in enumerate(self._history):
+            if isinstance(message, dict):
+                yield from self._message(number, message, answers)
             else:
-                yield Unknown(id=f"message/{number}", raw=one)
+                yield Unknown(id=f"message/{number}", raw=message)
         # only the trajectory contains the last result
         if self._dialogue.open_calls and len(self._actions) == answers:
             yield self._returned(text(self._actions[-1].get("observation")))
@@ -144,17 +144,17 @@ class _SweAgentReader:
             ok = status.startswith("submitted")
             yield self._dialogue.end("ok" if ok else "aborted", "" if ok else status)
 
-    def _message(self, number: int, one: dict[str, Any], answers: int) -> Iterator[Item]:
-        role, content = one.get("role"), one.get("content")
-        if one.get("is_demo") is True:
+    def _message(self, number: int, message: dict[str, Any], answers: int) -> Iterator[Item]:
+        role, content = message.get("role"), message.get("content")
+        if message.get("is_demo") is True:
             yield self._dialogue.note(strip_attachments(content), by="user")
         elif role == "system":
             yield self._dialogue.note(strip_attachments(content))
         elif role == "assistant":
             self._answers_read += 1
-            yield from self._answered(one, self._answers_read == answers)
+            yield from self._answered(message, self._answers_read == answers)
         elif role in ("user", "tool") and self._dialogue.open_calls:
-            named = one.get("tool_call_ids")
+            named = message.get("tool_call_ids")
             call = text(named[0]) if isinstance(named, list) and named else ""
             yield self._returned(joined_text(content), call)
         elif role == "user":
@@ -162,12 +162,12 @@ class _SweAgentReader:
         elif role == "tool":
             yield self._dialogue.result(None, strip_attachments(content))
         else:
-            yield Unknown(id=f"message/{number}", raw=strip_attachments(one))
+            yield Unknown(id=f"message/{number}", raw=strip_attachments(message))
 
-    def _answered(self, one: dict[str, Any], is_last: bool) -> Iterator[Item]:
-        words = joined_text(one.get("content"))
-        calls = [requested_call(call, READS) for call in records(one.get("tool_calls"))]
-        action = text(one.get("action")).strip()
+    def _answered(self, message: dict[str, Any], is_last: bool) -> Iterator[Item]:
+        words = joined_text(message.get("content"))
+        calls = [requested_call(call, READS) for call in records(message.get("tool_calls"))]
+        action = text(message.get("action")).strip()
         if not calls and action:
             calls = [_command(action)]
         blocks = [{"type": "text", "text": words}] if words else []

@@ -401,7 +401,7 @@ class ClaudeCodeReader:
 
     def _result(self, record: dict[str, Any], block: dict[str, Any], within: str) -> Iterator[Item]:
         identifier = text_field(block, "tool_use_id") or f"result/{text_field(record, 'uuid')}"
-        call = self._calls.pop(identifier, None) or self._asked(within, identifier)
+        call = self._calls.pop(identifier, None) or self._call_in_open_message(within, identifier)
         call = call or tools.ClaudeCodeCall(identifier, cwd=text_field(record, "cwd"))
         at, result, output = timestamp_of(record), record.get("toolUseResult"), block.get("content")
         outcome = tools.result_of(
@@ -423,7 +423,7 @@ class ClaudeCodeReader:
             more.append(tools.plan_of(call, text, result, self._tasks, at=at, within=within))
         yield from (item for item in more if item is not None)
 
-    def _asked(self, within: str, identifier: str) -> tools.ClaudeCodeCall | None:
+    def _call_in_open_message(self, within: str, identifier: str) -> tools.ClaudeCodeCall | None:
         """A call in the message that is held back."""
         message = self._open_messages.get(within)
         for block in message.blocks if message is not None else []:

@@ -183,36 +183,36 @@ def result_of(
 
 def files_of(call: ClaudeCodeCall, result: Any) -> tuple[Touch, ...]:
     """The files that a successful call touched."""
-    given = call.input
+    arguments = call.input
     kept = result if isinstance(result, dict) else {}
     if call.tool == "Bash":
-        return files_touched(_text(given.get("command")), call.cwd)
+        return files_touched(_text(arguments.get("command")), call.cwd)
     if call.tool == "Read":
         inner = kept.get("file")
         path = _text(inner.get("filePath")) if isinstance(inner, dict) else ""
-        path = path or _text(given.get("file_path"))
+        path = path or _text(arguments.get("file_path"))
         return (Touch(path=path, op="read"),) if path else ()
-    path = _text(kept.get("filePath")) or _text(given.get("file_path"))
+    path = _text(kept.get("filePath")) or _text(arguments.get("file_path"))
     if call.tool == "NotebookEdit":
-        path = _text(given.get("notebook_path")) or path
+        path = _text(arguments.get("notebook_path")) or path
         return (Touch(path=path, op="modified"),) if path else ()
     if not path or call.tool not in ("Write", "Edit", "MultiEdit"):
         return ()
-    return (_written(call.tool, path, given, kept),)
+    return (_written(call.tool, path, arguments, kept),)
 
 
-def _written(tool: str, path: str, given: dict[str, Any], kept: dict[str, Any]) -> Touch:
+def _written(tool: str, path: str, arguments: dict[str, Any], kept: dict[str, Any]) -> Touch:
     before = kept.get("originalFile")
     after: str | None
     if tool == "Write":
-        content = kept.get("content", given.get("content"))
+        content = kept.get("content", arguments.get("content"))
         after = content if isinstance(content, str) else None
         is_new = kept.get("type") == "create"
     else:
-        after = _edited(before, given, kept)
-        is_new = before in (None, "") and _text(given.get("old_string", "-")) == ""
+        after = _edited(before, arguments, kept)
+        is_new = before in (None, "") and _text(arguments.get("old_string", "-")) == ""
         if is_new and after is None:
-            after = _text(given.get("new_string")) or None
+            after = _text(arguments.get("new_string")) or None
     # the user changed the edit before it was applied, so the resulting content is unknown
     if kept.get("userModified") is True:
         after = None
@@ -224,12 +224,12 @@ def _written(tool: str, path: str, given: dict[str, Any], kept: dict[str, Any]) 
     )
 
 
-def _edited(before: Any, given: dict[str, Any], kept: dict[str, Any]) -> str | None:
+def _edited(before: Any, arguments: dict[str, Any], kept: dict[str, Any]) -> str | None:
     """The content of a file after an edit, if the content before it is known."""
     if not isinstance(before, str):
         return None
-    edits = given.get("edits") or kept.get("edits")
-    edits = edits if isinstance(edits, list) else [given]
+    edits = arguments.get("edits") or kept.get("edits")
+    edits = edits if isinstance(edits, list) else [arguments]
     text = before
     for edit in edits:
         if not isinstance(edit, dict):
@@ -250,9 +250,9 @@ def plan_of(
     call: ClaudeCodeCall, output_text: str, result: Any, tasks: dict[str, str], **item: Any
 ) -> Planned | None:
     """The plan after a call changed it. `tasks` maps task numbers to names and is updated."""
-    given = call.input
+    arguments = call.input
     if call.tool == "TodoWrite":
-        todos = given.get("todos")
+        todos = arguments.get("todos")
         steps = (
             [_todo(todo) for todo in todos if isinstance(todo, dict)]
             if isinstance(todos, list)
@@ -260,7 +260,7 @@ def plan_of(
         )
         return Planned(id=call.id, steps=tuple(step for step in steps if step.step), **item)
     if call.tool == "TaskCreate":
-        name = _text(given.get("subject"))
+        name = _text(arguments.get("subject"))
         number = _number(result, output_text)
         if not name:
             return None
@@ -268,12 +268,12 @@ def plan_of(
             tasks[number] = legible(name)
             if len(tasks) > TASKS_MAX:
                 del tasks[min(tasks, key=lambda known: (len(known), known))]
-        step = Step(step=name, detail=_text(given.get("description")))
+        step = Step(step=name, detail=_text(arguments.get("description")))
         return Planned(id=call.id, steps=(step,), whole=False, **item)
     if call.tool == "TaskUpdate":
-        number = str(given.get("taskId", ""))
-        name = _text(given.get("subject")) or tasks.get(number, "")
-        status = _STATUSES.get(_text(given.get("status")))
+        number = str(arguments.get("taskId", ""))
+        name = _text(arguments.get("subject")) or tasks.get(number, "")
+        status = _STATUSES.get(_text(arguments.get("status")))
         if not name or status is None:
             return None
         return Planned(id=call.id, steps=(Step(step=name, status=status),), whole=False, **item)

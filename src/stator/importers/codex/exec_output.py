@@ -95,8 +95,8 @@ def read(rows: Iterable[JsonlLine]) -> Iterator[Item]:
 def _content_key(item: dict[str, Any]) -> str:
     """An item's number together with a digest of its content."""
     kind = text(item.get("type"))
-    given = shown(item.get("command") or item.get("arguments") or item.get("query") or "")
-    return f"{text(item.get('id'))}/{text_id(kind, text(item.get('tool')), given)}"
+    arguments = shown(item.get("command") or item.get("arguments") or item.get("query") or "")
+    return f"{text(item.get('id'))}/{text_id(kind, text(item.get('tool')), arguments)}"
 
 
 def _item(item: dict[str, Any], name: str, done: bool, started: set[str]) -> Iterator[Item]:
@@ -131,22 +131,22 @@ def _reply_item(kind: str, words: str) -> dict[str, Any]:
 def _call(item: dict[str, Any], name: str, done: bool, started: set[str]) -> Iterator[Item]:
     kind = text(item.get("type"))
     tool = TOOLS.get(kind, f"mcp__{text(item.get('server'))}__{text(item.get('tool'))}")
-    given = item.get("arguments") or {
+    arguments = item.get("arguments") or {
         key: item[key] for key in ("command", "changes", "query", "tool") if item.get(key)
     }
     if kind == "command_execution":
-        given = {"command": _command_words(text(item.get("command")))}
+        arguments = {"command": _command_words(text(item.get("command")))}
     if name not in started:
         started.add(name)
         yield Called(
-            id=name, tool=tool, input=strip_attachments(given), effect=tools.effect_of(tool)
+            id=name, tool=tool, input=strip_attachments(arguments), effect=tools.effect_of(tool)
         )
     if not done:
         return
     output = item.get("result") or item.get("error") or item.get("aggregated_output")
-    seen = {**item, "changes": _changes_by_path(item)}
-    ended = tools.outcome_of(tool, "", seen)
-    files = tools.files_of(tool, given, "", seen) if ended.status == "ok" else ()
+    notice = {**item, "changes": _changes_by_path(item)}
+    ended = tools.outcome_of(tool, "", notice)
+    files = tools.files_of(tool, arguments, "", notice) if ended.status == "ok" else ()
     yield Returned(
         id=name, status=ended.status, cause=ended.cause, output=strip_attachments(output),
         files=files, tool=tool, source=tools.source_of(tool),

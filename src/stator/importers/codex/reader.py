@@ -317,9 +317,9 @@ class CodexReader:
         paid, self._answer_usage = self._answer_usage, {}
         self._answers += 1
         known = self._splits.get(name, {})
-        cuts, charged = known.get("after", []), known.get("paid", {})
-        edges = [0, *(n for n in cuts if n < len(group)), len(group)]
-        owed = {
+        split_after, charged = known.get("after", []), known.get("paid", {})
+        edges = [0, *(n for n in split_after if n < len(group)), len(group)]
+        unpaid = {
             unit: n - charged.get(unit, 0) for unit, n in paid.items() if n > charged.get(unit, 0)
         }
         for start, stop in pairwise(edges):
@@ -327,32 +327,32 @@ class CodexReader:
                 id=f"{name}+{start}" if start else name,
                 at=group[start][1],
                 reply={"output": strip_attachments([_bare(item) for item, _ in group[start:stop]])},
-                usage=owed if stop == len(group) and stop not in cuts else {},
+                usage=unpaid if stop == len(group) and stop not in split_after else {},
                 model=self._model,
             )
             for item, at in group[start:stop]:
                 if item.get("type") in CALLS:
                     yield from self._called(item, at)
-        if owed and len(group) in cuts:  # it was recorded before its cost was known
+        if unpaid and len(group) in split_after:  # it was recorded before its cost was known
             at = group[-1][1]
-            yield Answered(id=f"{name}/spent", at=at, reply="", usage=owed, partial=True)
+            yield Answered(id=f"{name}/spent", at=at, reply="", usage=unpaid, partial=True)
         if is_cut:
-            self._splits[name] = {"after": sorted({*cuts, len(group)}), "paid": paid}
+            self._splits[name] = {"after": sorted({*split_after, len(group)}), "paid": paid}
 
     def _called(self, item: dict[str, Any], at: int) -> Iterator[Item]:
-        tool, given = tool_of(item), strip_attachments(input_of(item))
+        tool, arguments = tool_of(item), strip_attachments(input_of(item))
         name = text(item.get("call_id")) or text(item.get("id"))
         if not name:
             name = f"call/{text_id(tool, self._prompt, self._answers, at)}"
-        yield Called(id=name, at=at, tool=tool, input=given, effect=effect_of(tool))
-        steps = tools.steps_of(tool, given)
+        yield Called(id=name, at=at, tool=tool, input=arguments, effect=effect_of(tool))
+        steps = tools.steps_of(tool, arguments)
         if steps:
             yield Planned(id=name, at=at, steps=steps)
         if item.get("type") in PROVIDER_CALLS:
-            seen = self._notices.pop(name, {})
+            notice = self._notices.pop(name, {})
             failed = text(item.get("status")) not in ("", "completed")
             result = text(item.get("result"))
-            output = strip_attachments(seen.get("results")) or (
+            output = strip_attachments(notice.get("results")) or (
                 attachment_note("image", result) if result else None
             )
             yield Returned(
@@ -360,7 +360,7 @@ class CodexReader:
                 status="error" if failed else "ok",
             )  # fmt: skip
             return
-        self._calls[name] = tool, given, self._cwd
+        self._calls[name] = tool, arguments, self._cwd
         while len(self._calls) > OPEN_MAX:
             del self._calls[next(iter(self._calls))]
 
@@ -370,13 +370,13 @@ class CodexReader:
         return self._result(name, output, at)
 
     def _result(self, name: str, output: Any, at: int) -> Item:
-        tool, given, cwd = self._calls.pop(name, ("", None, self._cwd))
-        seen = self._notices.pop(name, {})
-        ended = tools.outcome_of(tool, output, seen)
-        result = record(seen.get("result"))
+        tool, arguments, cwd = self._calls.pop(name, ("", None, self._cwd))
+        notice = self._notices.pop(name, {})
+        ended = tools.outcome_of(tool, output, notice)
+        result = record(notice.get("result"))
         result = record(result.get("Ok")) or result
         shown = result if "content" in result else tools.unwrap_output(output)[0]
-        files = tools.files_of(tool, given, cwd, seen) if ended.status == "ok" else ()
+        files = tools.files_of(tool, arguments, cwd, notice) if ended.status == "ok" else ()
         return Returned(
             id=name, at=at, status=ended.status, cause=ended.cause,
             output=strip_attachments(shown), files=files, tool=tool, source=source_of(tool),
@@ -385,9 +385,9 @@ class CodexReader:
     def _results_from_notices(self, at: int) -> Iterator[Item]:
         """Results that only a notice contains, because Codex died before it gave them to the model."""
         for name in [name for name in self._notices if name in self._calls]:
-            seen = self._notices[name]
-            shown = seen.get("aggregated_output", seen.get("stdout"))
-            yield self._result(name, shown, at or micros_of_iso(seen.get("completed_at")))
+            notice = self._notices[name]
+            shown = notice.get("aggregated_output", notice.get("stdout"))
+            yield self._result(name, shown, at or micros_of_iso(notice.get("completed_at")))
         self._notices.clear()
 
     # -- notices ----------------------------------------------------------------------------------
@@ -477,9 +477,9 @@ class CodexReader:
             "cache_write_tokens": usage.get("cache_write_input_tokens"),
         }
         spent = usage_of({"output": [], "usage": {**usage, "input_tokens_details": details}})
-        owed = self._answer_usage if self._group else self._unassigned_usage
+        unpaid = self._answer_usage if self._group else self._unassigned_usage
         for unit, amount in spent.items():
-            owed[unit] = owed.get(unit, 0) + amount
+            unpaid[unit] = unpaid.get(unit, 0) + amount
 
 
 def _bare(item: dict[str, Any]) -> dict[str, Any]:

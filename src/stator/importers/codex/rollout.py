@@ -70,11 +70,11 @@ class Codex:
         is read instead, because it contains more."""
         thread = exec_output.session_of(str(path))
         if thread:
-            beside = rollout_of(thread, path)
-            if beside is None:
+            rollout = rollout_of(thread, path)
+            if rollout is None:
                 yield _found(path, Conversation(source=SOURCE, id=thread, agent=SOURCE), EXEC)
                 return
-            path = beside
+            path = rollout
         conversation = conversation_of(path)
         if conversation is not None:
             yield _found(path, conversation)
@@ -105,15 +105,15 @@ FORMAT = Codex()
 def conversation_of(path: Path) -> Conversation | None:
     """What the first lines of a rollout say about its conversation."""
     meta: dict[str, Any] | None = None
-    asked = ""
+    prompt = ""
     for line in read_lines(str(path)):
         value, _ = parse_line(line)
         kind, payload = unwrap_line(value) if value is not None else ("", {})
         if kind == "session_meta" and meta is None:
             meta = payload
         elif kind == "response_item" and is_prompt(payload) and not is_inherited(meta, value):
-            asked = plain_text(payload.get("content"))
-        if asked or line.number >= HEAD_LINES:
+            prompt = plain_text(payload.get("content"))
+        if prompt or line.number >= HEAD_LINES:
             break
     thread = text(meta.get("id")) or text(meta.get("session_id")) if meta else ""
     if meta is None or not thread:
@@ -123,7 +123,7 @@ def conversation_of(path: Path) -> Conversation | None:
     return Conversation(
         source=SOURCE,
         id=thread,
-        name=headline(asked.rpartition(REQUEST)[2]),
+        name=headline(prompt.rpartition(REQUEST)[2]),
         agent=SOURCE,
         cwd=text(meta.get("cwd")),
         labels=labels_of(meta, fork_of),

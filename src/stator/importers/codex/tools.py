@@ -49,9 +49,9 @@ def tool_of(item: dict[str, Any]) -> str:
 def input_of(item: dict[str, Any]) -> Any:
     """The input of a call, decoded."""
     if "arguments" in item:
-        given = item["arguments"]
-        parsed, problem = parse_object(given)
-        return given if problem else parsed
+        arguments = item["arguments"]
+        parsed, problem = parse_object(arguments)
+        return arguments if problem else parsed
     return item.get("input") if "input" in item else record(item.get("action"))
 
 
@@ -65,20 +65,20 @@ def source_of(tool: str) -> Source:
     return "web" if tool == "web_search" else "tool"
 
 
-def steps_of(tool: str, given: Any) -> tuple[Step, ...]:
+def steps_of(tool: str, arguments: Any) -> tuple[Step, ...]:
     """The plan that a call sets."""
     if tool != "update_plan":
         return ()
     return tuple(
         Step(step=text(step.get("step")), status=STEPS.get(text(step.get("status")), "pending"))
-        for step in records(record(given).get("plan"))
+        for step in records(record(arguments).get("plan"))
         if text(step.get("step")).strip()
     )
 
 
-def command_of(given: Any) -> str:
+def command_of(arguments: Any) -> str:
     """The shell command in the input of a call, as a person would type it."""
-    options = record(given)
+    options = record(arguments)
     succeeded = options.get("cmd", options.get("command"))
     if isinstance(succeeded, str):
         return succeeded
@@ -154,12 +154,14 @@ def _status_and_cause(
 # -- files ------------------------------------------------------------------------------------------
 
 
-def files_of(tool: str, given: Any, cwd: str, notice: dict[str, Any]) -> tuple[Touch, ...]:
+def files_of(tool: str, arguments: Any, cwd: str, notice: dict[str, Any]) -> tuple[Touch, ...]:
     """The files that a successful call touched."""
-    folder = posixpath.join(cwd, text(record(given).get("workdir")))
-    header = tuple(_files_in_notice(notice.get("changes"))) or tuple(_files_in_input(tool, given))
+    folder = posixpath.join(cwd, text(record(arguments).get("workdir")))
+    header = tuple(_files_in_notice(notice.get("changes"))) or tuple(
+        _files_in_input(tool, arguments)
+    )
     if not header and tool in SHELLS:
-        command = command_of(given)
+        command = command_of(arguments)
         header = patch_text.files_in_command(command) or (
             *files_touched(command, folder),
             *_files_read(notice),
@@ -167,12 +169,12 @@ def files_of(tool: str, given: Any, cwd: str, notice: dict[str, Any]) -> tuple[T
     return resolve_touches(header, folder)
 
 
-def _files_in_input(tool: str, given: Any) -> Iterator[Touch]:
+def _files_in_input(tool: str, arguments: Any) -> Iterator[Touch]:
     if tool in PATCHES:
-        patch = given if isinstance(given, str) else record(given).get("input")
-        yield from patch_text.files_in_patch(text(patch) or text(record(given).get("command")))
+        patch = arguments if isinstance(arguments, str) else record(arguments).get("input")
+        yield from patch_text.files_in_patch(text(patch) or text(record(arguments).get("command")))
     elif tool in ("view_image", "read_file"):
-        path = text(record(given).get("path")) or text(record(given).get("file_path"))
+        path = text(record(arguments).get("path")) or text(record(arguments).get("file_path"))
         if path:
             yield Touch(path=path, op="read")
 

@@ -362,8 +362,8 @@ class GeminiReader:
         yield from self._close()
         messages = records(change["messages"])
         names = [text(message.get("id")) for message in messages]
-        gone = self._visible.keys() - set(names)
-        if not gone:
+        missing = self._visible.keys() - set(names)
+        if not missing:
             for message in messages:
                 if text(message.get("id")) not in self._seen_messages:
                     yield from self._read_message(message, line)
@@ -405,21 +405,21 @@ class GeminiReader:
         blocks = list(_blocks(message, calls))
         known, cuts = self._blocks_yielded.get(name, 0), self._splits.get(name, {})
         after = [number for number in cuts.get("after", []) if known < number < len(blocks)]
-        owed = tools.usage_of(message.get("tokens"))
+        unpaid = tools.usage_of(message.get("tokens"))
         if name in self._charged or cuts.get("paid"):
-            owed = {}
+            unpaid = {}
         for start, stop in pairwise([known, *after, len(blocks)]):
             if start == stop:
                 continue
             is_new = stop == len(blocks) and stop not in cuts.get("after", [])
             yield Answered(
-                id=f"{name}+{start}" if start else name, at=at, usage=owed if is_new else {},
+                id=f"{name}+{start}" if start else name, at=at, usage=unpaid if is_new else {},
                 reply=_reply(blocks[start:stop], None if start else message.get("thoughts")),
                 model=text(message.get("model")),
             )  # fmt: skip
-            owed = {} if is_new else owed
-        if owed:  # it was recorded before its cost was known
-            yield Answered(id=f"{name}/spent", at=at, reply="", usage=owed, partial=True)
+            unpaid = {} if is_new else unpaid
+        if unpaid:  # it was recorded before its cost was known
+            yield Answered(id=f"{name}/spent", at=at, reply="", usage=unpaid, partial=True)
         self._blocks_yielded[name] = max(known, len(blocks))
         if message.get("tokens"):
             self._charged.add(name)
@@ -440,34 +440,34 @@ class GeminiReader:
         for number, call in enumerate(calls):
             key = f"{text(message['id'])}/{text(call.get('id')) or number}"
             if key not in self._calls:
-                tool, given = text(call.get("name")), call.get("args")
-                what = tools.call_digest(tool, given)
+                tool, arguments = text(call.get("name")), call.get("args")
+                what = tools.call_digest(tool, arguments)
                 before = self._call_counts.get(what, 0)
                 self._call_counts[what] = before + 1
-                self._calls[key] = tools.call_id(self._prompt, tool, given, before)
+                self._calls[key] = tools.call_id(self._prompt, tool, arguments, before)
                 self._calls_of_turn[text(call.get("id"))] = self._calls[key]
             yield self._calls[key], call
 
     def _call(self, name: str, call: dict[str, Any], at: int) -> Iterator[Item]:
-        tool, given = text(call.get("name")), strip_attachments(call.get("args"))
+        tool, arguments = text(call.get("name")), strip_attachments(call.get("args"))
         over = micros_of_iso(call.get("timestamp")) or at
         if name not in self._items_yielded:
             yield Called(
-                id=name, at=at, tool=tool, input=given, effect=tools.effect_of(tool),
+                id=name, at=at, tool=tool, input=arguments, effect=tools.effect_of(tool),
                 key=text(call.get("id")),
             )  # fmt: skip
             self._items_yielded.add(name)
-            steps = tools.steps_of(tool, given)
+            steps = tools.steps_of(tool, arguments)
             if steps:
                 yield Planned(id=name, at=at, steps=steps)
             if text(call.get("agentId")):
-                named = text(record(given).get("agent_name"))
+                named = text(record(arguments).get("agent_name"))
                 yield Spawned(at=at, child=call["agentId"], name=named, call=name)
         status = text(call.get("status"))
         if status in tools.ENDED and f"{name}/over" not in self._items_yielded:
             self._items_yielded.add(f"{name}/over")
             yield tools.result(
-                name, tool, given, over, status=status, cwd=self._cwd,
+                name, tool, arguments, over, status=status, cwd=self._cwd,
                 output=tools.output_of(call.get("result")), display=call.get("resultDisplay"),
             )  # fmt: skip
 

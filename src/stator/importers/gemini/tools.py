@@ -73,17 +73,17 @@ def prompt_id(prompt: str, before: int) -> str:
     return f"prompt/{text_id(redaction_stable(prompt), before)}"
 
 
-def call_digest(tool: str, given: Any) -> str:
+def call_digest(tool: str, arguments: Any) -> str:
     """A digest of a tool and its input."""
     try:
-        return text_id(tool, redaction_stable(canonical(given)))
+        return text_id(tool, redaction_stable(canonical(arguments)))
     except RecursionError:
         return text_id(tool, "too deep")
 
 
-def call_id(prompt: str, tool: str, given: Any, before: int) -> str:
+def call_id(prompt: str, tool: str, arguments: Any, before: int) -> str:
     """A call's id, in characters that every provider accepts."""
-    return f"call_{text_id(prompt, call_digest(tool, given), before)}"
+    return f"call_{text_id(prompt, call_digest(tool, arguments), before)}"
 
 
 def effect_of(tool: str) -> Effect:
@@ -96,7 +96,7 @@ def source_of(tool: str) -> Source:
     return "web" if tool in WEB else "tool"
 
 
-def steps_of(tool: str, given: Any) -> tuple[Step, ...]:
+def steps_of(tool: str, arguments: Any) -> tuple[Step, ...]:
     """The plan that a call sets."""
     if tool != "write_todos":
         return ()
@@ -105,17 +105,25 @@ def steps_of(tool: str, given: Any) -> tuple[Step, ...]:
             step=text(step.get("description")),
             status=STEPS.get(text(step.get("status")), "pending"),
         )
-        for step in records(record(given).get("todos"))
+        for step in records(record(arguments).get("todos"))
         if text(step.get("description")).strip()
     )
 
 
 def result(
-    name: str, tool: str, given: Any, at: int, *, status: str, output: Any, display: Any, cwd: str
+    name: str,
+    tool: str,
+    arguments: Any,
+    at: int,
+    *,
+    status: str,
+    output: Any,
+    display: Any,
+    cwd: str,
 ) -> Returned:
     """The result of a call, from the output for the model and the display for people."""
     ended = outcome_of(tool, status, output)
-    files = files_of(tool, given, display, cwd) if ended.status == "ok" else ()
+    files = files_of(tool, arguments, display, cwd) if ended.status == "ok" else ()
     return Returned(
         id=name, at=at, tool=tool, status=ended.status, cause=ended.cause, output=strip_attachments(output),
         source=source_of(tool), files=files,
@@ -152,14 +160,18 @@ def outcome_of(tool: str, status: str, output: Any) -> CallOutcome:
     return CallOutcome()
 
 
-def files_of(tool: str, given: Any, display: Any, cwd: str) -> tuple[Touch, ...]:
+def files_of(tool: str, arguments: Any, display: Any, cwd: str) -> tuple[Touch, ...]:
     """The files that a successful call touched."""
-    return tuple(_files(tool, record(given), record(display), cwd))
+    return tuple(_files(tool, record(arguments), record(display), cwd))
 
 
-def _files(tool: str, given: dict[str, Any], display: dict[str, Any], cwd: str) -> Iterator[Touch]:
+def _files(
+    tool: str, arguments: dict[str, Any], display: dict[str, Any], cwd: str
+) -> Iterator[Touch]:
     path = (
-        text(given.get("file_path")) or text(given.get("absolute_path")) or text(given.get("path"))
+        text(arguments.get("file_path"))
+        or text(arguments.get("absolute_path"))
+        or text(arguments.get("path"))
     )
     if tool in EDITS:
         path = text(display.get("filePath")) or path
@@ -175,9 +187,9 @@ def _files(tool: str, given: dict[str, Any], display: dict[str, Any], cwd: str) 
     elif tool == "read_file" and path:
         yield Touch(path=posixpath.join(cwd, path), op="read")
     elif tool == "run_shell_command":
-        folder = text(given.get("dir_path")) or text(given.get("directory"))
+        folder = text(arguments.get("dir_path")) or text(arguments.get("directory"))
         yield from resolve_touches(
-            files_touched(text(given.get("command")), cwd), posixpath.join(cwd, folder)
+            files_touched(text(arguments.get("command")), cwd), posixpath.join(cwd, folder)
         )
 
 

@@ -111,7 +111,7 @@ class _OpenCodeReader:
             if role == "user" and ended is not None:
                 yield ended
             if role == "user":
-                yield from self._asked(message)
+                yield from self._prompt(message)
             elif role == "assistant":
                 yield from self._answered(message)
             else:
@@ -122,7 +122,7 @@ class _OpenCodeReader:
 
     # -- user messages ------------------------------------------------------------------------------
 
-    def _asked(self, message: OpenCodeMessage) -> Iterator[Item]:
+    def _prompt(self, message: OpenCodeMessage) -> Iterator[Item]:
         at = micros_of_millis(record(message.info.get("time")).get("created"))
         for part in message.parts:
             if part.get("type") == "compaction":
@@ -159,9 +159,9 @@ class _OpenCodeReader:
         times = record(info.get("time"))
         for answer in _answers(message):
             stable_id = _stable_id(answer.parts) or f"message/{text(info.get('id'))}"
-            yield from self._one(info, times, answer, stable_id)
+            yield from self._answer_items(info, times, answer, stable_id)
 
-    def _one(
+    def _answer_items(
         self, info: dict[str, Any], times: dict[str, Any], answer: _AnswerParts, stable_id: str
     ) -> Iterator[Item]:
         at = micros_of_millis(times.get("created")) or _start(answer.parts)
@@ -196,8 +196,8 @@ class _OpenCodeReader:
             yield from _other(part, at, touched)
 
     def _compacted(self, message: OpenCodeMessage) -> Item:
-        begun = self._open_compaction
-        assert begun is not None  # the caller checked
+        started = self._open_compaction
+        assert started is not None  # the caller checked
         self._open_compaction = None
         words = "".join(text(p.get("text")) for p in message.parts if p.get("type") == "text")
         usage = record(message.info.get("tokens"))
@@ -205,7 +205,7 @@ class _OpenCodeReader:
             input_tokens=usage.get("input"), cache_read=record(usage.get("cache")).get("read")
         )
         return Compacted(
-            id=begun.id, at=begun.at, summary=words, before=before.get("tokens", 0),
+            id=started.id, at=started.at, summary=words, before=before.get("tokens", 0),
             keeps_from=self._first_items.get(self._kept_from, ""),
         )  # fmt: skip
 
@@ -237,17 +237,17 @@ def _stable_id(parts: list[dict[str, Any]]) -> str:
         if part.get("type") == "tool" and text(part.get("callID")):
             return f"answer/{part['callID']}"
     for part in parts:
-        begun = micros_of_millis(record(part.get("time")).get("start"))
-        if part.get("type") == "text" and begun:
-            return f"answer/{begun}"
+        started = micros_of_millis(record(part.get("time")).get("start"))
+        if part.get("type") == "text" and started:
+            return f"answer/{started}"
     return ""
 
 
 def _start(parts: list[dict[str, Any]]) -> int:
     for part in parts:
         times = record(part.get("time")) or record(record(part.get("state")).get("time"))
-        if begun := micros_of_millis(times.get("start")):
-            return begun
+        if started := micros_of_millis(times.get("start")):
+            return started
     return 0
 
 
@@ -261,20 +261,20 @@ def _blocks(parts: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any
         elif kind == "reasoning" and text(part.get("text")):
             blocks.append({"type": "thinking", "thinking": part["text"]})
         elif kind == "tool":
-            given = record(part.get("state")).get("input")
+            arguments = record(part.get("state")).get("input")
             blocks.append(
-                tool_use_block(next(calls), text(part.get("tool")), strip_attachments(given))
+                tool_use_block(next(calls), text(part.get("tool")), strip_attachments(arguments))
             )
     return blocks
 
 
 def _usage(finish: dict[str, Any], info: dict[str, Any]) -> dict[str, int]:
-    given = finish or info
-    tokens = record(given.get("tokens"))
+    arguments = finish or info
+    tokens = record(arguments.get("tokens"))
     cache = record(tokens.get("cache"))
     spent = usage_units(
         input_tokens=tokens.get("input"), output_tokens=tokens.get("output"), cache_read=cache.get("read"),
-        cache_write=cache.get("write"), dollars=given.get("cost"),
+        cache_write=cache.get("write"), dollars=arguments.get("cost"),
     )  # fmt: skip
     thought = usage_units(output_tokens=tokens.get("reasoning")).get("tokens", 0)
     # otherwise the output tokens include the reasoning
@@ -286,15 +286,15 @@ def _usage(finish: dict[str, Any], info: dict[str, Any]) -> dict[str, int]:
 
 def _call(name: str, part: dict[str, Any]) -> Iterator[Item]:
     state, tool = record(part.get("state")), text(part.get("tool"))
-    times, given = record(state.get("time")), record(state.get("input"))
+    times, arguments = record(state.get("time")), record(state.get("input"))
     effect: Effect = "read" if tool in READS else "write"
-    begun = micros_of_millis(times.get("start"))
-    yield Called(id=name, at=begun, tool=tool, input=strip_attachments(given), effect=effect)
+    started = micros_of_millis(times.get("start"))
+    yield Called(id=name, at=started, tool=tool, input=strip_attachments(arguments), effect=effect)
     child = record(state.get("metadata"))
     spawned = text(child.get("sessionId")) or text(child.get("sessionID"))
     if tool == "task" and spawned:
-        title = text(state.get("title")) or text(given.get("description"))
-        yield Spawned(id=spawned, at=begun, child=spawned, name=title, call=name)
+        title = text(state.get("title")) or text(arguments.get("description"))
+        yield Spawned(id=spawned, at=started, child=spawned, name=title, call=name)
     status = state.get("status")
     if status not in ("completed", "error"):
         return
@@ -302,7 +302,7 @@ def _call(name: str, part: dict[str, Any]) -> Iterator[Item]:
     if status == "completed":
         yield _completed(name, tool, state, at)
         if tool == "todowrite":
-            yield Planned(id=f"{name}/plan", at=at, steps=_todo(given))
+            yield Planned(id=f"{name}/plan", at=at, steps=_todo(arguments))
         return
     why = text(state.get("error"))
     outcome: CallStatus = "denied" if _REFUSED.search(why) else "error"
@@ -323,12 +323,12 @@ def _completed(name: str, tool: str, state: dict[str, Any], at: int) -> Returned
 
 
 def _files(tool: str, state: dict[str, Any]) -> tuple[Touch, ...]:
-    given, known = record(state.get("input")), record(state.get("metadata"))
-    path = text(given.get("filePath")) or text(known.get("filepath"))
+    arguments, known = record(state.get("input")), record(state.get("metadata"))
+    path = text(arguments.get("filePath")) or text(known.get("filepath"))
     if tool == "read" and path:
         return (Touch(path=path, op="read"),)
     if tool == "write" and path:
-        content = given.get("content")
+        content = arguments.get("content")
         return (
             Touch(
                 path=path, op="created" if known.get("exists") is False else "modified",
@@ -346,8 +346,8 @@ def _files(tool: str, state: dict[str, Any]) -> tuple[Touch, ...]:
             ),
         )  # fmt: skip
     if tool in ("patch", "apply_patch"):
-        return _patched(text(given.get("patchText")))
-    return files_touched_by(given.get("command")) if tool == "bash" else ()
+        return _patched(text(arguments.get("patchText")))
+    return files_touched_by(arguments.get("command")) if tool == "bash" else ()
 
 
 def _patched(patch: str) -> tuple[Touch, ...]:
@@ -363,10 +363,10 @@ def _patched(patch: str) -> tuple[Touch, ...]:
     return tuple(touched)
 
 
-def _todo(given: dict[str, Any]) -> tuple[Step, ...]:
+def _todo(arguments: dict[str, Any]) -> tuple[Step, ...]:
     return tuple(
         Step(step=text(todo.get("content")), status=TODO.get(text(todo.get("status")), "pending"))
-        for todo in records(given.get("todos"))
+        for todo in records(arguments.get("todos"))
     )
 
 

@@ -71,29 +71,29 @@ def read_tree(path: str) -> PiTree:
     followed: set[str] = set()
     last = ""
     for line in read_lines(path):
-        given = record(parse_line(line)[0])
-        if not tree.header and given.get("type") == "session":
-            tree.header = given
+        entry = record(parse_line(line)[0])
+        if not tree.header and entry.get("type") == "session":
+            tree.header = entry
             tree.order.append("")
-        elif isinstance(given.get("type"), str):
-            own = text(given.get("id"))
+        elif isinstance(entry.get("type"), str):
+            own = text(entry.get("id"))
             if own in tree.entries:  # written twice
                 continue
-            name = own or names.once(f"line/{text_id(text(given.get('timestamp')), _role(given))}")
-            last = _add(tree, followed, given, name, _parent(tree, given, last))
+            name = own or names.once(f"line/{text_id(text(entry.get('timestamp')), _role(entry))}")
+            last = _add(tree, followed, entry, name, _parent(tree, entry, last))
             tree.lines[line.number] = name
     return tree
 
 
-def _parent(tree: PiTree, given: dict[str, Any], last: str) -> str:
+def _parent(tree: PiTree, entry: dict[str, Any], last: str) -> str:
     """The entry that an entry follows: the one it names, otherwise the one on the line before."""
-    if not text(given.get("id")):
+    if not text(entry.get("id")):
         return last
-    named = given.get("parentId")
+    named = entry.get("parentId")
     return "" if named is None else named if text(named) in tree.entries else last
 
 
-def _add(tree: PiTree, followed: set[str], given: dict[str, Any], name: str, parent: str) -> str:
+def _add(tree: PiTree, followed: set[str], entry: dict[str, Any], name: str, parent: str) -> str:
     """Add an entry to the tree. A second entry with the same parent begins a new branch."""
     above = tree.entries.get(parent)
     branch = above.branch if above else ""
@@ -101,19 +101,19 @@ def _add(tree: PiTree, followed: set[str], given: dict[str, Any], name: str, par
         branch = name
         tree.branches[branch] = parent
     followed.add(parent)
-    message = record(given.get("message"))
+    message = record(entry.get("message"))
     tree.entries[name] = PiEntry(name, parent, branch, text(message.get("toolCallId")))
     tree.order.append(name)
-    if given["type"] in ("message", "compaction", "custom_message"):
+    if entry["type"] in ("message", "compaction", "custom_message"):
         tree.last_message_at[branch] = max(
-            tree.last_message_at.get(branch, 0), micros_of_iso(given.get("timestamp"))
+            tree.last_message_at.get(branch, 0), micros_of_iso(entry.get("timestamp"))
         )
-    if given["type"] == "session_info":
-        tree.name = text(given.get("name")) or tree.name
+    if entry["type"] == "session_info":
+        tree.name = text(entry.get("name")) or tree.name
     elif not tree.name and message.get("role") == "user":
         tree.name = headline(joined_text(message.get("content")))
     return name
 
 
-def _role(given: dict[str, Any]) -> str:
-    return text(record(given.get("message")).get("role")) or text(given.get("type"))
+def _role(entry: dict[str, Any]) -> str:
+    return text(record(entry.get("message")).get("role")) or text(entry.get("type"))
