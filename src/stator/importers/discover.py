@@ -84,12 +84,13 @@ def discover(
     """
     discovery = Discovery()
     known = registry.load_all() if formats is None else formats
+    load_more = registry.load_added if formats is None else list
     seen_files: set[tuple[str, str]] = set()
     candidates: list[ImportCandidate] = []
     for number, (path, is_named) in enumerate(_walk(paths, discovery.unread)):
         if seen is not None:
             seen(number + 1)
-        for candidate in _candidates_in(path, known, discovery, is_named):
+        for candidate in _candidates_in(path, known, load_more, discovery, is_named):
             key = os.path.realpath(candidate.found.path), candidate.found.part
             if key in seen_files:
                 continue
@@ -170,7 +171,11 @@ def _files_below(folder: str, unread: dict[str, str], depth: int) -> Iterator[st
 
 
 def _candidates_in(
-    path: str, formats: Sequence[Format], discovery: Discovery, is_named: bool
+    path: str,
+    formats: Sequence[Format],
+    load_more: Callable[[], list[Format]],
+    discovery: Discovery,
+    is_named: bool,
 ) -> list[ImportCandidate]:
     """List the conversations in a file; note bundles, other files and errors in `discovery`."""
     try:
@@ -179,6 +184,7 @@ def _candidates_in(
             discovery.bundles.append(path)
             return []
         format = detect_format(Path(path), beginning, formats)
+        format = format or detect_format(Path(path), beginning, load_more())
         if format is not None:
             return [ImportCandidate(format, found) for found in format.conversations(Path(path))]
     except InvalidInput as refusal:

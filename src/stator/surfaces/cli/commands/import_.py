@@ -155,8 +155,8 @@ def _look(
         if progress is not None:
             progress(f"looking: {count(files, 'file')}", 0, 0)
 
-    agents = [name for name in wanted if name in registry.MODULES]
-    paths = [name for name in wanted if name not in registry.MODULES]
+    agents = [name for name in wanted if registry.has(name)]
+    paths = [name for name in wanted if name not in agents]
     for path in paths:
         if path.startswith("-"):  # the parser lets a lone hyphen pass, and with it the others
             raise BadQuery(f"unknown option {path!r:.60}", hint="stator import --help")
@@ -166,7 +166,8 @@ def _look(
             )
     home = Path(os.environ.get("HOME") or os.path.expanduser("~"))
     found: list[tuple[str, Discovery]] = []
-    for format in [registry.load(name) for name in agents] if wanted else registry.load_all():
+    everything = [] if wanted else [*registry.load_all(), *registry.load_added()]
+    for format in [registry.load(name) for name in agents] if wanted else everything:
         paths_of_agent = existing_paths(format, home, os.environ)
         if paths_of_agent or wanted:
             discovery = discover(
@@ -205,7 +206,8 @@ def _piped() -> Iterator[str]:
             source = sys.stdin.buffer
             begin = source.read(STDIN_SNIFF)
             is_bundle = begin.startswith(BUNDLE)
-            if not is_bundle and detect_format(path, begin, registry.load_all()) is None:
+            formats = [*registry.load_all(), *registry.load_added()]
+            if not is_bundle and detect_format(path, begin, formats) is None:
                 raise InvalidInput(
                     "what came on stdin is not a transcript of any format that is known",
                     hint=", ".join(registry.MODULES),
