@@ -12,7 +12,7 @@ from stator.importers import conversation
 from stator.importers.reading.found_conversation import FoundConversation
 from stator.importers.reading.jsonl import read_beginning
 from stator.importers.registry import MODULES, load
-from stator.runtime.views.session import SessionView
+from stator.runtime.facade.view import SessionView
 from stator.runtime.window.transcript import Rendering
 
 DATA = Path(__file__).parent / "data"

@@ -42,7 +42,7 @@ from stator.model.log.redact import has_placeholder
 from stator.runtime.base.context import Context
 from stator.runtime.base.paging import matching
 from stator.runtime.ingest.recorder import Recorder, find, noted_cursor
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 MAPPERS = {
     "claude-code": "claude_code",
@@ -119,7 +119,7 @@ def load_mapper(agent: str) -> Mapper:
 
 
 def ingest(
-    store: Store, context_for: ContextFor, folder: str, *, limits: IngestLimits = NO_LIMITS
+    store: StorePort, context_for: ContextFor, folder: str, *, limits: IngestLimits = NO_LIMITS
 ) -> IngestResult:
     """Record what hooks wrote to a folder. Do nothing if another process is doing so."""
     result = IngestResult()
@@ -137,7 +137,7 @@ def ingest(
     return result
 
 
-def end_dead_conversations(store: Store, context_for: ContextFor) -> list[str]:
+def end_dead_conversations(store: StorePort, context_for: ContextFor) -> list[str]:
     """Record the end of conversations whose program died without reporting it; return their
     sessions.
 
@@ -166,7 +166,7 @@ def end_dead_conversations(store: Store, context_for: ContextFor) -> list[str]:
     return ended
 
 
-def preview(store: Store, context_for: ContextFor, folder: str) -> IngestResult:
+def preview(store: StorePort, context_for: ContextFor, folder: str) -> IngestResult:
     """Record what hooks wrote to a folder in a temporary store, and leave the spool unchanged."""
     result = IngestResult()
     batches = BatchRecorder(
@@ -179,7 +179,11 @@ def preview(store: Store, context_for: ContextFor, folder: str) -> IngestResult:
 
 
 def _ingest_round(
-    store: Store, context_for: ContextFor, folder: str, limits: IngestLimits, result: IngestResult
+    store: StorePort,
+    context_for: ContextFor,
+    folder: str,
+    limits: IngestLimits,
+    result: IngestResult,
 ) -> bool:
     """Record the files that are there now; return whether there may be more."""
     here = context_for("")
@@ -205,7 +209,7 @@ def _ingest_round(
 
 
 def _record_files(
-    store: Store,
+    store: StorePort,
     context_for: ContextFor,
     claimed: spool.ClaimedFiles,
     rejected: spool.RejectedPieces,
@@ -233,7 +237,7 @@ class BatchRecorder:
 
     def __init__(
         self,
-        store: Store,
+        store: StorePort,
         context_for: ContextFor,
         limits: IngestLimits,
         result: IngestResult,
@@ -339,7 +343,7 @@ class _HookedConversation:
 
     def __init__(
         self,
-        store: Store,
+        store: StorePort,
         context: Context,
         mapper: Mapper,
         conversation: Conversation,
@@ -442,7 +446,7 @@ class _Transcript:
     """A conversation's transcript, with the sub-agents in it."""
 
     def __init__(
-        self, store: Store, context: Context, agent: str, conversation: Conversation, path: str
+        self, store: StorePort, context: Context, agent: str, conversation: Conversation, path: str
     ) -> None:
         self._store = store
         self._context = context
@@ -503,7 +507,7 @@ class _Transcript:
         return found.size - known > limits.transcript
 
 
-def reconcile(store: Store, context_for: ContextFor, session: str, report: Report) -> bool:
+def reconcile(store: StorePort, context_for: ContextFor, session: str, report: Report) -> bool:
     """Import a session's transcript again, up to its current end; return False if none is known."""
     row = store.session(session)
     note = noted_cursor(store, session, HOOKS)

@@ -30,7 +30,7 @@ from stator.model.records.types import FileRecord
 from stator.runtime.base.context import Context
 from stator.runtime.ingest.dry_run import Foreteller, is_foretold
 from stator.runtime.ingest.recorder import Recorder, find, noted_cursor
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 BATCH_ITEMS = 3_000
 BATCH_BYTES = 4 * 2**20
@@ -110,7 +110,7 @@ COUNTS = tuple(name for name in Report.__struct_fields__ if Report.__annotations
 
 
 def import_conversation(
-    store: Store,
+    store: StorePort,
     context: Context,
     format: Format,
     found: FoundConversation,
@@ -147,7 +147,7 @@ class _ConversationImport:
 
     def __init__(
         self,
-        store: Store,
+        store: StorePort,
         context: Context,
         found: FoundConversation,
         report: Report,

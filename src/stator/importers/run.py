@@ -120,7 +120,7 @@ class ImportRun:
         self._store = store
         self._discovery = discovery
         self._passphrase = passphrase
-        self._port: port.Store = store.port
+        self._port: port.StorePort = store.port
         self._project = project
         self._home_of = home_of
         self._spread = spread
