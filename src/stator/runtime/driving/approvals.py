@@ -69,11 +69,11 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
     why: str = ""
     answer: str = ""
-    """approved or denied, if somebody has answered and the driver has not come by since."""
+    """approved or denied, if it was answered and the driver has not seen the answer yet."""
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """A person's standing word, and where it stands."""
+    """An approval or a denial that a person gave, and the session it is recorded in."""
 
     id: str
     session: str
@@ -170,8 +170,11 @@ def _own(store: StorePort, session: str) -> list[Entry]:
 
 
 def _is_brought(entry: Entry, upto: int) -> bool:
-    """Whether a yes came with a bundle. One that was given here, taken back or used up, and put again
-    by whoever had the log meanwhile, has its mark still; so what came says yes to nothing. A no stands."""
+    """Whether a yes came with a bundle, so that it answers nothing here. A no still holds.
+
+    The signature alone does not tell: a yes that was given here, then withdrawn or used up, and put
+    into the log again by someone who held a copy of it, still has a valid signature.
+    """
     return entry.seq <= upto and getattr(entry.record, "verdict", "") != "denied"
 
 
@@ -214,7 +217,7 @@ def approve(store: StorePort, context: Context, call: str, *, by: str, **how: An
 
 
 def deny(store: StorePort, context: Context, call: str, *, by: str, **how: Any) -> Grant:
-    """Refuse a waiting call, with the reason the agent is told."""
+    """Refuse a waiting call, with the reason the agent is given."""
     return answer(store, context, call, "denied", by=by, **how)
 
 

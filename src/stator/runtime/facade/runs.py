@@ -1,4 +1,4 @@
-"""What a store can do with runs. What that takes is loaded when somebody asks for it."""
+"""Gives a store its detached runs. Their code is loaded when one of them is first used."""
 
 from __future__ import annotations
 
