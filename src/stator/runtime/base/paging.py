@@ -1,4 +1,4 @@
-"""Whatever a store gives in pages, one after the other."""
+"""Reads through what a store returns in pages."""
 
 from __future__ import annotations
 

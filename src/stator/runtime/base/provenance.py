@@ -1,4 +1,4 @@
-"""What came from a bundle: a flag in the project's own session says so, for each session and up to where.
+"""Tells what came from a bundle: a flag in the project's own session records it, for each session and up to where.
 
 Structure is under the hash, so a commit cannot be told apart by anything in it: what it claims of
 its provenance, it claims. What stands before the mark is shown as imported, whatever it says.

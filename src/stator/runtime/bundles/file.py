@@ -1,4 +1,4 @@
-"""A bundle as a file: frames written one after the other, and read again within limits.
+"""Writes and reads a bundle as a file: frames one after the other, read within limits.
 
 Neither side holds more than a few frames. A file takes its name when it is whole and on disk; one
 that is read is first held against its own digest, and its frames are unpacked only as far as they
@@ -94,7 +94,7 @@ class BundleWriter:
         os.fsync(self._file.fileno())
         self._file.close()
         if not self._replace:
-            _check_target(self.path, False)  # somebody may have put something there meanwhile
+            _check_target(self.path, False)  # another program may have put a file there since
         os.replace(self._partial, self.path)
         _sync_folder(self.path)
 

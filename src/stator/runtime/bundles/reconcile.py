@@ -1,4 +1,4 @@
-"""Meeting: how the sessions of a bundle stand to those that are here, and what is to become of each.
+"""Reconciles the sessions of a bundle with those that are here, and decides what is done with each.
 
 A session that is not here is new. One that is here is compared commit by commit: one log is the
 beginning of the other, or both went on after a commit they share. Then the other's commits come in

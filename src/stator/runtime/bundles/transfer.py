@@ -1,4 +1,4 @@
-"""Export and import: sessions as a file that another machine takes up.
+"""Exports sessions to a file, and imports them from one.
 
 Exporting reads, and needs neither the lease nor a key. Importing is one transaction: every commit is
 held against its hash and every head against the manifest before anybody sees anything of it. A
@@ -207,7 +207,7 @@ def _chosen(store: StorePort, sessions: Sequence[str]) -> list[Bundled]:
 
 
 def _bundled(store: StorePort, session: str, seq: int, *, whole: bool) -> Bundled:
-    """A session as its own log says it is; where it stands here may be another project."""
+    """A session as its own log says it is; here it may be in another project."""
     low = lent_upto(store.session(session).record.lineage)
     first = store.commits(session, after=low, upto=low + 1, limit=1)[0]
     puts = (getattr(op, "record", None) for op in first.delta)
@@ -407,7 +407,7 @@ def _erase_shared(
 
 
 class _BundleStream:
-    """The commits to take in, read and checked anew whenever they are asked for."""
+    """The commits to take in, read and checked again each time they are asked for."""
 
     def __init__(
         self,

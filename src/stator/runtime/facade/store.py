@@ -1,4 +1,4 @@
-"""A store of sessions, as `stator.connect` gives it: opening, reading and asking."""
+"""The store of sessions that `stator.connect` returns: opening, reading and asking."""
 
 from __future__ import annotations
 

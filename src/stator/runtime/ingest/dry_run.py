@@ -1,4 +1,4 @@
-"""What a recorder would append, without appending it: the same drafts, held against what is on record."""
+"""Counts what a recorder would append, without appending it: the same drafts, compared with the record."""
 
 from __future__ import annotations
 

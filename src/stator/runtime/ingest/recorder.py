@@ -1,4 +1,4 @@
-"""Recording a conversation that somebody else drives, item by item, into a session of its own.
+"""Records a conversation that another program drives, item by item, into a session of its own.
 
 Whoever sees something of a conversation (an importer, hooks, the proxy) holds a `Recorder` of it and
 hands it items; the same conversation leads to the same session, and the same item to the same commit,
@@ -55,7 +55,7 @@ from stator.store.port import StorePort
 CURSOR = "where reading goes on"
 """The note that holds, for each source of a session, how far it was read."""
 ATTEMPTS = 50
-"""How often an append is worked out anew because somebody else's came first."""
+"""How often an append is worked out again because another writer was first."""
 LOOKUPS_MAX = 8
 """Prompts that are looked up one by one."""
 PLACES_MAX = 20_000
@@ -128,7 +128,7 @@ class Recorder:
         in the same transaction.
 
         `conclude` says why calls without a result will not get one. `cursor` is a note under a name,
-        read back by `cursor`: where a reader goes on next time, in the same transaction. Without
+        read back by `cursor`: where a reader continues next time, in the same transaction. Without
         `barrier`, a store in `barrier` mode syncs for intents of writes only.
         """
         self._barrier = barrier
@@ -316,7 +316,7 @@ class Recorder:
 
     def _begin(self, drafts: list[Draft]) -> list[Commit]:
         """Begin the session with these. A fork begins without them, and what another process began was
-        drafted without knowing: both are worked out anew, from what is there."""
+        drafted without knowing: both are worked out again, from what is there."""
         named = self.conversation
         if not named.name.strip():
             named = msgspec.structs.replace(named, name=asked_first(self._items))

@@ -1,4 +1,4 @@
-"""Erasing: what a person wants gone, found wherever it was put, and taken away there.
+"""Erases content: finds every place it was put, and removes it there.
 
 A plan says which content of which commits would go; carrying it out is one `erasure` commit for each
 session that holds some of it. Content of a log that forks go on from is erased where it was written;
@@ -82,11 +82,11 @@ class ErasureResult(msgspec.Struct, frozen=True, kw_only=True):
     commits: list[str]
     """The erasures' own commits."""
     pending: bool = False
-    """The content is gone from the log, and not yet from the write-ahead log: somebody reads an older state."""
+    """The content is gone from the log, and not yet from the write-ahead log: another process reads an older state."""
     readers: list[str] = []
-    """Who: pid and program, where the system tells."""
+    """Who: pid and program, where the system can tell."""
     indexed: bool = False
-    """Its words are not yet gone from the search index: somebody reads that, or keeps it; the next search finishes."""
+    """Its words are not yet gone from the search index: another process reads or holds it; the next search finishes."""
 
 
 # -- the plan -------------------------------------------------------------------------------------
@@ -384,7 +384,7 @@ def _by_session(items: Sequence[ErasureItem]) -> dict[str, list[ErasureItem]]:
 
 
 def _forget_output(store: StorePort, session: str) -> None:
-    """What the session's runs printed goes too; one that still runs goes on printing."""
+    """What the session's runs printed goes too; one that still runs keeps printing."""
     for files in _runs(store, session):
         if not files.is_live():
             files.discard_output()

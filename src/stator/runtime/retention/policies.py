@@ -1,4 +1,4 @@
-"""Retention carried out: policies set and read, what they would do now, and doing it.
+"""Sets and reads retention policies, plans what they would do now, and does it.
 
 Everything that is done is a commit: in the session, where its transcript expires or it is archived; in
 the project's own session, where it is put in the trash, taken out or purged. One commit is all or
@@ -349,7 +349,7 @@ def _restore(store: StorePort, context: Context, action: Action, by: str) -> Non
 
 
 def _purge(store: StorePort, context: Context, action: Action, by: str) -> None:
-    """Let a session be gone; its tombstone stands in the project's own session.
+    """Purge a session; its tombstone is in the project's own session.
 
     Only while it lies in the trash as it did when the plan was made: who takes it out, holds it or
     goes on with it, in whatever process, comes before.

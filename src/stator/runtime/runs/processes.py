@@ -1,4 +1,4 @@
-"""Other processes: starting the supervisor of a run, and ending a program that has lost its own.
+"""Starts the supervisor of a run, and ends a program whose supervisor is gone.
 
 The supervisor is another program (`stator.surfaces.supervisor`), as git is to `worktree`: it is
 executed, never forked from here, because whoever calls may have threads, locks and an open store.
@@ -86,7 +86,7 @@ def check_program(program: str, cwd: str) -> None:
 
 
 def start_ticks(pid: int) -> int:
-    """When a process started, in the kernel's ticks since boot; 0 if there is none, or no way to tell."""
+    """When a process started, in the kernel's ticks since boot; 0 if there is none, or it is not known."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()

@@ -1,4 +1,4 @@
-"""Artifacts: named, versioned documents, read back exactly, compared, and found by the next session.
+"""Reads artifacts: named, versioned documents, as they were recorded, compared, or the newest of a project.
 
 Versions are found by the key they were recorded under; the log is never scanned.
 """
@@ -30,7 +30,7 @@ is shown as taken out and put in."""
 
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):
-    """One version of a named document, and where it stands."""
+    """One version of a named document, and where it is recorded."""
 
     name: str
     version: int
@@ -69,7 +69,7 @@ def versions(store: StorePort, session: str, name: str) -> list[Artifact]:
 
 
 def read(store: StorePort, session: str, name: str, version: int | None = None) -> Document:
-    """A version with its content; `Erased` where that is gone. Without a number, the one that stands."""
+    """A version with its content; `Erased` where that is gone. Without a number, the current one."""
     if version is not None and type(version) is not int:
         raise InvalidInput(f"a version is a number, got {version!r:.40}", path="$.version")
     standing = store.find(session, "artifacts", text(name, "name"))

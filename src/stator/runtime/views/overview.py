@@ -1,4 +1,4 @@
-"""Many sessions at once: which are at work, on what, how far, at what cost, and which wait for a person."""
+"""Shows many sessions at once: which are at work, on what, how far, at what cost, and which wait for a person."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PersonNeeded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
-    """One session, as somebody who watches many needs it."""
+    """One session, as a person who watches many needs it."""
 
     row: SessionRow
     turn: int = 0

@@ -1,6 +1,6 @@
-"""Searching every session of a store: what matches, where it stands, and keeping the index up to date.
+"""Searches every session of a store, and keeps the index of words up to date.
 
-The index is filled from the log when somebody searches, never when somebody records. It knows words
+The index is filled from the log by searches, never by recording. It knows words
 and places; what is shown is read from the log, so nothing that was erased can be shown.
 """
 
@@ -36,11 +36,11 @@ from stator.runtime.views.refs import find_session
 from stator.store.port import Index, IndexLost, StorePort
 
 ROUNDS = 3
-"""How often a search looks for what came in while it read; somebody may never stop writing."""
+"""How often a search looks for what was appended while it read: writers may never stop."""
 BATCH_COMMITS, BATCH_CHARACTERS = 2000, 2_000_000
-"""What is told to the index in one transaction, so that others get their turn."""
+"""What is put into the index in one transaction, so that others get their turn."""
 TRIES = 5
-"""How often a search begins again with an index that was found broken, or that somebody else emptied."""
+"""How often a search begins again with an index that was found broken, or that another process emptied."""
 SPARE = 20
 """Matches asked for beyond those wanted: some may be in the trash."""
 
@@ -135,7 +135,7 @@ def _found(
     fresh: bool,
     progress: Progress | None,
 ) -> list[Match]:
-    """So many matches; from an index that was made anew, if the one that was there was of no use."""
+    """At most `limit` matches; from an index that is made again if the one that was there was lost."""
     for _ in range(TRIES):
         try:
             if fresh:
@@ -186,9 +186,8 @@ def _hits(store: StorePort, found: Iterable[Match], query: SearchQuery) -> Itera
         except NotFound:  # purged since it was found
             continue
         part = snippet(said_in(commit), query.terms)
-        if (
-            not part.text
-        ):  # erased since, or since the index was told; that it matched is not to be said
+        # Erased since, or since it was indexed: that it matched must not be shown either.
+        if not part.text:
             continue
         yield Hit(
             session=row.id,
@@ -210,7 +209,7 @@ def _hits(store: StorePort, found: Iterable[Match], query: SearchQuery) -> Itera
 
 
 def catch_up(store: StorePort, index: Index, *, progress: Progress | None = None) -> None:
-    """Tell the index what the log has gained since, and let it forget what is gone."""
+    """Put into the index what the log has gained since, and take out what is gone."""
     for _ in range(ROUNDS):
         moved, gone = index.behind()
         if gone:
@@ -285,7 +284,7 @@ def _advance(
 
 
 def _goes_on(store: StorePort, row: SessionRow, mark: Mark) -> bool:
-    """Whether a log goes on from a mark, and nothing before it was erased since."""
+    """Whether a log continues from a mark, and nothing before it was erased since."""
     if mark.seq > row.head:
         return False
     for commit in commits(store, row.id, after=mark.seq - 1, upto=row.head, load=False):
@@ -298,9 +297,9 @@ def _goes_on(store: StorePort, row: SessionRow, mark: Mark) -> bool:
 
 def forget(store: StorePort, context: Context, sessions: Iterable[str]) -> bool:
     """Let the index, if there is one, know of these sessions only what is still there; False if that, or
-    overwriting what it knew, is left to whoever searches next.
+    overwriting what it knew, is left to the next search.
 
-    What it was never told it need not forget.
+    What it never indexed it need not forget.
     """
     if context.index is None:
         return True

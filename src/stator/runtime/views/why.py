@@ -1,5 +1,4 @@
-"""What lies behind a path: the edits of it, turn by turn, with their calls and decisions, or what was
-asked and said."""
+"""Explains a path: its edits, turn by turn, with their calls and decisions, or what was asked and said."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gathering a brief: what the state, the log and the disk say, in reads that do not grow with the session.
+"""Gathers a brief from the state, the log and the disk, in reads that do not grow with the session.
 
 Where something came from, what a call was asked to do and whether a file is still as it was are
 looked up only for what there is room to tell. No clock is read and no model asked.
@@ -65,7 +65,7 @@ from stator.runtime.views.refs import Point, arguments_of, intent_of
 from stator.store.port import StorePort
 
 FEW = 8
-"""Failed calls that are told of."""
+"""Failed calls that are listed."""
 ITEMS_MAX = 500
 SCAN = 300
 """Commits that are looked through for what happened while the agent was away."""
@@ -75,7 +75,7 @@ DISK_BYTES = 8 * 1024 * 1024
 """Bytes of files that are read to see whether they changed; for more, a brief takes too long."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 STEPS = {"in_progress": 0, "blocked": 1, "pending": 2, "done": 3, "dropped": 4}
-"""Statuses of steps in the order they are told."""
+"""Statuses of steps in the order they are listed."""
 DID_NOT_WORK = ("error", "timeout", "cancelled", "denied")
 EVICTED_MAX = len(RANKS) * (KEYS_MAX + GROUPS_MAX) + 1
 """Keys of one compaction that are ranked: more than one ever has."""
@@ -231,7 +231,7 @@ class _Gathering:
         )
 
     def _pending(self) -> Topic:
-        """What is intended; a call to settle is told of among the calls."""
+        """What is intended; a call to settle is listed among the calls."""
         entries = self._store.entries(self._id, "pending", limit=self._items)
         chosen = [entry for entry in entries if not _is_to_settle(entry)]
         return self._topic(
@@ -263,7 +263,7 @@ class _Gathering:
         net = {
             file_key(change.root, change.path): change for change in net_files(versions, reads=True)
         }
-        # What came and went again since is not told.
+        # A file that was created and deleted since is left out.
         chosen = [entry for entry in entries if entry.seq <= start or entry.key in net]
         return self._topic(
             "files", entries, chosen, lambda entry: self._told_file(entry, net.get(entry.key))
@@ -278,7 +278,7 @@ class _Gathering:
         return msgspec.structs.replace(told, text=digest)
 
     def _on_disk(self, record: FileRecord) -> str:
-        """How a file stands to what was recorded of it; nothing where that cannot be said."""
+        """How a file compares with what was recorded of it; empty where that is not known."""
         root = self._here.root
         if not root or record.root != "." or record.op in ("deleted", "skipped"):
             return ""

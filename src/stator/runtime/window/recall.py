@@ -1,4 +1,4 @@
-"""What left an agent's view, and getting it back: evicted keys, and the content behind a key.
+"""Lists what left an agent's view, and reads the content behind a key.
 
 A key is what a compaction names (`decision:auth`, `call:c_…`, `entry:@12`). Nothing is ever taken
 away by compacting, so everything it names can be recalled, unless somebody erased it or it expired.
@@ -48,7 +48,7 @@ from stator.store.port import StorePort
 
 Recallable = Literal["recallable", "expired", "erased"]
 WHAT_MAX = 160
-"""Characters of the line that says what a key stands for."""
+"""Characters of the line that describes a key."""
 NEAR = 5
 STRETCH_MAX = 10_000
 """Things of a stretch of turns that are listed, give or take a page."""
@@ -58,7 +58,7 @@ SAID = ("turn", "entry", "call", "outcome", "settlement")
 
 
 class Evicted(msgspec.Struct, frozen=True, kw_only=True):
-    """A key that left the agent's view, and whether what it stands for can be recalled."""
+    """A key that left the agent's view, and whether its content can be recalled."""
 
     key: str
     rank: int
@@ -96,7 +96,7 @@ class Recalled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def evicted(store: StorePort, session: str, *, all: bool = False) -> list[Evicted]:
-    """What the compaction that stands evicted, what matters most first; or what every one did, newest
+    """What the current compaction evicted, what matters most first; or what every one did, newest
     first."""
     look = _Look(store, session)
     if not all:
@@ -312,7 +312,7 @@ def _ending(store: StorePort, session: str, intent: Commit) -> Commit | None:
 def _record(
     store: StorePort, session: str, key: str, collection: str, name: str
 ) -> Recalled | None:
-    """The record that stands under a key, or the last that did."""
+    """The current record under a key, or the last there was."""
     for seq in _places(store, session, key, collection, name):
         commit = commit_at(store, session, seq)
         if collection == "artifacts":
@@ -336,7 +336,7 @@ def _plain(record: Record) -> dict[str, Any]:
 
 
 def _places(store: StorePort, session: str, key: str, collection: str, name: str) -> Iterator[int]:
-    """Where a key was put: as it stands, as it was evicted, as anybody last put it."""
+    """Where a key was put: as it is now, as it was evicted, as it was last put."""
     entry = store.find(session, collection, name)
     if entry is not None:
         yield entry.seq

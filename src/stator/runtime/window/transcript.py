@@ -1,4 +1,4 @@
-"""Reading a session's log as the transcript its agent is shown, from where its view begins.
+"""Reads a session's log as the transcript its agent is shown, from where its view begins.
 
 Without a compaction that is the whole log, read once and then only what is new. With one, it is
 what came after its last boundary, and the little before it that is still told of: however long the
@@ -35,7 +35,7 @@ class Rendering:
         self._fed = 0
 
     def forget(self) -> None:
-        """After a rewind: what is shown is read anew."""
+        """After a rewind: read what is shown again."""
         self._transcript = None
 
     def current(self) -> Transcript:
@@ -91,7 +91,7 @@ def stands_for(commit: Commit) -> int:
 
 
 def _before(store: StorePort, session: str, seq: int, stretches: list[Stretch]) -> Iterator[Commit]:
-    """What is told of the log up to a boundary: the request of the turn it falls into, and the calls
+    """What is shown of the log up to a boundary: the request of the turn it falls into, and the calls
     that were open there and may still become known."""
     row = reflog.standing_turn(store, session, seq, stretches)
     if row is not None:
