@@ -152,7 +152,7 @@ class Recorder:
                 self._standing = None
                 raise
         raise Conflict(
-            f"session {self.session} does not stand still: {ATTEMPTS} times somebody was first",
+            f"session {self.session}: gave up after {ATTEMPTS} conflicting appends by other writers",
             hint="try again when less is recorded into it",
             session=self.session,
         )
