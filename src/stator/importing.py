@@ -15,6 +15,7 @@ from stator.importers.discover import Discovery, discover
 from stator.importers.format import Format
 from stator.importers.reading.found_conversation import FoundConversation
 from stator.importers.run import ImportedConversation, ImportResult, import_transcripts
+from stator.model.exchange import items
 
 __all__ = [
     "Discovery",
@@ -25,4 +26,5 @@ __all__ = [
     "Report",
     "discover",
     "import_transcripts",
+    "items",
 ]
