@@ -56,13 +56,46 @@ def test_the_help_fits_into_80_columns_and_names_the_groups(ask):
     answer = ask("--help")
     assert answer.code == 0
     assert answer.out == help_text() == ask().out
-    assert max(map(len, answer.lines)) <= 88
+    assert max(map(len, answer.lines)) <= 80
     assert [line for line in answer.lines if line in GROUPS] == [
         "Ask",
         "Steer",
         "Recover",
         "Keep",
         "Connect",
+    ]
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100, 120])
+@pytest.mark.parametrize("name", [*COMMANDS, ""])
+def test_no_line_of_the_help_is_wider_than_the_terminal(name, columns, ask, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    answer = ask(*([name] if name else []), "--help")
+    assert max(map(len, answer.lines)) <= columns
+
+
+def test_help_text_is_not_read_as_markup_or_emoji(ask, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    shown = ask("erase", "--help").out
+    assert "facts:phone:" in shown
+    assert shown.isascii()
+
+
+def test_a_paragraph_of_the_help_is_wrapped_once(ask, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = ask("import", "--help").lines
+    prose = lines[lines.index("") + 1 : lines.index("Options:")]
+    short = [n for n, line in enumerate(prose[:-1]) if line and len(line) < 40 and prose[n + 1]]
+    assert not short
+
+
+def test_a_long_example_continues_on_the_next_line_as_a_shell_reads_it():
+    from stator.surfaces.cli.help import example_lines
+
+    line = "stator search 'two words' --tool bash --path tests/ --since 30d --not retry"
+    assert example_lines(line, 50) == [
+        "  stator search 'two words' --tool bash --path \\",
+        "      tests/ --since 30d --not retry",
     ]
 
 
@@ -92,6 +125,17 @@ def test_starting_loads_only_what_is_needed(words, absent, store):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not absent & set(done.stderr.split())
+
+
+def test_diff_loads_neither_dialects_nor_what_imports_transcripts(store):
+    code = (
+        "import sys\nfrom stator.surfaces.cli.main import main\nmain(['diff'])\n"
+        "print(*sys.modules, sep='\\n', file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    unwanted = ("exchange.item_commits", "window.dialects", "runtime.ingest", "importers", "hooks")
+    loaded = [name for name in done.stderr.split() if any(part in name for part in unwanted)]
+    assert not [name for name in loaded if name.startswith("stator.")]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

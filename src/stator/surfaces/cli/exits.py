@@ -35,7 +35,7 @@ def code_of(error: errors.StatorError) -> int:
 def report(error: errors.StatorError, *, json: bool) -> int:
     """Say on stderr what went wrong; the exit code."""
     code = code_of(error)
-    say(f"stator: {error}")
+    write_stderr(f"stator: {error}")
     if json:
         from stator.surfaces.cli.render.wire import dumps
 
@@ -44,7 +44,7 @@ def report(error: errors.StatorError, *, json: bool) -> int:
     return code
 
 
-def say(text: str) -> None:
+def write_stderr(text: str) -> None:
     """One line on stderr, whatever is in the text."""
     if sys.stderr is not None:
         sys.stderr.write(bounded(text, MESSAGE_MAX) + "\n")

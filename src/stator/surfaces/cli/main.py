@@ -34,7 +34,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help"):
-        sys.stdout.write(registry.help_text())
+        from stator.surfaces.cli.render.width import widths
+
+        sys.stdout.write(registry.help_text(widths(sys.stdout.isatty())[0]))
         return 0
     if words[0] in ("--version", "-V"):
         from stator import __version__
@@ -58,12 +60,12 @@ def _run(words: list[str]) -> int:
 
     from stator.errors import NotFound, StatorError
     from stator.surfaces.cli import exits
-    from stator.surfaces.cli.render.screen import Left
+    from stator.surfaces.cli.render.screen import PagerClosed
 
-    warnings.showwarning = lambda message, *_: exits.say(f"stator: {message}")
+    warnings.showwarning = lambda message, *_: exits.write_stderr(f"stator: {message}")
     try:
         return _command(words)
-    except Left:
+    except PagerClosed:
         return exits.OK
     except StatorError as error:
         return exits.report(error, json="--json" in words)
@@ -92,12 +94,12 @@ def _needs_nothing(function: Callable[..., int]) -> bool:
 def _unknown(word: str) -> int:
     from difflib import get_close_matches
 
-    from stator.surfaces.cli.exits import USAGE, say
+    from stator.surfaces.cli.exits import USAGE, write_stderr
 
     near = get_close_matches(word[:40], registry.COMMANDS, n=1)
     hint = f"did you mean {near[0]}?" if near else "stator --help lists what there is"
     what = "option" if word.startswith("-") else "command"
-    say(f"stator: no {what} {word!r:.60} ({hint})")
+    write_stderr(f"stator: no {what} {word!r:.60} ({hint})")
     return USAGE
 
 
@@ -119,11 +121,11 @@ def _forget_stdout() -> None:
 
 def _failed(error: OSError) -> int:
     """The world refused: a full disk under the output, a folder that cannot be written."""
-    from stator.surfaces.cli.exits import UNUSABLE, say
+    from stator.surfaces.cli.exits import UNUSABLE, write_stderr
 
     _forget_stdout()
     where = f"{error.filename}: " if isinstance(error.filename, str) else ""
-    say(f"stator: {where}{error.strerror or error}")
+    write_stderr(f"stator: {where}{error.strerror or error}")
     return UNUSABLE
 
 

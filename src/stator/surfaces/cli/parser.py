@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, get_type_hints
 
@@ -12,7 +11,7 @@ from cyclopts.exceptions import CycloptsError as _Error
 from stator import __version__
 from stator.errors import BadQuery
 from stator.surfaces.cli import options
-from stator.surfaces.cli.commands import examples, load
+from stator.surfaces.cli.commands import load
 from stator.surfaces.cli.registry import COMMANDS, GROUPS
 
 __all__ = ["CycloptsError", "app", "parse"]
@@ -24,7 +23,7 @@ def app(names: Sequence[str] = tuple(COMMANDS)) -> App:
         name="stator",
         version=f"stator {__version__}",
         help_format="plaintext",
-        help_formatter="default" if sys.stdout.isatty() else "plain",
+        group_parameters="Options",
         default_parameter=Parameter(negative=(), show_default=False),
         exit_on_error=False,
         print_error=False,
@@ -34,9 +33,7 @@ def app(names: Sequence[str] = tuple(COMMANDS)) -> App:
     for group, commands in GROUPS.items():
         for name in commands:
             if name in names:
-                made.command(
-                    resolved(load(name)), name=name, group=group, help_epilogue=_epilogue(name)
-                )
+                made.command(resolved(load(name)), name=name, group=group)
     return made
 
 
@@ -44,11 +41,6 @@ def resolved(function: Callable[..., int]) -> Callable[..., int]:
     """The function with its annotations made real; the command's own file does not load the parser."""
     function.__annotations__ = get_type_hints(function, localns=vars(options), include_extras=True)
     return function
-
-
-def _epilogue(name: str) -> str:
-    lines = examples(name).strip().splitlines()
-    return "Examples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
 def parse(words: Sequence[str]) -> Callable[[], int] | None:

@@ -6,6 +6,8 @@ command's own first line, so that the fast help cannot say what the program does
 
 from __future__ import annotations
 
+from stator.surfaces.cli.render.columns import rows, wrap
+
 GROUPS: dict[str, dict[str, str]] = {
     "Ask": {
         "ls": "List sessions, most recently used first.",
@@ -80,11 +82,16 @@ COMMANDS: dict[str, str] = {
 
 USAGE = "Usage: stator COMMAND [ARGUMENTS] [OPTIONS]"
 ABOUT = "Session state for AI agents: ask what an agent did, what changed, and why."
-POSITIONS = """\
-Positions   head  head~3 (commits back)  t5 (end of turn 5)  t-1 (last turn)  @42 (seq)
-            a tag  a hash;  ranges t4..t5;  in another session SESSION:t5
-Sessions    a name, an id or the end of one, or last; $STATOR_SESSION sets the default
-Store       --store, $STATOR_STORE, the nearest .stator/store.db upward, the user's own"""
+NAMING = {
+    "position": (
+        "head, head~3 (3 commits back), t5 (end of turn 5), t-1 (last turn), @42 (commit number), "
+        "a tag or a hash; t4..t5 is a range, SESSION:t5 is in another session"
+    ),
+    "session": "a name, an id or its last characters, or last; default: $STATOR_SESSION, or last",
+    "store": "--store, $STATOR_STORE, the nearest .stator/store.db upward, or your user store",
+}
+WIDTH_MAX = 80
+"""Columns of the help on a terminal that has more."""
 OPTIONS = {
     "-h, --help": "Show this; stator COMMAND --help shows one command.",
     "--version": "Show the version.",
@@ -92,15 +99,12 @@ OPTIONS = {
 }
 
 
-def help_text() -> str:
-    """What `stator --help` prints."""
-    width = max(map(len, COMMANDS)) + 2
-    parts = [USAGE, "", ABOUT]
+def help_text(width: int = WIDTH_MAX) -> str:
+    """What `stator --help` prints, laid out for at most `width` columns."""
+    width, longest = min(width, WIDTH_MAX), max(map(len, COMMANDS))
+    parts = [*wrap(USAGE, width), "", *wrap(ABOUT, width)]
     for group, commands in GROUPS.items():
-        if commands:
-            parts += ["", group]
-            parts += [f"  {name:{width}}{summary}" for name, summary in commands.items()]
-    parts += ["", "Options"]
-    width = max(map(len, OPTIONS)) + 2
-    parts += [f"  {name:{width}}{summary}" for name, summary in OPTIONS.items()]
-    return "\n".join([*parts, "", POSITIONS, ""])
+        parts += ["", group, *rows(commands.items(), width, term_min=longest)]
+    parts += ["", "Options", *rows(OPTIONS.items(), width)]
+    parts += ["", "Naming things", *rows(NAMING.items(), width)]
+    return "\n".join([*parts, ""])

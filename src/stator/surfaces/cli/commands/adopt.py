@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from stator.model.values.ids import short
-from stator.surfaces.cli.parts.scope import telling
+from stator.surfaces.cli.parts.open_store import open_to_write
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 
@@ -37,9 +37,9 @@ def adopt(
     what
         The retry (t5.2), or a session that came from another; t5.1 takes an adoption back.
     """
-    with telling(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        view, ref = ask.aim(session, what)
-        done = ask.store.contribute(view.id).adopt(ref or "head")
+    with open_to_write(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        view, ref = opened.resolve(session, what)
+        done = opened.store.contribute(view.id).adopt(ref or "head")
         if json:
             screen.document("stator.adopted/1", msgspec.to_builtins(done))
             return 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from stator.errors import BadQuery
 from stator.runtime.driving import approvals as use
 from stator.runtime.driving.approvals import Waiting
-from stator.surfaces.cli.parts.scope import Asking, asking, telling
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, open_to_write
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.waiting_calls import (
@@ -64,18 +64,20 @@ def approvals(
     if revoke is not None:
         return _revoke(revoke, store, json=json)
     pager = not (no_pager or watch)
-    with asking(store) as ask, Screen(json=json, pager=pager) as screen:
-        one = ask.session(session).id if session is not None else None
-        scope = None if all or one else ask.project
+    with open_to_read(store) as opened, Screen(json=json, pager=pager) as screen:
+        one = opened.session(session).id if session is not None else None
+        scope = None if all or one else opened.project
         if grants:
-            return _grants(ask, screen, one, scope)
+            return _grants(opened, screen, one, scope)
         if watch:
-            return _watch(ask, screen, one, scope)
-        found = use.waiting(ask.store.port, now=ask.now, session=one, project=scope)
+            return _watch(opened, screen, one, scope)
+        found = use.waiting(opened.store.port, now=opened.now, session=one, project=scope)
         for item in found:
-            _show(screen, item, ask.now)
+            _show(screen, item, opened.now)
         if not found:
-            return ask.nothing("no call waits for approval" + ("" if all or one else " here"))
+            return opened.report_empty(
+                "no call waits for approval" + ("" if all or one else " here")
+            )
         if not json:
             screen.line()
             screen.line(Line("stator approve CALL lets one run, stator deny CALL does not", "dim"))
@@ -89,15 +91,15 @@ def _show(screen: Screen, item: Waiting, now: int) -> None:
         screen.lines(waiting_lines(item, now), hang=11)
 
 
-def _watch(ask: Asking, screen: Screen, session: str | None, project: str | None) -> int:
+def _watch(opened: OpenedStore, screen: Screen, session: str | None, project: str | None) -> int:
     """Until it is interrupted; every call is shown once."""
     seen: set[str] = set()
     while True:
         began = time.monotonic()
-        found = use.waiting(ask.store.port, now=ask.now, session=session, project=project)
+        found = use.waiting(opened.store.port, now=opened.now, session=session, project=project)
         for item in found:
             if item.call not in seen and not item.answer:
-                _show(screen, item, ask.now)
+                _show(screen, item, opened.now)
                 if screen.is_terminal and not screen.json:
                     screen.out.write("\a")
         screen.out.flush()
@@ -105,20 +107,20 @@ def _watch(ask: Asking, screen: Screen, session: str | None, project: str | None
         time.sleep(max(SECONDS, SHARE * (time.monotonic() - began)))
 
 
-def _grants(ask: Asking, screen: Screen, session: str | None, project: str | None) -> int:
-    found = use.grants(ask.store.port, now=ask.now, session=session, project=project)
+def _grants(opened: OpenedStore, screen: Screen, session: str | None, project: str | None) -> int:
+    found = use.grants(opened.store.port, now=opened.now, session=session, project=project)
     for item in found:
         if screen.json:
             screen.item(grant_plain(item))
         else:
             screen.line(grant_line(item))
-    return 0 if found else ask.nothing("nothing was granted")
+    return 0 if found else opened.report_empty("nothing was granted")
 
 
 def _revoke(grant: str, store: str | None, *, json: bool) -> int:
-    with telling(store) as ask, Screen(json=json) as screen:
-        context = ask.store.context
-        found = use.revoke(ask.store.port, context, grant, by=context.principal)
+    with open_to_write(store) as opened, Screen(json=json) as screen:
+        context = opened.store.context
+        found = use.revoke(opened.store.port, context, grant, by=context.principal)
         if json:
             screen.document("stator.revoked/1", grant_plain(found))
         else:

@@ -11,7 +11,7 @@ from stator.errors import BadQuery, InvalidInput
 from stator.model.values import canon, json_text
 from stator.runtime.views.artifacts import Artifact, Document, read
 from stator.runtime.views.session import SessionView
-from stator.surfaces.cli.parts.scope import Asking, asking, title
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, title
 from stator.surfaces.cli.render import escape
 from stator.surfaces.cli.render.lines import Line, widest
 from stator.surfaces.cli.render.record_line import size
@@ -66,30 +66,30 @@ def artifact(
         raise BadQuery("which document? its name is missing", hint="stator artifact lists them")
     if sum(asked) > 1 or (project and session is not None):
         raise BadQuery("of --version, --versions and --diff one, of --project and --session one")
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         if project and name is not None:
-            view = SessionView(ask.store.port, ask.store.artifact(name).session)
+            view = SessionView(opened.store.port, opened.store.artifact(name).session)
         else:
-            view = ask.session(session)
+            view = opened.session(session)
         if name is None:
-            return _listed(screen, ask, view, view.artifacts(), "artifacts")
+            return _listed(screen, opened, view, view.artifacts(), "artifacts")
         if versions:
-            return _listed(screen, ask, view, view.artifact_versions(name), name)
+            return _listed(screen, opened, view, view.artifact_versions(name), name)
         if diff is not None:
             _diff(screen, view, name, diff)
         else:
-            _content(screen, read(ask.store.port, view.id, name, version))
+            _content(screen, read(opened.store.port, view.id, name, version))
     return 0
 
 
 def _listed(
-    screen: Screen, ask: Asking, view: SessionView, found: Sequence[Artifact], what: str
+    screen: Screen, opened: OpenedStore, view: SessionView, found: Sequence[Artifact], what: str
 ) -> int:
     if screen.json:
         for item in found:
             screen.item(msgspec.to_builtins(item))
         return 0
-    title(screen, view, ask.now, what)
+    title(screen, view, opened.now, what)
     names = widest((item.name for item in found), max(20, screen.width - 44))
     for item in found:
         line = Line().add(item.name, width=names).add(f"  v{item.version}", width=6)
@@ -97,7 +97,7 @@ def _listed(
         screen.line(
             line.add(f" {size(item.size)}", "dim", width=9).add(f" {item.media_type}", "dim")
         )
-    return 0 if found else ask.nothing("no artifacts")
+    return 0 if found else opened.report_empty("no artifacts")
 
 
 def _content(screen: Screen, found: Document) -> None:

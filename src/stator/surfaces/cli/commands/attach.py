@@ -16,7 +16,7 @@ from stator.runtime.views.tail import FIRST_S, Tailing
 from stator.surfaces.cli.commands.log import FOLLOWED, row
 from stator.surfaces.cli.commands.ps import ending, plain
 from stator.surfaces.cli.exits import FINDING, OK
-from stator.surfaces.cli.parts.scope import Asking, title, watching
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_follow, title
 from stator.surfaces.cli.render import escape, wire
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import size
@@ -54,12 +54,12 @@ def attach(
         A run (its id or the end of it) or a session; of a session, also the run that is at work in it.
     """
     start = parse_cursor(from_) if from_ is not None else None
-    with watching(store) as ask, Screen(json=json, pager=False) as screen:
-        run, view = _found(ask, what)
-        following = _Following(screen, view, run, start or _default(view, run), ask.wait)
+    with open_to_follow(store) as opened, Screen(json=json, pager=False) as screen:
+        run, view = _found(opened, what)
+        following = _Following(screen, view, run, start or _default(view, run), opened.wait)
         try:
             if not json:
-                title(screen, view, ask.now)
+                title(screen, view, opened.now)
                 screen.flush()
             if run is None and not _is_driven(view):
                 note(f"nobody drives {view.name} just now; what comes will be shown, Ctrl-C leaves")
@@ -71,19 +71,19 @@ def attach(
             return OK
 
 
-def _found(ask: Asking, what: str) -> tuple[Run | None, SessionView]:
+def _found(opened: OpenedStore, what: str) -> tuple[Run | None, SessionView]:
     if not what.startswith(PREFIXES["run"]):
         try:
-            view = ask.session(what)
+            view = opened.session(what)
         except NotFound as missing:
             try:
-                run = ask.store.attach(what)
+                run = opened.store.attach(what)
             except NotFound:
                 raise missing from None
             return run, run.view
-        live = [run for run in ask.store.runs(session=view.id) if run.status == "running"]
+        live = [run for run in opened.store.runs(session=view.id) if run.status == "running"]
         return (live[0] if live else None), view
-    run = ask.store.attach(what)
+    run = opened.store.attach(what)
     return run, run.view
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from stator.model.views.brief import MAX_TOKENS, Target
-from stator.surfaces.cli.parts.scope import asking
+from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.render.escape import Shown
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
@@ -47,8 +47,8 @@ def brief(
 
     The same log gives the same bytes. Recorded text in it is delimited and labelled with where it came from.
     """
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        view = ask.store.read(ask.session(session).id)
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        view = opened.store.read(opened.session(session).id)
         made = view.brief(
             max_tokens=max_tokens, target=cast("Target", target), since=since, disk=not no_disk
         )

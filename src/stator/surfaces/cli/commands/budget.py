@@ -12,11 +12,11 @@ from stator.model.calls.budget import is_amount, parse_amounts, shown
 from stator.model.sessions.lifecycle import BUDGET_UNITS
 from stator.runtime.driving import budgets
 from stator.runtime.views.session import SessionView
-from stator.surfaces.cli.parts.scope import (
-    Asking,
-    asking,
+from stator.surfaces.cli.parts.open_store import (
+    OpenedStore,
     heading,
-    telling,
+    open_to_read,
+    open_to_write,
 )
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
@@ -48,13 +48,13 @@ def budget(
     """
     name, rest = _session(words, session)
     amounts = parse_amounts(rest)
-    with (telling if amounts else asking)(store) as ask:
-        view = ask.session(name)
+    with (open_to_write if amounts else open_to_read)(store) as opened:
+        view = opened.session(name)
         if amounts:
-            context = ask.store.context
-            budgets.change(ask.store.port, context, view.id, amounts, by=context.principal)
+            context = opened.store.context
+            budgets.change(opened.store.port, context, view.id, amounts, by=context.principal)
         with Screen(json=json, pager=not no_pager) as screen:
-            _show(screen, view, ask)
+            _show(screen, view, opened)
     return 0
 
 
@@ -72,8 +72,8 @@ def _session(words: tuple[str, ...], session: str | None) -> tuple[str | None, l
     return None, rest
 
 
-def _show(screen: Screen, view: SessionView, ask: Asking) -> None:
-    port = ask.store.port
+def _show(screen: Screen, view: SessionView, opened: OpenedStore) -> None:
+    port = opened.store.port
     limits = view.record.budget
     own, tree = budgets.spent(port, view.id), budgets.spent_tree(port, view.id)
     children = len(budgets.tree(port, view.id)) - 1
@@ -93,7 +93,7 @@ def _show(screen: Screen, view: SessionView, ask: Asking) -> None:
         }
         screen.document("stator.budget/1", found)
         return
-    screen.line(heading(view, ask.now, "budget"))
+    screen.line(heading(view, opened.now, "budget"))
     screen.line()
     screen.line(
         Line(

@@ -12,7 +12,7 @@ from stator.model.window.compaction import LEVELS
 from stator.runtime.views.session import SessionView
 from stator.runtime.window import compaction
 from stator.runtime.window.compaction import Compaction
-from stator.surfaces.cli.parts.scope import asking, telling
+from stator.surfaces.cli.parts.open_store import open_to_read, open_to_write
 from stator.surfaces.cli.render.evictions import counts, key_line
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
@@ -76,9 +76,9 @@ def compact(
         summary=None if summary is None else _read(summary),
         scratch=scratch,
     )
-    opening = asking if dry_run else telling
-    with opening(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        view, port, context = ask.session(session), ask.store.port, ask.store.context
+    opening = open_to_read if dry_run else open_to_write
+    with opening(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        view, port, context = opened.session(session), opened.store.port, opened.store.context
         if undo:
             found = compaction.undo_from_outside(port, context, view.id)
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from stator.runtime.views.session import DecisionLine
-from stator.surfaces.cli.parts.scope import asking, title
+from stator.surfaces.cli.parts.open_store import open_to_read, title
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import of_record
 from stator.surfaces.cli.render.screen import Screen
@@ -50,13 +50,13 @@ def decisions(
         Only those that were superseded, and by what.
     """
     standing = None if all else not superseded
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         wide = project or everywhere
         if wide:
-            scope = None if everywhere else ask.project
-            known = ask.store.decisions(project=scope)
+            scope = None if everywhere else opened.project
+            known = opened.store.decisions(project=scope)
         else:
-            view = ask.session(session)
+            view = opened.session(session)
             known = view.decisions()
         found = [line for line in known if standing is None or line.stands is standing]
         if json:
@@ -65,13 +65,13 @@ def decisions(
             return 0
         what = "superseded decisions" if superseded else "decisions"
         if not wide:
-            title(screen, view, ask.now, what)
-        names, by_id = ask.names(), {line.id: line for line in known}
+            title(screen, view, opened.now, what)
+        names, by_id = opened.names(), {line.id: line for line in known}
         for line in found:
             shown = _line(line, by_id)
             screen.line(shown.add(f"  {names[line.session]}", "dim") if wide else shown, hang=13)
         if not found:
-            return ask.nothing(f"no {what}" if superseded or all else "no decisions stand")
+            return opened.report_empty(f"no {what}" if superseded or all else "no decisions stand")
     return 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stator.surfaces.cli.parts.grants import Answer, said
-from stator.surfaces.cli.parts.scope import telling
+from stator.surfaces.cli.parts.open_store import open_to_write
 from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ def deny(
     why
         The reason; the agent is told.
     """
-    with telling(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        answer = Answer(ask, session, scope, pattern, expires, verdict="denied", why=why)
+    with open_to_write(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        answer = Answer(opened, session, scope, pattern, expires, verdict="denied", why=why)
         for grant in answer.give(calls):
             said(screen, grant)
     return 0

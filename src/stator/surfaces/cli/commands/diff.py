@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 from stator.errors import BadPosition
 from stator.model.records.types import (
     COLLECTIONS,
+    READ_POSITION,
     DecisionRecord,
     FileRecord,
     Record,
 )
 from stator.model.views.compare import Comparison
 from stator.model.views.diff import CallItem, Diff, Item
-from stator.runtime.ingest.recorder import CURSOR
 from stator.runtime.views.compare import are_siblings
 from stator.runtime.views.session import SessionView
-from stator.surfaces.cli.parts.scope import Asking, asking, title
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, title
 from stator.surfaces.cli.render import (
     comparison,
     record_line,
@@ -79,14 +79,14 @@ def diff(
     patch
         What changed in the files, line by line, where their contents were kept; git apply takes it.
     """
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        view, span = ask.aim(session, start)
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        view, span = opened.resolve(session, start)
         if end is not None and (span is None or ".." in span or ".." in end):
             raise BadPosition(
                 "a diff is of one range, or of two positions", hint="stator diff t4 t5"
             )
         if patch:
-            return _patch(screen, ask, view, span, end)
+            return _patch(screen, opened, view, span, end)
         found = view.diff(span, end) if end is not None else view.diff(span)
         siblings = span is not None and end is not None and are_siblings(view, span, end)
         tries = view.compare(span or "", end or "") if siblings else None
@@ -94,7 +94,7 @@ def diff(
             _document(screen, view, found, tries)
             return 0
         hidden = frozenset() if all else NOISE
-        title(screen, view, ask.now, f"{_place(found.start)} → {_place(found.end)}")
+        title(screen, view, opened.now, f"{_place(found.start)} → {_place(found.end)}")
         if tries is None:
             lines = [*_lines(found, hidden), *_calls(view, found.calls)]
         else:  # which has said what there is to say of decisions and calls
@@ -116,7 +116,7 @@ def _document(screen: Screen, view: SessionView, found: Diff, tries: Comparison 
 
 
 def _patch(
-    screen: Screen, ask: Asking, view: SessionView, start: str | None, end: str | None
+    screen: Screen, opened: OpenedStore, view: SessionView, start: str | None, end: str | None
 ) -> int:
     """The net change of files alone."""
     found = view.patch(start, end)
@@ -127,7 +127,7 @@ def _patch(
         screen.document("stator.patch/1", {"of": of, "span": span, "files": files})
         return 0
     if not found:
-        return ask.nothing("no file was changed there")
+        return opened.report_empty("no file was changed there")
     patches.show(screen, found)
     return 0
 
@@ -154,7 +154,7 @@ def _lines(found: Diff, hidden: frozenset[str]) -> Iterator[Line]:
 
 def _is_a_reader_s(item: Item) -> bool:
     """Whether it only notes how far a transcript was read."""
-    return str(getattr(item.after or item.before, "name", "")).startswith(CURSOR)
+    return str(getattr(item.after or item.before, "name", "")).startswith(READ_POSITION)
 
 
 def _line(item: Item) -> Line:

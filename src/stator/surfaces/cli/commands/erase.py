@@ -12,7 +12,7 @@ from stator.model.values.ids import short
 from stator.runtime.retention import erase as erasing
 from stator.runtime.retention.erase import Erasing, ErasureResult
 from stator.surfaces.cli.exits import FINDING, OK
-from stator.surfaces.cli.parts.scope import Asking, asking, telling
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, open_to_write
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import count, size
 from stator.surfaces.cli.render.screen import Screen
@@ -82,23 +82,23 @@ def erase(
     if field and ref is None:
         raise InvalidInput("--field is of a position", hint="stator erase @42 --field input")
     with (
-        (telling if yes else asking)(store) as ask,
+        (open_to_write if yes else open_to_read)(store) as opened,
         Screen(json=json, pager=not no_pager) as screen,
     ):
-        port, context = ask.store.port, ask.store.context
-        made = _plan(ask, session, ref, tuple(field or ()), record, call, path)
+        port, context = opened.store.port, opened.store.context
+        made = _plan(opened, session, ref, tuple(field or ()), record, call, path)
         result = None
         if yes:
             result = erasing.erase(port, context, made, by=context.principal, why=why)
         if json:
             screen.document("stator.erase/1", _plain(made, result))
         else:
-            screen.lines(_lines(made, result, ask), hang=2)
+            screen.lines(_lines(made, result, opened), hang=2)
     return FINDING if result is not None and result.pending else OK
 
 
 def _plan(
-    ask: Asking,
+    opened: OpenedStore,
     session: str | None,
     ref: str | None,
     fields: tuple[str, ...],
@@ -106,16 +106,16 @@ def _plan(
     call: str | None,
     path: str | None,
 ) -> Erasing:
-    port = ask.store.port
+    port = opened.store.port
     if call is not None:
-        within = None if session is None else ask.session(session).id
+        within = None if session is None else opened.session(session).id
         return erasing.of_call(port, call, session=within)
     if ref is not None:
-        view, position = ask.aim(session, ref)
+        view, position = opened.resolve(session, ref)
         if position is None or ".." in position:
             raise InvalidInput("not the position of one commit", hint="try @42, t5 or head")
         return erasing.of_commit(port, view.at(position), fields)
-    view = ask.session(session)
+    view = opened.session(session)
     if record is not None:
         collection, colon, key = record.partition(":")
         if not colon:
@@ -126,8 +126,8 @@ def _plan(
     return erasing.of_session(port, view.id)
 
 
-def _lines(made: Erasing, result: ErasureResult | None, ask: Asking) -> Iterator[Line]:
-    names = ask.names()
+def _lines(made: Erasing, result: ErasureResult | None, opened: OpenedStore) -> Iterator[Line]:
+    names = opened.names()
     for item in made.items[:LISTED]:
         line = Line().add(f"@{item.seq}", "id", width=8).add(item.kind, width=12)
         line.add(size(item.bytes), width=11, right=True).add("  ")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from stator.runtime.window.recall import Evicted
-from stator.surfaces.cli.parts.scope import asking, title
+from stator.surfaces.cli.parts.open_store import open_to_read, title
 from stator.surfaces.cli.render.evictions import key_line
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
@@ -37,14 +37,14 @@ def evicted(
     no_pager: NoPagerFlag = False,
 ) -> int:
     """Show what left an agent's view, what matters most first."""
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        view = ask.session(session)
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        view = opened.session(session)
         found = view.evicted(all=all)
         if json:
             for item in found:
                 screen.item(_plain(item))
             return 0
-        title(screen, view, ask.now, "evicted")
+        title(screen, view, opened.now, "evicted")
         last = 0
         for item in found:
             if all and item.by != last:
@@ -52,7 +52,7 @@ def evicted(
                 last = item.by
             screen.line(_line(item), hang=22)
         if not found:
-            return ask.nothing("nothing left the agent's view")
+            return opened.report_empty("nothing left the agent's view")
     return 0
 
 

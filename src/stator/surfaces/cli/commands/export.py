@@ -9,7 +9,7 @@ from msgspec import to_builtins
 
 from stator.errors import BadQuery
 from stator.model.values.ids import short
-from stator.surfaces.cli.parts.scope import asking
+from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.progress import bar
 from stator.surfaces.cli.render.record_line import count, size
@@ -92,11 +92,11 @@ def export(
         return _rewrite(sessions, as_, output, cwd, store=store, json=json, pager=not no_pager)
     if cwd is not None:
         raise BadQuery("--cwd is for --as", hint="give both")
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        views = [ask.session(name) for name in sessions] if sessions else [ask.session()]
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        views = [opened.session(name) for name in sessions] if sessions else [opened.session()]
         target = fixture or output or _default(views[0].name, views[0].id)
         with bar(screen) as progress:
-            made = ask.store.export(
+            made = opened.store.export(
                 [view.id for view in views],
                 target,
                 tree=tree,
@@ -126,9 +126,9 @@ def _rewrite(
 ) -> int:
     from stator.surfaces.cli.parts import write_transcript
 
-    with asking(store) as ask, Screen(json=json, pager=pager) as screen:
-        view = ask.session(*(sessions or ()))
-        made = write_transcript.rewrite(ask.store, view, agent, output=output, cwd=cwd)
+    with open_to_read(store) as opened, Screen(json=json, pager=pager) as screen:
+        view = opened.session(*(sessions or ()))
+        made = write_transcript.rewrite(opened.store, view, agent, output=output, cwd=cwd)
         if json:
             screen.document("stator.transcript/1", to_builtins(made))
         else:

@@ -9,7 +9,7 @@ import msgspec
 from stator.model.log.query import check_limit
 from stator.model.values.ids import short
 from stator.runtime.views.session import FileChange
-from stator.surfaces.cli.parts.scope import asking, title
+from stator.surfaces.cli.parts.open_store import open_to_read, title
 from stator.surfaces.cli.render.lines import Line, widest
 from stator.surfaces.cli.render.record_line import OP_STYLES
 from stator.surfaces.cli.render.screen import Screen
@@ -55,13 +55,13 @@ def files(
     """
     if last is not None:
         check_limit(last)
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         wide = all or project
         if wide:
-            scope = None if all else ask.project
-            found = ask.store.files(last=last, reads=reads, project=scope)
+            scope = None if all else opened.project
+            found = opened.store.files(last=last, reads=reads, project=scope)
         else:
-            view = ask.session(session)
+            view = opened.session(session)
             found = view.files(last=last, reads=reads)
         if json:
             for change in found:
@@ -69,8 +69,8 @@ def files(
             return 0
         when = f"files of the last {last} turns" if last else "files, ever"
         if not wide:
-            title(screen, view, ask.now, when)
-        names = ask.names()
+            title(screen, view, opened.now, when)
+        names = opened.names()
         paths = widest((change.path for change in found), max(20, screen.width - 44))
         for change in found:
             line = _line(change, paths)
@@ -78,7 +78,7 @@ def files(
                 line.add(f"  {names[change.session]} {short(change.session)}", "dim")
             screen.line(line)
         if not found:
-            return ask.nothing("no files were touched" + (" there" if last else ""))
+            return opened.report_empty("no files were touched" + (" there" if last else ""))
     return 0
 
 

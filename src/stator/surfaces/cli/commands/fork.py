@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from stator.model.log.query import SessionRow
 from stator.model.values.ids import short
 from stator.runtime.branches import fork as forks
-from stator.surfaces.cli.parts.scope import Asking, telling
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_write
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 
@@ -40,14 +40,14 @@ def fork(
     name
         What it is called; default: after its parent.
     """
-    with telling(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        view, ref = ask.aim(session, position)
-        opened = ask.store
-        row = forks.fork(opened.port, opened.context, view.at(ref or "head"), name=name or "")
+    with open_to_write(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        view, ref = opened.resolve(session, position)
+        port, context = opened.store.port, opened.store.context
+        row = forks.fork(port, context, view.at(ref or "head"), name=name or "")
         if json:
             screen.document("stator.fork/1", plain(row))
         else:
-            screen.lines(made(row, ask))
+            screen.lines(made(row, opened))
     return 0
 
 
@@ -64,11 +64,11 @@ def plain(row: SessionRow) -> dict[str, Any]:
     }
 
 
-def made(row: SessionRow, ask: Asking, what: str = "") -> list[Line]:
+def made(row: SessionRow, opened: OpenedStore, what: str = "") -> list[Line]:
     """The session that was made, what it came from, and how to go on in it."""
     parent = row.record.parent
     assert parent is not None
     line = Line(row.record.name, "bold").add(" ").add(short(row.id), "id")
-    origin = ask.names()[parent.session]
+    origin = opened.names()[parent.session]
     line.add(f" · {parent.kind} of {origin}{f' {what}' if what else ''} at @{parent.seq}", "dim")
     return [line, Line(f"  stator resume {short(row.id)} -- COMMAND", "dim")]

@@ -16,7 +16,7 @@ from stator.runtime.retention import policies
 from stator.runtime.retention.policies import Done
 from stator.runtime.views import search
 from stator.surfaces.cli.exits import FINDING, OK
-from stator.surfaces.cli.parts.scope import Asking, asking, telling
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, open_to_write
 from stator.surfaces.cli.render.lines import Line, widest
 from stator.surfaces.cli.render.record_line import count, size
 from stator.surfaces.cli.render.screen import Screen
@@ -70,11 +70,11 @@ def gc(
         return _restore(restore, store, json=json)
     most = None if max_size is None else parse_size(max_size)
     with (
-        (telling if apply else asking)(store) as ask,
+        (open_to_write if apply else open_to_read)(store) as opened,
         Screen(json=json, pager=not no_pager) as screen,
     ):
-        port, context = ask.store.port, ask.store.context
-        scope = ask.project if project else None
+        port, context = opened.store.port, opened.store.context
+        scope = opened.project if project else None
         made = policies.plan(port, context, project=scope, max_bytes=most)
         stopped = bool(made.breaker) and not yes
         done: list[Done] = []
@@ -82,23 +82,23 @@ def gc(
             by = context.principal
             done = list(policies.apply(port, context, made, by=by, yes=yes))
         failed = [one for one in done if one.failed]
-        unfinished = apply and bool(ask.store.info().detail.get("unfinished"))
+        unfinished = apply and bool(opened.store.info().detail.get("unfinished"))
         if done:
             forgotten = search.forget(port, context, [one.action.session for one in done])
             unfinished = unfinished or not forgotten
         if json:
             screen.document("stator.gc/1", _plain(made, done, applied=apply and not stopped))
         else:
-            screen.lines(_lines(made, done, ask, apply=apply, stopped=stopped), hang=2)
+            screen.lines(_lines(made, done, opened, apply=apply, stopped=stopped), hang=2)
             if unfinished:
                 screen.line(Line("not finished: another program reads an older state", "doubt"))
     return FINDING if failed or unfinished or (apply and stopped) else OK
 
 
 def _restore(text: str, store: str | None, *, json: bool) -> int:
-    with telling(store) as ask, Screen(json=json, pager=False) as screen:
-        port, context = ask.store.port, ask.store.context
-        session = project_flags.find_in_trash(port, text) or ask.session(text).id
+    with open_to_write(store) as opened, Screen(json=json, pager=False) as screen:
+        port, context = opened.store.port, opened.store.context
+        session = project_flags.find_in_trash(port, text) or opened.session(text).id
         if not policies.restore(port, context, session, by=context.principal):
             raise NotFound(f"session {text!r:.80} is not in the trash", hint="stator ls --trash")
         name = port.session(session).record.name
@@ -111,12 +111,12 @@ def _restore(text: str, store: str | None, *, json: bool) -> int:
 
 
 def _lines(
-    made: Plan, done: list[Done], ask: Asking, *, apply: bool, stopped: bool
+    made: Plan, done: list[Done], opened: OpenedStore, *, apply: bool, stopped: bool
 ) -> Iterator[Line]:
     failed = {(one.action.what, one.action.session): one.failed for one in done if one.failed}
     names = widest((action.name for action in made.actions), 32)
     for action in made.actions:
-        yield _line(action, names, ask.now, failed.get((action.what, action.session), ""))
+        yield _line(action, names, opened.now, failed.get((action.what, action.session), ""))
     if made.actions:
         yield Line()
     yield Line(_sum(made, done, apply=apply and not stopped), "title")

@@ -8,7 +8,7 @@ from stator.model.values.ids import short
 from stator.runtime.base import project_flags
 from stator.runtime.retention import policies
 from stator.surfaces.cli.exits import FINDING
-from stator.surfaces.cli.parts.scope import Asking, asking, telling
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, open_to_write
 from stator.surfaces.cli.render.lines import Line, widest
 from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.times import ago
@@ -45,15 +45,15 @@ def hold(
         Let the policies apply to it again.
     """
     if session is None:
-        with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-            return _list(ask, screen)
-    with telling(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        view, context = ask.session(session), ask.store.context
+        with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+            return _list(opened, screen)
+    with open_to_write(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        view, context = opened.session(session), opened.store.context
         was = True
         if release:
-            was = policies.release(ask.store.port, context, view.id, by=context.principal)
+            was = policies.release(opened.store.port, context, view.id, by=context.principal)
         else:
-            policies.hold(ask.store.port, context, view.id, by=context.principal, why=why)
+            policies.hold(opened.store.port, context, view.id, by=context.principal, why=why)
         if json:
             found = {"session": view.id, "name": view.name, "held": not release, "was": was}
             screen.document("stator.hold/1", found)
@@ -64,11 +64,11 @@ def hold(
     return 0 if was else FINDING
 
 
-def _list(ask: Asking, screen: Screen) -> int:
+def _list(opened: OpenedStore, screen: Screen) -> int:
     marks = sorted(
-        project_flags.marked(ask.store.port, project_flags.HOLD).values(), key=lambda one: one.at
+        project_flags.marked(opened.store.port, project_flags.HOLD).values(), key=lambda one: one.at
     )
-    names = ask.names()
+    names = opened.names()
     width = widest((names[mark.session] for mark in marks), 32)
     for mark in marks:
         if screen.json:
@@ -77,5 +77,5 @@ def _list(ask: Asking, screen: Screen) -> int:
             continue
         line = Line().add(short(mark.session), "id", width=11)
         line.add(names[mark.session], "bold", width=width).add("  ").add(mark.by, width=16)
-        screen.line(line.add(ago(mark.at, ask.now), "dim", width=14).add(mark.why))
-    return 0 if marks else ask.nothing("no session is held")
+        screen.line(line.add(ago(mark.at, opened.now), "dim", width=14).add(mark.why))
+    return 0 if marks else opened.report_empty("no session is held")

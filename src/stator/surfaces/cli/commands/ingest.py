@@ -12,7 +12,7 @@ from stator.model.log.query import SessionQuery
 from stator.model.values.ids import short
 from stator.runtime.base.paging import matching
 from stator.surfaces.cli.exits import FINDING, OK
-from stator.surfaces.cli.parts.scope import Asking
+from stator.surfaces.cli.parts.open_store import OpenedStore
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen
@@ -49,7 +49,7 @@ def ingest(
     path = path_of(place.url)
     with connect_as_is(place.url) as opened, Screen(json=json, pager=not no_pager) as screen:
         done = take_spool(opened.port, spool_of(path)) if path else Ingested()
-        chosen = [Asking(opened, place).session(session).id] if session is not None else []
+        chosen = [OpenedStore(opened, place).session(session).id] if session is not None else []
         if transcripts:
             chosen += [row.id for row in matching(opened.port, SessionQuery(mode="recorded"))]
         world = worlds()

@@ -10,11 +10,11 @@ from stator.errors import BadQuery
 from stator.model.log.commit import KINDS, Commit
 from stator.model.log.query import check_limit
 from stator.runtime.views.session import SessionView
-from stator.surfaces.cli.parts.scope import (
-    Asking,
-    asking,
+from stator.surfaces.cli.parts.open_store import (
+    OpenedStore,
+    open_to_follow,
+    open_to_read,
     title,
-    watching,
 )
 from stator.surfaces.cli.render import record_line, wire
 from stator.surfaces.cli.render.detail import contents
@@ -84,36 +84,41 @@ def log(
     if limit is not None:
         check_limit(limit)
     with (
-        (watching if follow else asking)(store) as ask,
+        (open_to_follow if follow else open_to_read)(store) as opened,
         Screen(json=json, pager=not no_pager and not follow) as screen,
     ):
-        view, span = ask.aim(session, range)
+        view, span = opened.resolve(session, range)
         if follow:
             if span is not None or reverse:
                 raise BadQuery("what comes has no range and is in the order it comes")
-            return _follow(screen, view, ask, kinds, FOLLOWED if limit is None else limit, full)
-        floor = parse_since(since, ask.now) if since is not None else None
+            return _follow(screen, view, opened, kinds, FOLLOWED if limit is None else limit, full)
+        floor = parse_since(since, opened.now) if since is not None else None
         found = _chosen(view, span, kinds, floor, limit, reverse=reverse, load=full)
         if json:
             for commit in found:
                 screen.item(wire.commit(commit))
             return 0
         first = next(found, None)  # an error comes before any heading
-        title(screen, view, ask.now, *([span] if span else []))
+        title(screen, view, opened.now, *([span] if span else []))
         found = chain([first] if first is not None else [], found)
         if not _show(screen, found, full=full, reverse=reverse):
-            return ask.nothing("no commits there")
+            return opened.report_empty("no commits there")
     return 0
 
 
 def _follow(
-    screen: Screen, view: SessionView, ask: Asking, kinds: frozenset[str], limit: int, full: bool
+    screen: Screen,
+    view: SessionView,
+    opened: OpenedStore,
+    kinds: frozenset[str],
+    limit: int,
+    full: bool,
 ) -> int:
     """The newest commits in the order they were made, then every one that comes."""
     head = view.head.seq
     recent = _chosen(view, None, kinds, None, limit, reverse=True, load=full)
     if not screen.json:
-        title(screen, view, ask.now)
+        title(screen, view, opened.now)
     coming = (commit for commit in view.tail(head, load=full) if not kinds or commit.kind in kinds)
     try:
         for commit in chain((commit for commit in recent if commit.seq <= head), coming):

@@ -11,7 +11,7 @@ from stator.model.log.query import SessionRow, check_limit
 from stator.model.sessions.lifecycle import Status
 from stator.model.values.ids import short
 from stator.runtime.base.project_flags import Trash, in_trash, tombstones
-from stator.surfaces.cli.parts.scope import Asking, asking
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
 from stator.surfaces.cli.render.lines import Line, widest
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen
@@ -65,12 +65,12 @@ def ls(
     wanted = check_limit(LIMIT if limit is None else limit)
     if status is not None and status not in STATUSES:
         raise BadQuery(f"no status {status!r:.40}", hint=", ".join(STATUSES))
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        floor = parse_since(since, ask.now) if since is not None else 0
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        floor = parse_since(since, opened.now) if since is not None else 0
         if trash:
-            return _trash(ask, screen, None if all else ask.project)
-        trashed = Trash(ask.store.port)
-        rows = _rows(ask, None if all else ask.project, agent, status)
+            return _trash(opened, screen, None if all else opened.project)
+        trashed = Trash(opened.store.port)
+        rows = _rows(opened, None if all else opened.project, agent, status)
         rows = (row for row in rows if row not in trashed)
         kept = (row for row in rows if row.updated >= floor and (all or not row.record.adopted))
         found = list(islice(kept, wanted + 1))
@@ -78,17 +78,17 @@ def ls(
             for row in found[:wanted]:
                 screen.item(plain(row))
         else:
-            screen.lines(_lines(found[:wanted], ask.now, projects=all))
+            screen.lines(_lines(found[:wanted], opened.now, projects=all))
         if len(found) > wanted and not json:
             screen.line(Line(f"… and more; -n {wanted * 2} shows more of them", "dim"))
         if not found:
-            return ask.nothing("no sessions" if all else _none(ask))
+            return opened.report_empty("no sessions" if all else _none(opened))
     return 0
 
 
-def _trash(ask: Asking, screen: Screen, project: str | None) -> int:
+def _trash(opened: OpenedStore, screen: Screen, project: str | None) -> int:
     """Sessions in the trash, then what is left of those purged."""
-    port = ask.store.port
+    port = opened.store.port
     found: list[tuple[str, dict[str, Any]]] = []
     for session, mark in in_trash(port).items():
         row = port.session(session)
@@ -108,23 +108,23 @@ def _trash(ask: Asking, screen: Screen, project: str | None) -> int:
         line = Line().add(short(about["id"]), "id", width=11)
         line.add(about["name"], "bold", width=names).add("  ")
         line.add("purged" if about["purged"] else "in trash", "dim", width=12)
-        screen.line(line.add(ago(at, ask.now), width=14).add(f"{about['policy']} {about['by']}"))
-    return 0 if shown else ask.nothing("the trash is empty")
+        screen.line(line.add(ago(at, opened.now), width=14).add(f"{about['policy']} {about['by']}"))
+    return 0 if shown else opened.report_empty("the trash is empty")
 
 
-def _none(ask: Asking) -> str:
-    others = bool(ask.store.sessions(limit=1).rows)
+def _none(opened: OpenedStore) -> str:
+    others = bool(opened.store.sessions(limit=1).rows)
     return "no such sessions in this project" + (" (--all shows the others)" if others else "")
 
 
 def _rows(
-    ask: Asking, project: str | None, agent: str | None, status: str | None
+    opened: OpenedStore, project: str | None, agent: str | None, status: str | None
 ) -> Iterator[SessionRow]:
     # What is shown as paused may be on record as something else.
     recorded = {"interrupted": "active", "paused": None}.get(status or "", status)
     cursor: tuple[int, ...] | None = None
     while True:
-        page = ask.store.sessions(project=project, agent=agent, status=recorded, cursor=cursor)
+        page = opened.store.sessions(project=project, agent=agent, status=recorded, cursor=cursor)
         # What holds for the whole project is no session that anybody works in.
         rows = (row for row in page.rows if project is None or row.record.mode != "project")
         yield from (row for row in rows if status is None or row.shown == status)

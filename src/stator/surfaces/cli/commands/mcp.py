@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from stator.connect import connect
 from stator.errors import InvalidInput
-from stator.surfaces.cli.exits import say
+from stator.surfaces.cli.exits import write_stderr
 from stator.surfaces.cli.render import wire
 
 if TYPE_CHECKING:
@@ -78,8 +78,10 @@ def _over_http(scope: Scope, port: int, no_token: bool, json: bool) -> None:
     def ready(address: str) -> None:
         if json:
             said = {"schema": "stator.mcp/1", "address": address, "token_file": file or None}
-            say(wire.dumps(said))
+            write_stderr(wire.dumps(said))
         else:
-            say(f"serving {address}; " + (f"token in {file}" if file else "no token is asked for"))
+            write_stderr(
+                f"serving {address}; " + (f"token in {file}" if file else "no token is asked for")
+            )
 
     serve(build(scope), port=port, token=token, ready=ready)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from stator.connect import connect
 from stator.errors import BadQuery, InvalidInput
 from stator.model.values.ids import short
-from stator.surfaces.cli.exits import say
+from stator.surfaces.cli.exits import write_stderr
 from stator.surfaces.proxy.recorder import Recording
 from stator.surfaces.proxy.session import choose, clean, server_name
 
@@ -131,7 +131,7 @@ def _over_http(
     def ready(address: str) -> None:
         if json:
             said = {"schema": "stator.proxy/1", "address": address}
-            say(wire.dumps(said))
+            write_stderr(wire.dumps(said))
         else:
             _say(f"listening on {address}")
 
@@ -150,7 +150,7 @@ def _over_http(
 def _say(text: str) -> None:
     """One line beside the protocol. An agent that does not listen to it must lose nothing by that."""
     try:
-        say(f"stator proxy: {text}")
+        write_stderr(f"stator proxy: {text}")
         if sys.stderr is not None:
             sys.stderr.flush()
     except ValueError:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from stator.model.log.commit import Commit
 from stator.model.values.ids import short
 from stator.runtime.runs.run import Standing
-from stator.surfaces.cli.parts.scope import asking
+from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.render import record_line, wire
 from stator.surfaces.cli.render.lines import Line, widest
 from stator.surfaces.cli.render.record_line import count
@@ -43,19 +43,19 @@ def ps(
     all
         Also runs that are done, failed or were stopped.
     """
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        found = ask.store.runs()
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        found = opened.store.runs()
         shown = [run.standing() for run in found if all or run.status in ORDER]
         shown.sort(key=lambda one: ORDER.get(one.status, 2))
         if json:
             for one in shown:
                 screen.item(plain(one))
         else:
-            screen.lines(_lines(shown, ask.now))
+            screen.lines(_lines(shown, opened.now))
         if not shown:
             ended = len(found)
             more = f" ({count(ended, 'run')} ended: stator ps --all)" if ended else ""
-            return ask.nothing(f"no runs{more}")
+            return opened.report_empty(f"no runs{more}")
     return 0
 
 

@@ -9,7 +9,7 @@ import msgspec
 from stator.model.values import canon
 from stator.model.values.json_text import shown
 from stator.runtime.window.recall import Recalled
-from stator.surfaces.cli.parts.scope import asking
+from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 
@@ -40,8 +40,8 @@ def recall(
     key
         As stator evicted lists it: decision:auth, call:c_7f2a91bc, entry:@12.
     """
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        found = ask.session(session).recall(key)
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        found = opened.session(session).recall(key)
         if json:
             screen.document("stator.recalled/1", _plain(found))
         else:

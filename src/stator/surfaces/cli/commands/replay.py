@@ -15,7 +15,7 @@ from stator.runtime.replay.report import Replayed
 from stator.runtime.replay.sources import Source, gather, load_fixture
 from stator.surfaces.cli.exits import FINDING, OK
 from stator.surfaces.cli.parts.load_function import load_function, quiet
-from stator.surfaces.cli.parts.scope import asking
+from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import brief, count
 from stator.surfaces.cli.render.screen import Screen
@@ -81,9 +81,9 @@ def replay(
 def _source(source: str, session: str | None, store: str | None) -> Source:
     if os.path.isfile(source):
         return Source(load_fixture(source), session or "")
-    with asking(store) as ask:
-        view = ask.session(source)
-        return gather(ask.store.port, view.id)
+    with open_to_read(store) as opened:
+        view = opened.session(source)
+        return gather(opened.store.port, view.id)
 
 
 def _show(screen: Screen, replayed: Replayed) -> None:

@@ -13,7 +13,7 @@ from stator.runtime.branches.rerun import Again, Rerun
 from stator.surfaces.cli.commands.replay import diff_lines
 from stator.surfaces.cli.exits import FINDING, OK
 from stator.surfaces.cli.parts.load_function import load_tools, quiet
-from stator.surfaces.cli.parts.scope import telling
+from stator.surfaces.cli.parts.open_store import open_to_write
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen
@@ -67,12 +67,12 @@ def rerun(
         What to call the session it happens in; default: SESSION~rerun.
     """
     hands = load_tools(tools)
-    with telling(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        view = ask.session(session)
+    with open_to_write(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        view = opened.session(session)
         with quiet():
             found = reruns.rerun(
-                ask.store.port,
-                ask.store.context,
+                opened.store.port,
+                opened.store.context,
                 view.id,
                 hands,
                 turns,

@@ -11,10 +11,10 @@ from stator.model.values.ids import short
 from stator.runtime.files.restore import ACTIONS, Restoration, Restoring
 from stator.runtime.views.session import SessionView
 from stator.surfaces.cli.exits import FINDING, OK
-from stator.surfaces.cli.parts.scope import (
-    Asking,
-    asking,
-    telling,
+from stator.surfaces.cli.parts.open_store import (
+    OpenedStore,
+    open_to_read,
+    open_to_write,
     title,
 )
 from stator.surfaces.cli.render import patch
@@ -76,11 +76,11 @@ def restore(
         raise BadQuery("which files?", hint="name some, or say --all")
     wanted = [os.path.abspath(path) for path in paths]
     with (
-        (telling if apply else asking)(store) as ask,
+        (open_to_write if apply else open_to_read)(store) as opened,
         Screen(json=json, pager=not no_pager) as screen,
     ):
-        view, ref = ask.aim(session, at)
-        act = ask.store.contribute(view.id)
+        view, ref = opened.resolve(session, at)
+        act = opened.store.contribute(view.id)
         options: dict[str, Any] = {
             "at": ref or "head", "force": force, "everything": all,
             "root": os.path.abspath(root) if root else "",
@@ -88,26 +88,26 @@ def restore(
         found = act.restore(*wanted, **options)
         if apply and not found.stops(everything=all):
             found = act.restore(*wanted, **options, apply=True)
-        _show(screen, ask, view, found)
+        _show(screen, opened, view, found)
     return FINDING if found.of("refused", "not kept") else OK
 
 
-def _show(screen: Screen, ask: Asking, view: SessionView, found: Restoration) -> None:
+def _show(screen: Screen, opened: OpenedStore, view: SessionView, found: Restoration) -> None:
     if screen.json:
         screen.document("stator.restore/1", plain(found))
         return
-    if view.record.project != ask.project:
+    if view.record.project != opened.project:
         note(
-            f"this session is of another project; its files are looked for in {ask.store.context.root}"
+            f"this session is of another project; its files are looked for in {opened.store.context.root}"
         )
-    title(screen, view, ask.now, f"files at {found.at}")
+    title(screen, view, opened.now, f"files at {found.at}")
     for file in found.files:
         screen.line(_line(file, applied=found.applied), hang=4)
         if file.change is not None and not found.applied:
             screen.whole(patch.coloured([file.change]))
     back = [file for file in found.of(*ACTIONS) if not file.reason]
     if found.snapshot and back:
-        base = ask.store.context.root
+        base = opened.store.context.root
         here = [os.path.relpath(os.path.join(base, file.path)) for file in back]
         names = [f"./{name}" if name.startswith("-") else name for name in here]
         at = f"{short(found.session)}:@{found.snapshot}"

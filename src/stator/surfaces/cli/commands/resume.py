@@ -18,7 +18,7 @@ from stator.runtime.views.session import FileChange, SessionView
 from stator.surfaces.cli.commands.ls import plain as session_plain
 from stator.surfaces.cli.commands.show import pair, section
 from stator.surfaces.cli.parts.hand_over import become, environ_for
-from stator.surfaces.cli.parts.scope import Asking, asking, heading
+from stator.surfaces.cli.parts.open_store import OpenedStore, heading, open_to_read
 from stator.surfaces.cli.render import record_line, wire
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
@@ -66,42 +66,42 @@ def resume(
     command
         After --: the program to go on with; it finds $STATOR_STORE and $STATOR_SESSION.
     """
-    with asking(store) as ask:
-        view = ask.session(session)
+    with open_to_read(store) as opened:
+        view = opened.session(session)
         if not command:
             with Screen(json=json, pager=not no_pager) as screen:
-                _show(screen, view, ask)
+                _show(screen, view, opened)
             return 0
-        environ = environ_for(view.row, ask)
+        environ = environ_for(view.row, opened)
     return become(command, environ)
 
 
 # -- looking --------------------------------------------------------------------------------------
 
 
-def _standing(view: SessionView, ask: Asking) -> Standing:
+def _standing(view: SessionView, opened: OpenedStore) -> Standing:
     left = view.rewound()
     turns = [row for row in view.turns(last=len(left) + 1) if row.turn not in left]
-    port = ask.store.port
+    port = opened.store.port
     return Standing(
         turn=turns[-1] if turns else None,
         began=view.beginning(turns[-1].turn) if turns else None,
         doubts=settlement.doubts(port, session=view.id),
-        waiting=approvals.waiting(port, now=ask.now, session=view.id),
+        waiting=approvals.waiting(port, now=opened.now, session=view.id),
         plan=sorted(view.entries("plan"), key=lambda entry: getattr(entry.record, "order", 0)),
         pending=view.entries("pending"),
         files=view.files(last=TURNS)[:FILES],
     )
 
 
-def _show(screen: Screen, view: SessionView, ask: Asking) -> None:
-    found = _standing(view, ask)
+def _show(screen: Screen, view: SessionView, opened: OpenedStore) -> None:
+    found = _standing(view, opened)
     if screen.json:
-        screen.document("stator.resume/1", _plain(view, found, ask))
+        screen.document("stator.resume/1", _plain(view, found, opened))
         return
-    screen.line(heading(view, ask.now))
-    screen.lines(_status(view, found, ask))
-    screen.lines(_calls(found, ask.now), hang=4)
+    screen.line(heading(view, opened.now))
+    screen.lines(_status(view, found, opened))
+    screen.lines(_calls(found, opened.now), hang=4)
     done = sum(isinstance(e.record, PlanRecord) and e.record.status == "done" for e in found.plan)
     left = [e for e in found.plan if getattr(e.record, "status", "") not in ("done", "dropped")]
     if found.plan:
@@ -110,10 +110,10 @@ def _show(screen: Screen, view: SessionView, ask: Asking) -> None:
     screen.lines(_files(found.files))
     screen.line()
     screen.line(Line("To go on", "title"))
-    screen.whole(Line(f"  {line}") for line in _code(view, ask))
+    screen.whole(Line(f"  {line}") for line in _code(view, opened))
 
 
-def _status(view: SessionView, found: Standing, ask: Asking) -> Iterator[Line]:
+def _status(view: SessionView, found: Standing, opened: OpenedStore) -> Iterator[Line]:
     row = view.row
     if row.holder is not None and row.holder.live:
         driver = row.holder
@@ -126,8 +126,8 @@ def _status(view: SessionView, found: Standing, ask: Asking) -> Iterator[Line]:
         line = pair("last turn", f"t{found.turn.turn} ").status(_ended(found.turn, row.shown))
         asked = record_line.of_commit(found.began) if found.began is not None else Line()
         yield line.add(" · ", "dim").extend(asked)
-    for limit in budgets.limits(ask.store.port, view.id):
-        used = budgets.spent_tree(ask.store.port, limit.session)
+    for limit in budgets.limits(opened.store.port, view.id):
+        used = budgets.spent_tree(opened.store.port, limit.session)
         parts = [_of(unit, most, used) for unit, most in sorted(limit.budget.items())]
         whose = "" if limit.session == view.id else f" ({limit.name} above it)"
         yield pair("budget", ", ".join(parts) + whose)
@@ -163,12 +163,12 @@ def _files(files: list[FileChange]) -> Iterator[Line]:
         yield line.add(change.path).add(f"  t{change.turn}", "dim")
 
 
-def _code(view: SessionView, ask: Asking) -> list[str]:
+def _code(view: SessionView, opened: OpenedStore) -> list[str]:
     """How a program takes the session up."""
     if view.record.status == "archived":
         return [f"it is archived; a fork can go on: store.fork({view.name!r})"]
-    where = repr(ask.place.url) if ask.place.why in ("as given", "$STATOR_STORE") else ""
-    other = view.record.project != ask.project
+    where = repr(opened.place.url) if opened.place.why in ("as given", "$STATOR_STORE") else ""
+    other = view.record.project != opened.project
     project = f", project={view.record.project!r}" if other else ""
     return [
         f"with stator.connect({where}).open({view.name!r}{project}) as s, s.turn(…) as t: …",
@@ -176,7 +176,7 @@ def _code(view: SessionView, ask: Asking) -> list[str]:
     ]
 
 
-def _plain(view: SessionView, found: Standing, ask: Asking) -> dict[str, Any]:
+def _plain(view: SessionView, found: Standing, opened: OpenedStore) -> dict[str, Any]:
     turn = found.turn
     prompt = record_line.value_of(found.began, "input") if found.began is not None else None
     return {
@@ -193,7 +193,7 @@ def _plain(view: SessionView, found: Standing, ask: Asking) -> dict[str, Any]:
         "plan": [wire.record(entry.record) for entry in found.plan],
         "pending": [wire.record(entry.record) for entry in found.pending],
         "files": [msgspec.to_builtins(change) for change in found.files],
-        "spent": budgets.spent_tree(ask.store.port, view.id),
+        "spent": budgets.spent_tree(opened.store.port, view.id),
         "limits": view.record.budget,
-        "code": _code(view, ask)[0],
+        "code": _code(view, opened)[0],
     }

@@ -9,7 +9,7 @@ from stator.errors import InvalidInput
 from stator.model.sessions.retention import POLICIES, parse, shown
 from stator.runtime.retention import policies as runtime
 from stator.runtime.retention.policies import Policies
-from stator.surfaces.cli.parts.scope import asking, telling
+from stator.surfaces.cli.parts.open_store import open_to_read, open_to_write
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 
@@ -49,9 +49,9 @@ def retention(
         Policies: archive=30d, transcript=180d, trash=90d, purge=30d, keep=20; =off takes one off.
     """
     settings = parse(words)
-    with (telling if settings else asking)(store) as ask:
-        port, context = ask.store.port, ask.store.context
-        project = "" if whole else ask.project
+    with (open_to_write if settings else open_to_read)(store) as opened:
+        port, context = opened.store.port, opened.store.context
+        project = "" if whole else opened.project
         if settings and not whole and not project:
             raise InvalidInput("this folder is no project", hint="--whole sets it for the store")
         if settings:

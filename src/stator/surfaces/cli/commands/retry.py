@@ -10,7 +10,7 @@ from stator.runtime.branches import retry as retries
 from stator.runtime.branches.retry import Retry
 from stator.surfaces.cli.commands import fork
 from stator.surfaces.cli.parts.hand_over import become, check_program, environ_for
-from stator.surfaces.cli.parts.scope import Asking, telling
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_write
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import brief
 from stator.surfaces.cli.render.screen import Screen
@@ -56,26 +56,24 @@ def retry(
     """
     if command:
         check_program(command)
-    with telling(store) as ask:
-        view, _ = ask.aim(session, turn)
-        opened = ask.store
-        made = retries.make(
-            opened.port, opened.context, view, turn, effects=effects, name=name or ""
-        )
+    with open_to_write(store) as opened:
+        view, _ = opened.resolve(session, turn)
+        port, context = opened.store.port, opened.store.context
+        made = retries.make(port, context, view, turn, effects=effects, name=name or "")
         if not command:
             with Screen(json=json, pager=not no_pager) as screen:
-                _show(screen, made, ask)
+                _show(screen, made, opened)
             return 0
-        environ = environ_for(made.row, ask)
+        environ = environ_for(made.row, opened)
         environ["STATOR_SESSION"] = made.row.id
     return become(command, environ)
 
 
-def _show(screen: Screen, made: Retry, ask: Asking) -> None:
+def _show(screen: Screen, made: Retry, opened: OpenedStore) -> None:
     if screen.json:
         screen.document("stator.retry/1", _plain(made))
         return
-    screen.lines(fork.made(made.row, ask, f"t{made.turn}"))
+    screen.lines(fork.made(made.row, opened, f"t{made.turn}"))
     ref = f"{short(made.original)}:t{made.turn}"
     if made.prompt is not None:
         screen.line(Line("  asked: ", "dim").add(brief(made.prompt), "user"))

@@ -12,7 +12,7 @@ from stator.model.values.ids import short
 from stator.runtime.branches import rewind as rewinding
 from stator.runtime.branches.rewind import Rewound
 from stator.runtime.views.session import SessionView
-from stator.surfaces.cli.parts.scope import asking, telling
+from stator.surfaces.cli.parts.open_store import open_to_read, open_to_write
 from stator.surfaces.cli.render.detail import call_line, turns_shown
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
@@ -50,13 +50,13 @@ def rewind(
         Only say what it would do.
     """
     with (
-        asking(store) if dry_run else telling(store) as ask,
+        open_to_read(store) if dry_run else open_to_write(store) as opened,
         Screen(json=json, pager=not no_pager) as screen,
     ):
-        view, ref = ask.aim(session, position)
+        view, ref = opened.resolve(session, position)
         if ref is None or ".." in ref:
             raise BadPosition("say where to go back to", hint="stator rewind t3")
-        do = ask.store.contribute(view.id).rewind
+        do = opened.store.contribute(view.id).rewind
         found = rewinding.plan(view, ref) if dry_run else do(ref)
         if json:
             document = {**msgspec.to_builtins(found), "dry_run": dry_run}

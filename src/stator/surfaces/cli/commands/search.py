@@ -13,7 +13,7 @@ from stator.connect import keeps_index
 from stator.model.log.query import PAGE_MAX, check_limit
 from stator.model.values.ids import short
 from stator.runtime.views.search import Hit
-from stator.surfaces.cli.parts.scope import Asking, asking
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
 from stator.surfaces.cli.render.lines import Line, widest
 from stator.surfaces.cli.render.progress import Moved, bar
 from stator.surfaces.cli.render.record_line import count
@@ -85,18 +85,18 @@ def search(
     """
     wanted = check_limit(LIMIT if limit is None else limit)
     asked = " ".join([*map(_worded, words or ()), *map(_unwanted, not_ or ())])
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        with _patiently(screen, ask) as progress:
-            found = ask.store.search(
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        with _patiently(screen, opened) as progress:
+            found = opened.store.search(
                 asked,
-                project=None if all or session is not None else ask.project,
+                project=None if all or session is not None else opened.project,
                 agent=agent,
                 tool=tool,
                 path=path,
                 session=session,
                 kinds=kind or (),
-                since=0 if since is None else parse_since(since, ask.now),
-                until=0 if until is None else _until(until, ask.now),
+                since=0 if since is None else parse_since(since, opened.now),
+                until=0 if until is None else _until(until, opened.now),
                 limit=min(wanted + 1, PAGE_MAX),
                 progress=progress,
             )
@@ -111,10 +111,10 @@ def search(
                     Line(f"… and more; -n {min(wanted * 2, PAGE_MAX)} shows more of them", "dim")
                 )
             screen.lines(_hint(shown))
-        if not keeps_index(ask.store.port):
+        if not keeps_index(opened.store.port):
             note("no index can be kept beside this store, so each search reads all of it")
         if not found:
-            return ask.nothing(_nothing(ask, everywhere=all or session is not None))
+            return opened.report_empty(_nothing(opened, everywhere=all or session is not None))
     return 0
 
 
@@ -135,15 +135,15 @@ def _unwanted(word: str) -> str:
     return f'-"{bare}"' + ("*" if bare.endswith("*") else "")
 
 
-def _nothing(ask: Asking, *, everywhere: bool) -> str:
-    others = not everywhere and bool(ask.store.sessions(limit=1).rows)
+def _nothing(opened: OpenedStore, *, everywhere: bool) -> str:
+    others = not everywhere and bool(opened.store.sessions(limit=1).rows)
     return "nothing like that" + (" in this project (--all looks everywhere)" if others else "")
 
 
 @contextmanager
-def _patiently(screen: Screen, ask: Asking) -> Iterator[Moved]:
+def _patiently(screen: Screen, opened: OpenedStore) -> Iterator[Moved]:
     """What to tell how far it is; a bar only if it takes a while."""
-    clock = ask.store.context.monotonic
+    clock = opened.store.context.monotonic
     began = clock()
     shown: list[Moved | None] = []
     with ExitStack() as stack:

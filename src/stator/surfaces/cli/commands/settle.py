@@ -13,7 +13,7 @@ from stator.model.values import canon
 from stator.model.values.ids import short
 from stator.runtime.driving import settlement
 from stator.runtime.driving.settlement import Verdict
-from stator.surfaces.cli.parts.scope import asking, telling
+from stator.surfaces.cli.parts.open_store import open_to_read, open_to_write
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.waiting_calls import doubt_lines, plain
@@ -79,17 +79,17 @@ def settle(
         raise BadQuery(
             "say what became of it", hint=f"stator settle {call} --done | --not-done | --run-again"
         )
-    with telling(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        context = ask.store.context
+    with open_to_write(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        context = opened.store.context
         found = settlement.settle(
-            ask.store.port,
+            opened.store.port,
             context,
             call,
             cast("Verdict", given[0]),
             by=context.principal,
             value=_value(value),
             why=why,
-            session=ask.session(session).id if session is not None else None,
+            session=opened.session(session).id if session is not None else None,
         )
         if json:
             screen.document("stator.settled/1", msgspec.structs.asdict(found))
@@ -113,15 +113,15 @@ def _value(text: str | None) -> Any:
 
 
 def _list(session: str | None, all: bool, store: str | None, *, json: bool, no_pager: bool) -> int:
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        one = ask.session(session).id if session is not None else None
-        scope = None if all or one else ask.project
-        found = settlement.doubts(ask.store.port, session=one, project=scope)
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        one = opened.session(session).id if session is not None else None
+        scope = None if all or one else opened.project
+        found = settlement.doubts(opened.store.port, session=one, project=scope)
         for item in found:
             if json:
                 screen.item(plain(item))
             else:
                 screen.lines(doubt_lines(item), hang=4)
         if not found:
-            return ask.nothing("no call is in doubt" + ("" if all or one else " here"))
+            return opened.report_empty("no call is in doubt" + ("" if all or one else " here"))
     return 0

@@ -11,7 +11,7 @@ from stator.model.values.ids import short
 from stator.runtime.base.provenance import imported_upto, provenance
 from stator.runtime.views.session import SessionView
 from stator.surfaces.cli.commands.ls import plain
-from stator.surfaces.cli.parts.scope import Asking, asking, heading
+from stator.surfaces.cli.parts.open_store import OpenedStore, heading, open_to_read
 from stator.surfaces.cli.render import record_line, wire
 from stator.surfaces.cli.render.detail import contents
 from stator.surfaces.cli.render.lines import Line
@@ -51,23 +51,25 @@ def show(
     what
         A session, or a position (t5, @42, a hash, SESSION:head); default: the last session.
     """
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        view, ref = ask.aim(session, what)
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        view, ref = opened.resolve(session, what)
         if ref is not None and (seq := view.at(ref).seq):
             point = view.at(ref)
-            owner = view if point.session == view.id else SessionView(ask.store.port, point.session)
-            _commit(screen, owner, owner.commit(f"@{seq}"), ask)
+            owner = (
+                view if point.session == view.id else SessionView(opened.store.port, point.session)
+            )
+            _commit(screen, owner, owner.commit(f"@{seq}"), opened)
         else:
-            _session(screen, view, ask)
+            _session(screen, view, opened)
     return 0
 
 
 # -- a commit -------------------------------------------------------------------------------------
 
 
-def _commit(screen: Screen, view: SessionView, commit: Commit, ask: Asking) -> None:
+def _commit(screen: Screen, view: SessionView, commit: Commit, opened: OpenedStore) -> None:
     found = wire.commit(commit)
-    source = provenance(ask.store.port, commit)
+    source = provenance(opened.store.port, commit)
     found["provenance"] = {"source": source.source, "trust": source.trust}
     if screen.json:
         screen.document("stator.commit/1", found)
@@ -89,7 +91,7 @@ def _commit(screen: Screen, view: SessionView, commit: Commit, ask: Asking) -> N
 # -- a session ------------------------------------------------------------------------------------
 
 
-def _session(screen: Screen, view: SessionView, ask: Asking) -> None:
+def _session(screen: Screen, view: SessionView, opened: OpenedStore) -> None:
     if screen.json:
         counts, head = view.counts, view.head
         found = {
@@ -99,8 +101,8 @@ def _session(screen: Screen, view: SessionView, ask: Asking) -> None:
         }
         screen.document("stator.session/1", found)
         return
-    screen.line(heading(view, ask.now))
-    screen.lines(_facts_of(view, ask))
+    screen.line(heading(view, opened.now))
+    screen.lines(_facts_of(view, opened))
     screen.lines(_attention(view))
     screen.lines(_turns(view))
     screen.lines(section("Decisions that stand", view.entries("decisions", limit=DECISIONS)))
@@ -117,7 +119,7 @@ def _by(view: SessionView) -> str:
     return record_line.brief(record_line.value_of(view.commit("head"), "principal"))
 
 
-def _facts_of(view: SessionView, ask: Asking) -> Iterator[Line]:
+def _facts_of(view: SessionView, opened: OpenedStore) -> Iterator[Line]:
     row, counts, head = view.row, view.counts, view.head
     record = row.record
     yield pair("id", record.id)
@@ -127,8 +129,8 @@ def _facts_of(view: SessionView, ask: Asking) -> Iterator[Line]:
             "parent", f"{record.parent.kind} of {short(record.parent.session)} @{record.parent.seq}"
         )
     if record.adopted:
-        yield pair("goes on as", f"{ask.names()[record.adopted]} {short(record.adopted)}")
-    if upto := imported_upto(ask.store.port, record):
+        yield pair("goes on as", f"{opened.names()[record.adopted]} {short(record.adopted)}")
+    if upto := imported_upto(opened.store.port, record):
         yield pair("imported", f"from a bundle, up to @{upto}")
     if record.mode == "recorded":
         yield pair("recorded", f"{_by(view)}; its agent is driven elsewhere")
@@ -149,7 +151,7 @@ def _facts_of(view: SessionView, ask: Asking) -> Iterator[Line]:
         f"({counts.failed} not ok), {record_line.size(counts.content_bytes)}",
     )
     yield pair("head", head.hash)
-    yield pair("store", f"{ask.place.url} ({ask.place.why})")
+    yield pair("store", f"{opened.place.url} ({opened.place.why})")
 
 
 def pair(name: str, value: str) -> Line:

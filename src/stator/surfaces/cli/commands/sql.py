@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from stator.errors import BadQuery
 from stator.model.log.query import check_limit
-from stator.surfaces.cli.parts.scope import asking
+from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.render.lines import Line, widest
 from stator.surfaces.cli.render.record_line import brief
 from stator.surfaces.cli.render.screen import Screen, note
@@ -50,15 +50,15 @@ def sql(
         raise BadQuery(f"--seconds is from 0 to {SECONDS_MAX:g}")
     if "\0" in query:
         raise BadQuery("a query has no NUL")
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        names, rows = ask.store.port.sql(_spelled(query), row_limit=count, seconds=seconds)
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        names, rows = opened.store.port.sql(_spelled(query), row_limit=count, seconds=seconds)
         if json:
             for row in rows:
                 screen.item(dict(zip(names, row, strict=True)))
         else:
             _table(screen, names, rows)
         if not rows:
-            return ask.nothing("no rows")
+            return opened.report_empty("no rows")
         if len(rows) == count:
             note(f"stopped after {count:,} rows; -n N takes more or fewer")
     return 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from stator.model.sessions.detached_run import GRACE_S
 from stator.surfaces.cli.commands.ps import ending, plain
 from stator.surfaces.cli.exits import FINDING, OK
-from stator.surfaces.cli.parts.scope import asking
+from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ def stop(
     grace
         Seconds the program may take to end by itself.
     """
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        found = ask.store.attach(run)
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        found = opened.store.attach(run)
         status = found.stop(grace_s=grace)
         standing = found.standing()
         if json:

@@ -8,7 +8,7 @@ from stator.connect import connect, locate
 from stator.errors import BadPosition
 from stator.model.values.ids import short
 from stator.model.values.position import AtName, parse_position
-from stator.surfaces.cli.parts.scope import Asking
+from stator.surfaces.cli.parts.open_store import OpenedStore
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 
@@ -47,7 +47,7 @@ def tag(
         connect(place.url, create=False) as opened,
         Screen(json=json, pager=not no_pager) as screen,
     ):
-        view, ref = Asking(opened, place).aim(session, position)
+        view, ref = OpenedStore(opened, place).resolve(session, position)
         point = view.at(ref or "head")
         if point.session != view.id:
             raise BadPosition("a tag names a position of its own session")

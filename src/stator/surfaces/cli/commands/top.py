@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from stator.errors import BadQuery
 from stator.model.values.ids import short
 from stator.runtime.views.overview import Overview, Waiting, overview
-from stator.surfaces.cli.parts.scope import Asking, watching
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_follow
 from stator.surfaces.cli.render import wire
 from stator.surfaces.cli.render.lines import Line, widest
 from stator.surfaces.cli.render.record_line import count
@@ -53,22 +53,22 @@ def top(
     """
     if not EVERY_MIN_S <= every <= EVERY_MAX_S:
         raise BadQuery(f"a look every {EVERY_MIN_S:g} to {EVERY_MAX_S:g} seconds, not {every:g}")
-    with watching(store) as ask, Screen(json=json, pager=False) as screen:
+    with open_to_follow(store) as opened, Screen(json=json, pager=False) as screen:
         if json:
-            for one in overview(ask.store.port, everything=all):
-                screen.item(plain(one, ask.now))
+            for one in overview(opened.store.port, everything=all):
+                screen.item(plain(one, opened.now))
             return 0
         if once or not screen.is_terminal:
-            found = overview(ask.store.port, everything=all)
-            screen.lines(_lines(found, ask.now))
-            return 0 if found else ask.nothing("nothing is at work or waits for you")
-        return _live(screen, ask, every, everything=all)
+            found = overview(opened.store.port, everything=all)
+            screen.lines(_lines(found, opened.now))
+            return 0 if found else opened.report_empty("nothing is at work or waits for you")
+        return _live(screen, opened, every, everything=all)
 
 
-def _live(screen: Screen, ask: Asking, every: float, *, everything: bool) -> int:
+def _live(screen: Screen, opened: OpenedStore, every: float, *, everything: bool) -> int:
     try:
         while True:
-            found, now = overview(ask.store.port, everything=everything), ask.now
+            found, now = overview(opened.store.port, everything=everything), opened.now
             room = max(1, screen.height - 3)
             screen.redraw()
             waiting = sum(bool(one.waiting) for one in found)
@@ -79,7 +79,7 @@ def _live(screen: Screen, ask: Asking, every: float, *, everything: bool) -> int
             if len(lines) > room:
                 screen.line(Line(f"… and {count(len(lines) - room, 'line')} more", "dim"))
             screen.flush()
-            ask.wait(every)
+            opened.wait(every)
     except KeyboardInterrupt:  # how one leaves
         return 0
 

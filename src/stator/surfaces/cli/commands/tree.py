@@ -12,7 +12,7 @@ from stator.model.log.query import check_limit
 from stator.model.values.ids import short
 from stator.model.views.tree import Branch, Tree, drawn
 from stator.runtime.views.tree import LIMIT, project_tree
-from stator.surfaces.cli.parts.scope import asking
+from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen
@@ -48,19 +48,19 @@ def tree(
 ) -> int:
     """Show sessions with their forks, retries and children, and what each spent."""
     wanted = check_limit(LIMIT if limit is None else limit)
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         if project:
-            found = project_tree(ask.store.port, ask.project or None, limit=wanted)
+            found = project_tree(opened.store.port, opened.project or None, limit=wanted)
             marked = ""
         else:
-            view = ask.session(session)
+            view = opened.session(session)
             found, marked = view.tree(limit=wanted), view.id
         if json:
             document = {**msgspec.to_builtins(found), "total": found.total}
             screen.document("stator.tree/1", document)
             return 0
         if not found.branches:
-            return ask.nothing("no sessions in this project")
+            return opened.report_empty("no sessions in this project")
         screen.lines(_lines(found, marked))
     return 0
 

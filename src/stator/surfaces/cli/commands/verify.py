@@ -14,7 +14,7 @@ from stator.runtime.views.session import SessionView
 from stator.runtime.views.verify import Progress, holds_head
 from stator.runtime.views.verify import verify as check
 from stator.surfaces.cli.exits import FINDING, OK
-from stator.surfaces.cli.parts.scope import Asking, asking
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen
@@ -52,26 +52,30 @@ def verify(
     """
     if head is not None and not _HASH.match(head):
         raise BadQuery("a head is a hash of 64 hex digits", hint="stator show prints it")
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        view = ask.session(session) if session is not None or head is not None else None
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        view = opened.session(session) if session is not None or head is not None else None
         findings: list[Finding] = []
         counted: dict[str, int] = {}
-        for finding in _check(ask, view, head, counted, screen):
+        for finding in _check(opened, view, head, counted, screen):
             findings.append(finding)
             if not json:
                 screen.line(_line(finding), hang=2)
         if json:
-            screen.document("stator.verify/1", _plain(ask, findings, counted))
+            screen.document("stator.verify/1", _plain(opened, findings, counted))
         else:
-            _conclude(screen, ask, findings, counted)
+            _conclude(screen, opened, findings, counted)
     return FINDING if findings else OK
 
 
 def _check(
-    ask: Asking, view: SessionView | None, head: str | None, counted: dict[str, int], screen: Screen
+    opened: OpenedStore,
+    view: SessionView | None,
+    head: str | None,
+    counted: dict[str, int],
+    screen: Screen,
 ) -> Iterator[Finding]:
     """Every finding; a store too damaged to go on with is one, too."""
-    port = ask.store.port
+    port = opened.store.port
     with _bar(screen) as moved:
 
         def progress(session: str, commits: int) -> None:
@@ -120,9 +124,9 @@ def _line(finding: Finding) -> Line:
 
 
 def _conclude(
-    screen: Screen, ask: Asking, findings: list[Finding], counted: dict[str, int]
+    screen: Screen, opened: OpenedStore, findings: list[Finding], counted: dict[str, int]
 ) -> None:
-    checked = f"{count(len(counted), 'session')}, {count(sum(counted.values()), 'commit')} in {ask.place.url}"
+    checked = f"{count(len(counted), 'session')}, {count(sum(counted.values()), 'commit')} in {opened.place.url}"
     if findings:
         screen.line(
             Line(count(len(findings), "finding"), "bad").add(f" · {checked}", "dim"),
@@ -133,17 +137,17 @@ def _conclude(
         Line("✓ ", "ok").add("all is as it was written", "bold").add(f" · {checked}", "dim")
     )
     for session in list(counted)[:10]:
-        view = SessionView(ask.store.port, session)
+        view = SessionView(opened.store.port, session)
         screen.line(Line(f"  {view.head.hash} ", "id").add(f"head of {view.name}", "dim"))
 
 
-def _plain(ask: Asking, findings: list[Finding], counted: dict[str, int]) -> dict[str, Any]:
+def _plain(opened: OpenedStore, findings: list[Finding], counted: dict[str, int]) -> dict[str, Any]:
     return {
-        "store": ask.place.url,
+        "store": opened.place.url,
         "ok": not findings,
         "sessions": len(counted),
         "commits": sum(counted.values()),
-        "heads": {session: ask.store.port.head(session).hash for session in counted}
+        "heads": {session: opened.store.port.head(session).hash for session in counted}
         if not findings
         else {},
         "findings": [plain(finding) for finding in findings],

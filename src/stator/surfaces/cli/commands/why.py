@@ -15,7 +15,7 @@ from stator.model.log.query import check_limit
 from stator.model.values import paths
 from stator.runtime.views.session import SessionView
 from stator.runtime.views.why import Reason
-from stator.surfaces.cli.parts.scope import Asking, asking, title
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, title
 from stator.surfaces.cli.render import record_line
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
@@ -70,36 +70,36 @@ def why(
         The file, from here or from the project's root.
     """
     count = check_limit(LIMIT if limit is None else limit)
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         wide = project or all
-        view = None if wide else ask.session(session)
-        found = _found(ask, view, path, None if all else ask.project, count)
+        view = None if wide else opened.session(session)
+        found = _found(opened, view, path, None if all else opened.project, count)
         if json:
             for reason in found:
                 screen.item(msgspec.to_builtins(reason))
             return 0
         if view is not None:
-            title(screen, view, ask.now, f"why {path}")
+            title(screen, view, opened.now, f"why {path}")
         for place, ((owner, turn), reasons) in enumerate(
             groupby(found, key=lambda reason: (reason.session, reason.turn))
         ):
             if place:
                 screen.line()
-            screen.lines(_turn(ask, owner, turn, list(reasons), wide=wide), hang=19)
+            screen.lines(_turn(opened, owner, turn, list(reasons), wide=wide), hang=19)
         if not found:
-            return ask.nothing(f"nothing is recorded about {path}")
+            return opened.report_empty(f"nothing is recorded about {path}")
     return 0
 
 
 def _found(
-    ask: Asking, view: SessionView | None, path: str, project: str | None, limit: int
+    opened: OpenedStore, view: SessionView | None, path: str, project: str | None, limit: int
 ) -> list[Reason]:
     """The first reading of the path that the record knows: as typed, or as seen from this folder."""
     for root, clean in _readings(path):
         found = (
             view.why(clean, root=root, limit=limit)
             if view is not None
-            else ask.store.why(clean, root=root, project=project, limit=limit)
+            else opened.store.why(clean, root=root, project=project, limit=limit)
         )
         if found:
             return found
@@ -117,14 +117,14 @@ def _readings(path: str) -> list[tuple[str, str]]:
 
 
 def _turn(
-    ask: Asking, session: str, turn: int, reasons: list[Reason], *, wide: bool
+    opened: OpenedStore, session: str, turn: int, reasons: list[Reason], *, wide: bool
 ) -> Iterator[Line]:
     """A turn's reasons under what was asked in it."""
-    view = SessionView(ask.store.port, session)
+    view = SessionView(opened.store.port, session)
     asked = view.beginning(turn)
     line = Line(f"t{turn}" if turn else "before any turn", "title")
     if wide:
-        line.add(f" of {ask.names()[session]}", "bold")
+        line.add(f" of {opened.names()[session]}", "bold")
     if asked is not None:
         line.add(f" · {stamp(asked.when)} · ", "dim").add("asked: ", "dim")
         line.extend(record_line.of_commit(asked))

@@ -18,7 +18,7 @@ from stator.runtime.replay import workflow as workflows
 from stator.runtime.replay.workflow import Made, Ran
 from stator.surfaces.cli.exits import FINDING, OK
 from stator.surfaces.cli.parts.load_function import load_tools, quiet
-from stator.surfaces.cli.parts.scope import asking
+from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import brief, count
 from stator.surfaces.cli.render.screen import Screen, note
@@ -141,8 +141,8 @@ def _extract(
     json: bool,
     no_pager: bool,
 ) -> int:
-    with asking(store) as ask:
-        made = workflows.extract(ask.session(session), turns, name=name)
+    with open_to_read(store) as opened:
+        made = workflows.extract(opened.session(session), turns, name=name)
     if output is None:
         sys.stdout.write(made.to_json())
         return OK

@@ -10,7 +10,7 @@ from stator.model.values.position import AtTurn, parse_position
 from stator.runtime.facade.contributor import Contributor
 from stator.runtime.views.refs import find_call
 from stator.runtime.views.session import SessionView
-from stator.surfaces.cli.parts.scope import Asking, telling
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_write
 from stator.surfaces.cli.render import record_line
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
@@ -27,10 +27,10 @@ def mark(
     pager: bool,
 ) -> int:
     """Record a mark in the name of whoever asks for it, and show it."""
-    with telling(store) as ask, Screen(json=json, pager=pager) as screen:
-        view = ask.session(session)
-        place = _place(ask, view, on) if on else ""
-        made = make(ask.store.contribute(view.id), place)
+    with open_to_write(store) as opened, Screen(json=json, pager=pager) as screen:
+        view = opened.session(session)
+        place = _place(opened, view, on) if on else ""
+        made = make(opened.store.contribute(view.id), place)
         commit = view.commit(made[2:])
         if json:
             found = {"session": view.id, "commit": made, "seq": commit.seq, "on": place}
@@ -41,10 +41,10 @@ def mark(
     return 0
 
 
-def _place(ask: Asking, view: SessionView, on: str) -> str:
+def _place(opened: OpenedStore, view: SessionView, on: str) -> str:
     """What is marked, as the record names it: a turn by its number, a call by its id."""
     if suffix_of(on, "call"):
-        return find_call(ask.store.port, on, session=view.id).call
+        return find_call(opened.store.port, on, session=view.id).call
     if isinstance(parse_position(on), AtTurn):
         return view.at(on).shown
     raise BadPosition(f"{on!r:.60} is no turn and no call", hint="t5, or the id of a call")

@@ -8,7 +8,7 @@ import msgspec
 
 from stator.model.values.ids import short
 from stator.runtime.driving.lifecycle import Moved
-from stator.surfaces.cli.parts.scope import telling
+from stator.surfaces.cli.parts.open_store import open_to_write
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 
@@ -23,9 +23,9 @@ def move(
     pager: bool,
 ) -> int:
     """Move the session a person means, in their name, and show what became of it."""
-    with telling(store) as ask, Screen(json=json, pager=pager) as screen:
-        view, context = ask.session(session), ask.store.context
-        moved = how(ask.store.port, context, view.id, reason=reason, by=context.principal)
+    with open_to_write(store) as opened, Screen(json=json, pager=pager) as screen:
+        view, context = opened.session(session), opened.store.context
+        moved = how(opened.store.port, context, view.id, reason=reason, by=context.principal)
         _show(screen, moved)
     return 0
 

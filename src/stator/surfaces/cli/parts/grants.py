@@ -10,7 +10,7 @@ from stator.model.calls.approval import Scope, Verdict
 from stator.model.values.ids import short
 from stator.runtime.driving import approvals
 from stator.runtime.driving.approvals import Grant
-from stator.surfaces.cli.parts.scope import Asking
+from stator.surfaces.cli.parts.open_store import OpenedStore
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.times import parse_until
@@ -22,7 +22,7 @@ class Answer:
 
     def __init__(
         self,
-        ask: Asking,
+        opened: OpenedStore,
         session: str | None,
         scope: str | None,
         pattern: str | None,
@@ -31,10 +31,10 @@ class Answer:
         verdict: Verdict,
         why: str = "",
     ) -> None:
-        self._ask, self._session = ask, session
+        self._ask, self._session = opened, session
         self._scope = cast("Scope", scope or ("session" if pattern else "once"))
         self._pattern, self._verdict, self._why = pattern, verdict, why
-        self._until = parse_until(expires, ask.now) if expires is not None else 0
+        self._until = parse_until(expires, opened.now) if expires is not None else 0
 
     def give(self, calls: Sequence[str]) -> list[Grant]:
         """Answer these calls, or without any every call that fits the pattern."""

@@ -7,21 +7,21 @@ import shutil
 
 from stator.errors import NotFound, WrongState
 from stator.model.log.query import SessionRow
-from stator.surfaces.cli.parts.scope import Asking
+from stator.surfaces.cli.parts.open_store import OpenedStore
 from stator.surfaces.cli.render.screen import note
 
 
-def environ_for(row: SessionRow, ask: Asking) -> dict[str, str]:
+def environ_for(row: SessionRow, opened: OpenedStore) -> dict[str, str]:
     """The environment in which `stator.open()` drives that session."""
     name = row.record.name
     if row.record.status == "archived":
         raise WrongState(f"session {name!r:.80} is archived", hint="fork it to go on")
-    if row.record.project != ask.project:
+    if row.record.project != opened.project:
         note(
             f"{name} belongs to project {row.record.project or '(none)'}, not to this one: "
             "a program that opens it by name has to say so"
         )
-    url = ask.place.url
+    url = opened.place.url
     path = url if ":" in url.partition("/")[0] else os.path.abspath(url)
     return {**os.environ, "STATOR_STORE": path, "STATOR_SESSION": name}
 

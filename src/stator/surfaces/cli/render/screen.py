@@ -14,17 +14,15 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TextIO
 
-from stator.surfaces.cli.exits import say
+from stator.surfaces.cli.exits import write_stderr
 from stator.surfaces.cli.render.lines import STYLES, Line
+from stator.surfaces.cli.render.width import WIDTH_MAX, widths
 
 if TYPE_CHECKING:
     import subprocess
 
     from rich.console import Console
 
-PIPE_WIDTH, PIPE_MAX = 100, 240
-"""Columns a pipe is laid out for, and where its lines are cut, unless $COLUMNS says otherwise."""
-WIDTH_MIN, WIDTH_MAX = 20, 400
 SIDE_BY_SIDE = 72
 """From this width on, things are put beside each other rather than under each other."""
 ASCII = str.maketrans(
@@ -49,7 +47,7 @@ ASCII = str.maketrans(
 """Our own signs for terminals that know only their own alphabet."""
 
 
-class Left(Exception):
+class PagerClosed(Exception):
     """Whoever read the output has gone; there is nothing more to say and nothing wrong."""
 
 
@@ -167,7 +165,7 @@ class Screen:
         try:
             self._process.stdin.write(text + "\n")
         except (BrokenPipeError, ValueError):
-            raise Left from None
+            raise PagerClosed from None
 
     def flush(self) -> None:
         """Show now what was written: for answers that go on. There is no pager then."""
@@ -205,20 +203,7 @@ class Screen:
 
 def note(text: str) -> None:
     """A remark beside the answer: to stderr, so that pipes carry only the answer."""
-    say(text)
-
-
-def widths(is_terminal: bool) -> tuple[int, int]:
-    """How wide the layout is, and where lines are cut."""
-    given = os.environ.get("COLUMNS", "")
-    if given.isdecimal() and len(given) < 6 and int(given):
-        width = int(given)
-    elif is_terminal:
-        width = shutil.get_terminal_size((PIPE_WIDTH, 24)).columns
-    else:
-        return PIPE_WIDTH, PIPE_MAX
-    width = max(WIDTH_MIN, min(WIDTH_MAX, width))
-    return width, width
+    write_stderr(text)
 
 
 def _colour(is_terminal: bool) -> bool:

@@ -29,7 +29,7 @@ LAST = "last"
 
 
 @dataclass(frozen=True)
-class Asking:
+class OpenedStore:
     """A store opened to be asked, and where it was found."""
 
     store: Store
@@ -65,7 +65,7 @@ class Asking:
             raise NotFound(f"there are no sessions in {self.place.url}", hint=self.elsewhere())
         return found
 
-    def aim(self, session: str | None, text: str | None) -> tuple[SessionView, str | None]:
+    def resolve(self, session: str | None, text: str | None) -> tuple[SessionView, str | None]:
         """The session that a position or range is about, and the position; None where only a session was named.
 
         `t5`, `t4..t5`, `fix-login:t5`, `release` (a tag) and `fix-login` (a session) are all told apart here.
@@ -117,7 +117,7 @@ class Asking:
             return "no other store is in sight"
         return "also in sight: " + ", ".join(f"{seen.url} ({seen.why})" for seen in others)
 
-    def nothing(self, what: str) -> int:
+    def report_empty(self, what: str) -> int:
         """Say that an answer is empty, where it was looked for and where else one could look."""
         note(f"{what}; looked in {self.place.url} ({self.place.why}), {self.elsewhere()}")
         return 0
@@ -134,30 +134,30 @@ class _Names(dict[str, str]):
 
 
 @contextmanager
-def asking(store: str | None) -> Iterator[Asking]:
+def open_to_read(store: str | None) -> Iterator[OpenedStore]:
     """Open the store that is meant, for reading."""
     place = locate(store)
     with connect(place.url, create=False, read_only=True) as opened:
-        yield Asking(opened, place)
+        yield OpenedStore(opened, place)
 
 
 @contextmanager
-def watching(store: str | None) -> Iterator[Asking]:
+def open_to_follow(store: str | None) -> Iterator[OpenedStore]:
     """Open the store that is meant for reading, to see what comes: also what hooks tell, which somebody
     must take in."""
     place = locate(store)
     with contextlib.suppress(StatorError):
         connect(place.url, create=False).close()
-    with asking(store) as ask:
-        yield ask
+    with open_to_read(store) as opened:
+        yield opened
 
 
 @contextmanager
-def telling(store: str | None) -> Iterator[Asking]:
+def open_to_write(store: str | None) -> Iterator[OpenedStore]:
     """Open the store that is meant, to change something in it."""
     place = locate(store)
     with connect(place.url, create=False) as opened:
-        yield Asking(opened, place)
+        yield OpenedStore(opened, place)
 
 
 def heading(view: SessionView, now: int, *more: str) -> Line:
