@@ -1,4 +1,4 @@
-"""Shell completion: a script made from the commands as they are, put where the shell looks for it."""
+"""Installs shell completion: generates a script from the commands, and puts it where the shell finds it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def install(words: Sequence[str]) -> int:
     names = [word for word in words if word != "--print"]
     if len(names) > 1 or any(name not in SHELLS for name in names):
         write_stderr(
-            f"stator: --install-completion takes one shell ({', '.join(SHELLS)}), or --print"
+            f"stator: --install-completion takes one shell ({', '.join(SHELLS)}), and --print"
         )
         return USAGE
     shell = names[0] if names else None
@@ -29,5 +29,5 @@ def install(words: Sequence[str]) -> int:
     except Exception as error:
         write_stderr(f"stator: {error} (name the shell: stator --install-completion bash)")
         return USAGE
-    sys.stdout.write(f"completion is in {path}; it works in the next shell you open\n")
+    sys.stdout.write(f"installed completion in {path}; open a new shell to use it\n")
     return OK

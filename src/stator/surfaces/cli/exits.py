@@ -1,4 +1,4 @@
-"""How the program ends: an exit code for every error, and one line that says what happened.
+"""Turns errors into exit codes and into one line on stderr.
 
 0 ok · 1 a finding · 2 usage · 3 not found · 4 busy · 5 store unusable · 130 interrupted
 """
@@ -24,7 +24,7 @@ _CODES: tuple[tuple[type[errors.StatorError], int], ...] = (
     (errors.BadBundle, FINDING),
     (errors.StatorError, USAGE),
 )
-"""The first that fits; a caller's mistake (bad position, bad query, ambiguous name) is usage."""
+"""The first class that matches decides. All other errors are mistakes in the arguments."""
 MESSAGE_MAX = 2000
 
 
@@ -33,7 +33,7 @@ def code_of(error: errors.StatorError) -> int:
 
 
 def report(error: errors.StatorError, *, json: bool) -> int:
-    """Say on stderr what went wrong; the exit code."""
+    """Print the error on stderr, and with `json` as a JSON line too; returns the exit code."""
     code = code_of(error)
     write_stderr(f"stator: {error}")
     if json:
@@ -45,6 +45,6 @@ def report(error: errors.StatorError, *, json: bool) -> int:
 
 
 def write_stderr(text: str) -> None:
-    """One line on stderr, whatever is in the text."""
+    """Write one line to stderr; control characters in the text are escaped."""
     if sys.stderr is not None:
         sys.stderr.write(bounded(text, MESSAGE_MAX) + "\n")

@@ -1,8 +1,8 @@
-"""The `stator` program: from arguments to an exit code.
+"""The `stator` program: runs one command and returns its exit code.
 
-Starting fast is a feature, so this file imports next to nothing. The help and the version come from plain data; a
-command without arguments is called with its defaults; only arguments that need reading load the parser (cyclopts), and
-only a terminal that shows colour loads rich.
+Starting fast is a feature, so this file imports almost nothing. The help and the version come from plain data; a
+command without arguments is called with its defaults; only arguments load the parser (cyclopts), and only output in
+colour loads rich.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from stator.surfaces.cli import registry
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command. The exit code is returned, never raised."""
+    """Run one command and return its exit code; no error is raised."""
     words = list(sys.argv[1:] if argv is None else argv)
     _prepare_streams()
     try:
@@ -70,7 +70,7 @@ def _run(words: list[str]) -> int:
     except StatorError as error:
         return exits.report(error, json="--json" in words)
     except UnicodeEncodeError:
-        what = "an argument is not text in UTF-8, and nothing recorded has such a name"
+        what = "an argument is not valid UTF-8, so it cannot name anything recorded"
         return exits.report(NotFound(what), json="--json" in words)
 
 
@@ -87,7 +87,7 @@ def _command(words: list[str]) -> int:
 
 
 def _needs_nothing(function: Callable[..., int]) -> bool:
-    """Whether a command can be called as it is."""
+    """Whether a command can be called without arguments."""
     return function.__code__.co_argcount == len(function.__defaults__ or ())
 
 
@@ -96,15 +96,15 @@ def _unknown(word: str) -> int:
 
     from stator.surfaces.cli.exits import USAGE, write_stderr
 
-    near = get_close_matches(word[:40], registry.COMMANDS, n=1)
-    hint = f"did you mean {near[0]}?" if near else "stator --help lists what there is"
+    similar = get_close_matches(word[:40], registry.COMMANDS, n=1)
+    hint = f"did you mean {similar[0]}?" if similar else "stator --help lists all commands"
     what = "option" if word.startswith("-") else "command"
-    write_stderr(f"stator: no {what} {word!r:.60} ({hint})")
+    write_stderr(f"stator: unknown {what} {word!r:.60} ({hint})")
     return USAGE
 
 
 def _prepare_streams() -> None:
-    """Output that cannot be spelled in the terminal's encoding is escaped; a closed stream swallows."""
+    """Escape characters the terminal cannot encode; discard output to a closed stream."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -114,13 +114,13 @@ def _prepare_streams() -> None:
 
 
 def _forget_stdout() -> None:
-    """Nobody reads any more: keep the interpreter from complaining when it flushes at exit."""
+    """Redirect stdout to /dev/null once its reader is gone: the interpreter flushes it again at exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _failed(error: OSError) -> int:
-    """The world refused: a full disk under the output, a folder that cannot be written."""
+    """Report an operating system error, such as a full disk or a folder without write permission."""
     from stator.surfaces.cli.exits import UNUSABLE, write_stderr
 
     _forget_stdout()

@@ -1,4 +1,4 @@
-"""From words to a call: cyclopts reads the arguments of one command, by the signature of its function."""
+"""Parses the arguments of one command with cyclopts, using the signature of its function."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["CycloptsError", "app", "parse"]
 
 
 def app(names: Sequence[str] = tuple(COMMANDS)) -> App:
-    """The program with these commands."""
+    """The cyclopts application with these commands."""
     made = App(
         name="stator",
         version=f"stator {__version__}",
@@ -38,13 +38,13 @@ def app(names: Sequence[str] = tuple(COMMANDS)) -> App:
 
 
 def resolved(function: Callable[..., int]) -> Callable[..., int]:
-    """The function with its annotations made real; the command's own file does not load the parser."""
+    """The function with its annotations resolved: as strings they do not load the parser before it is needed."""
     function.__annotations__ = get_type_hints(function, localns=vars(options), include_extras=True)
     return function
 
 
 def parse(words: Sequence[str]) -> Callable[[], int] | None:
-    """The command with its arguments, ready to run; None if it was only asked for help."""
+    """The command with its arguments, ready to run; None if the words ask for help, which is printed."""
     made = app(words[:1])
     if _asked_for_help(words):
         from stator.surfaces.cli.help import print_help
@@ -66,6 +66,6 @@ def _asked_for_help(words: Sequence[str]) -> bool:
 
 
 def _message(error: CycloptsError) -> str:
-    """What the parser says, on one line and without a full stop."""
+    """The parser's message on one line, without the full stop."""
     text = " ".join(str(error).split())
     return text.rstrip(".") or type(error).__name__

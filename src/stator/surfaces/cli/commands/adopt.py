@@ -1,4 +1,4 @@
-"""`stator adopt`: go on from a retry or a fork."""
+"""`stator adopt`: makes a retry or a fork replace the original session."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionOption, StoreOption
 
 EXAMPLES = """
-stator adopt t5.2                  the name leads to the first retry of turn 5 from now on
-stator adopt t5.1                  and back to the original
-stator adopt plan-b                a fork
+stator adopt t5.2                  use the first retry of turn 5 from now on
+stator adopt t5.1                  use the original again
+stator adopt plan-b                use a fork
 """
 
 
@@ -30,12 +30,14 @@ def adopt(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Go on from a retry or a fork: the name of the original leads there.
+    """Make a retry or a fork replace the original session.
+
+    The name of the original refers to the adopted session from then on. No session is changed or deleted.
 
     Parameters
     ----------
     what
-        The retry (t5.2), or a session that came from another; t5.1 takes an adoption back.
+        The retry (t5.2), or a forked session; t5.1 undoes an adoption.
     """
     with open_to_write(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         view, ref = opened.resolve(session, what)
@@ -45,5 +47,5 @@ def adopt(
             return 0
         line = Line(done.name, "bold").add(" → ").add(done.by_name, "bold").add(" ")
         line.add(short(done.by), "id")
-        screen.line(line.add(" itself again" if done.by == done.original else "", "dim"))
+        screen.line(line.add(" (the original again)" if done.by == done.original else "", "dim"))
     return 0

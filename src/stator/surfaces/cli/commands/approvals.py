@@ -1,4 +1,4 @@
-"""`stator approvals`: what waits for a person, and what persons have said."""
+"""`stator approvals`: lists calls that wait for approval, and the approvals given."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator approvals                   what waits, in this project
-stator approvals --watch           and what comes to wait, with a bell
-stator approvals --grants          what was granted, how wide and until when
-stator approvals --revoke 3fa9…    take a grant back
+stator approvals                   calls that wait in this project
+stator approvals --watch           keep watching; ring the bell for each new one
+stator approvals --grants          approvals given, their scope and expiry
+stator approvals --revoke 3fa9…    revoke an approval
 """
 SECONDS, SHARE = 0.5, 4
-"""Between two looks at the store; at least so many times as long as a look takes."""
+"""--watch waits this long between two reads of the store, and at least SHARE times as long as a read took."""
 
 
 def approvals(
@@ -48,19 +48,19 @@ def approvals(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show which calls wait for a person's word, or what was granted.
+    """List calls that wait for approval, or the approvals given.
 
     Parameters
     ----------
     watch
-        Go on looking, and ring when a call comes to wait.
+        Keep watching, and ring the bell for each new call that waits.
     grants
-        Show what was granted and still stands, and what does not any more.
+        List the approvals and denials given, including expired and revoked ones.
     revoke
-        Take a grant back, by its id or the end of one.
+        Revoke an approval, by its id or the last characters of it.
     """
     if sum((watch, grants, revoke is not None)) > 1:
-        raise BadQuery("--watch, --grants and --revoke exclude each other")
+        raise BadQuery("use only one of --watch, --grants and --revoke")
     if revoke is not None:
         return _revoke(revoke, store, json=json)
     pager = not (no_pager or watch)
@@ -76,11 +76,11 @@ def approvals(
             _show(screen, item, opened.now)
         if not found:
             return opened.report_empty(
-                "no call waits for approval" + ("" if all or one else " here")
+                "no call waits for approval" + ("" if all or one else " in this project")
             )
         if not json:
             screen.line()
-            screen.line(Line("stator approve CALL lets one run, stator deny CALL does not", "dim"))
+            screen.line(Line("answer with: stator approve CALL, or stator deny CALL", "dim"))
     return 0
 
 
@@ -92,7 +92,7 @@ def _show(screen: Screen, item: Waiting, now: int) -> None:
 
 
 def _watch(opened: OpenedStore, screen: Screen, session: str | None, project: str | None) -> int:
-    """Until it is interrupted; every call is shown once."""
+    """Show each waiting call once, until interrupted."""
     seen: set[str] = set()
     while True:
         began = time.monotonic()
@@ -114,7 +114,7 @@ def _grants(opened: OpenedStore, screen: Screen, session: str | None, project: s
             screen.item(grant_plain(item))
         else:
             screen.line(grant_line(item))
-    return 0 if found else opened.report_empty("nothing was granted")
+    return 0 if found else opened.report_empty("no approvals were given")
 
 
 def _revoke(grant: str, store: str | None, *, json: bool) -> int:
@@ -124,5 +124,5 @@ def _revoke(grant: str, store: str | None, *, json: bool) -> int:
         if json:
             screen.document("stator.revoked/1", grant_plain(found))
         else:
-            screen.line(Line("taken back: ").extend(grant_line(found)))
+            screen.line(Line("revoked: ").extend(grant_line(found)))
     return 0

@@ -1,4 +1,4 @@
-"""`stator artifact`: named documents, their content, their versions and what changed."""
+"""`stator artifact`: lists named documents, and shows their content, versions and changes."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator artifact                          the documents of the last session
-stator artifact notes                    the newest version of one; piped: its bytes
-stator artifact notes --project          the newest in any session of this project
+stator artifact                          documents of the last session
+stator artifact notes                    the newest version; piped: its bytes
+stator artifact notes --project          the newest version in any session of this project
 stator artifact notes --versions
 stator artifact notes --diff 1..3        from version 1 to version 3
 """
@@ -52,20 +52,22 @@ def artifact(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show named documents, their content, their versions and what changed.
+    """List named documents, or show their content, versions and changes.
 
     Parameters
     ----------
     name
-        The document; without one, all of them are listed.
+        The document; without a name, all documents are listed.
     versions
-        Every version of it.
+        List every version of the document.
     """
     asked = [version is not None, versions, diff is not None]
     if name is None and (project or any(asked)):
-        raise BadQuery("which document? its name is missing", hint="stator artifact lists them")
+        raise BadQuery("the name of the document is missing", hint="stator artifact lists them")
     if sum(asked) > 1 or (project and session is not None):
-        raise BadQuery("of --version, --versions and --diff one, of --project and --session one")
+        raise BadQuery(
+            "use only one of --version, --versions and --diff, and one of --project and --session"
+        )
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         if project and name is not None:
             view = SessionView(opened.store.port, opened.store.artifact(name).session)
@@ -101,7 +103,7 @@ def _listed(
 
 
 def _content(screen: Screen, found: Document) -> None:
-    """Its bytes for a program; for a person, the same with nothing in it that a terminal obeys."""
+    """Print the bytes of a document; on a terminal, control sequences in it are escaped."""
     content = found.content
     if screen.json:
         plain = msgspec.to_builtins(msgspec.structs.replace(found, content=None))
@@ -114,7 +116,7 @@ def _content(screen: Screen, found: Document) -> None:
 
 
 def _bytes(content: Any) -> bytes:
-    """Text and bytes as they are; anything else as a line of JSON."""
+    """The content as bytes: text and bytes unchanged, anything else as a line of JSON."""
     if isinstance(content, bytes):
         return content
     if isinstance(content, str):
@@ -138,5 +140,7 @@ def _versions(text: str) -> tuple[int | None, int]:
     first, dots, last = text.partition("..")
     ends = [first, last] if dots else [first]
     if not all(end.isascii() and end.isdecimal() and len(end) < 9 for end in ends):
-        raise InvalidInput(f"not versions: {text!r:.40}", hint="--diff 1..3, or --diff 3")
+        raise InvalidInput(
+            f"--diff takes version numbers, got {text!r:.40}", hint="use --diff 1..3 or --diff 3"
+        )
     return (int(first), int(last)) if dots else (None, int(first))

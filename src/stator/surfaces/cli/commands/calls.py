@@ -1,4 +1,4 @@
-"""`stator calls`: what the agent did through its tools, and how it ended."""
+"""`stator calls`: lists tool calls and how they ended."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator calls                       newest first
-stator calls --failed              those that did not end ok
-stator calls --open --all          without an outcome, in the whole store
+stator calls                       calls of the last session, newest first
+stator calls --failed              calls that did not end ok
+stator calls --open --all          calls without an outcome, in the whole store
 stator calls --tool edit_file --last 3
 """
 LIMIT = 100
@@ -54,7 +54,7 @@ def calls(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show tool calls and how they ended.
+    """List tool calls and how they ended.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def calls(
             else:
                 screen.line(_line(row, opened, wide=wide))
         if not found:
-            return opened.report_empty("no such calls")
+            return opened.report_empty("no matching calls")
     return 0
 
 
@@ -101,9 +101,9 @@ def _status(failed: bool, open: bool, status: str | None) -> str | None:
         *([status] if status else []),
     ]
     if len(given) > 1:
-        raise BadQuery("--failed, --open and --status exclude each other")
+        raise BadQuery("use only one of --failed, --open and --status")
     if status is not None and status not in STATUSES:
-        raise BadQuery(f"no status {status!r:.40}", hint=", ".join(STATUSES))
+        raise BadQuery(f"unknown status {status!r:.40}", hint=", ".join(STATUSES))
     return given[0] if given else None
 
 

@@ -1,4 +1,4 @@
-"""`stator compact`: shorten what an agent is shown, and say what left."""
+"""`stator compact`: shortens the transcript an agent sees, and lists what was removed."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator compact --dry-run           what would leave the view of the last session
-stator compact --max-tokens 20000  outputs first, then calls, until it fits
+stator compact --dry-run           show what would be removed from the last session
+stator compact --max-tokens 20000  remove outputs first, then calls, until it fits
 stator compact --strategy outputs --keep 10
-stator compact --summary gist.txt  the rest is replaced by your own summary
-stator compact --undo              show again what the last compaction left out
+stator compact --summary gist.txt  replace the older part with your own summary
+stator compact --undo              undo the last compaction
 """
 SHOWN = 12
-"""Keys that are listed."""
+"""At most this many keys are listed."""
 
 
 def compact(
@@ -53,22 +53,22 @@ def compact(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Shorten what an agent is shown, and say what left.
+    """Shorten the transcript an agent sees, and list what was removed.
 
     Parameters
     ----------
     summary
-        A file with a summary of what is left out; without one that level is passed over.
+        A file with a summary of what is removed; without it, the summarise strategy is skipped.
     scratch
-        Also drop scratch notes from before.
+        Also drop older scratch notes.
     undo
-        Take the last compaction back; what was seen before it is seen again, exactly.
+        Undo the last compaction; the agent sees exactly what it saw before.
     dry_run
-        Only say what would leave.
+        Only show what would be removed.
     """
     shortens = summary is not None or strategy or max_tokens is not None or keep != compaction.KEEP
     if undo and (shortens or dry_run or scratch):
-        raise BadQuery("--undo takes a compaction back and takes no other option")
+        raise BadQuery("--undo cannot be combined with other compaction options")
     options = compaction.Options(
         max_tokens=max_tokens,
         keep=keep,
@@ -97,7 +97,7 @@ def _read(path: str) -> str:
         with open(path, encoding="utf-8") as file:
             return file.read(compaction.SUMMARY_MAX + 1)
     except (OSError, UnicodeDecodeError) as error:
-        raise BadQuery(f"cannot read a summary from {path!r:.200}: {error}") from None
+        raise BadQuery(f"cannot read the summary {path!r:.200}: {error}") from None
 
 
 def _plain(found: Compaction) -> dict[str, Any]:
@@ -108,20 +108,22 @@ def _plain(found: Compaction) -> dict[str, Any]:
 def _show(screen: Screen, view: SessionView, found: Compaction, *, dry_run: bool) -> None:
     line = Line(view.name, "bold").add(" ").add(short(view.id), "id").add(": ")
     if found.undone:
-        line.add(f"undone: the compaction @{found.undone}", "ok")
+        line.add(f"undid the compaction @{found.undone}", "ok")
         screen.line(line.add(f" · @{found.seq}", "id"))
         return
     if not found.levels:
-        limit = "it fits" if found.fits else "it does not fit, and nothing more can leave"
+        limit = "it fits" if found.fits else "it does not fit, and nothing more can be removed"
         screen.line(line.add(f"nothing to compact: {limit} ({found.before:,} tokens)"))
         return
     line.add("would be compacted" if dry_run else "compacted", "changed")
     line.add(f" ({', '.join(found.levels)}): {found.before:,} → {found.after:,} tokens")
     if not found.fits:
-        line.add(", which is still too many", "bad")
+        line.add(", still too many", "bad")
     screen.line(line if dry_run else line.add(f" · @{found.seq}", "id"))
-    screen.line(f"left the view: {counts(found.left)}")
+    screen.line(f"removed from the view: {counts(found.left)}")
     for record in found.evicted[:SHOWN]:
         screen.line(key_line(record))
     if len(found.evicted) > SHOWN:
-        screen.line(Line(f"  and {len(found.evicted) - SHOWN} more: stator evicted", "dim"))
+        screen.line(
+            Line(f"  … {len(found.evicted) - SHOWN} more; list them with stator evicted", "dim")
+        )

@@ -1,4 +1,4 @@
-"""`stator decisions`: which choices stand."""
+"""`stator decisions`: shows the decisions in force."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator decisions                   those that stand
-stator decisions --all             also those that were superseded
-stator decisions --superseded      only those
-stator decisions --project --json  of every session of this project
+stator decisions                   decisions in force
+stator decisions --all             superseded decisions too
+stator decisions --superseded      only superseded decisions
+stator decisions --project --json  decisions of every session of this project
 """
 
 
@@ -40,14 +40,14 @@ def decisions(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show which decisions stand, and why.
+    """Show the decisions in force, and the reasons for them.
 
     Parameters
     ----------
     all
-        Also those that were superseded.
+        Include superseded decisions.
     superseded
-        Only those that were superseded, and by what.
+        Show only superseded decisions, and what superseded them.
     """
     standing = None if all else not superseded
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
@@ -71,7 +71,9 @@ def decisions(
             shown = _line(line, by_id)
             screen.line(shown.add(f"  {names[line.session]}", "dim") if wide else shown, hang=13)
         if not found:
-            return opened.report_empty(f"no {what}" if superseded or all else "no decisions stand")
+            return opened.report_empty(
+                f"no {what}" if superseded or all else "no decisions in force"
+            )
     return 0
 
 

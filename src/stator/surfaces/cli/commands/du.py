@@ -1,4 +1,4 @@
-"""`stator du`: what takes the space."""
+"""`stator du`: shows what uses space in the store."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from stator.surfaces.cli.render.screen import Screen
 if TYPE_CHECKING:
     from stator.model.log.query import UsageBy
     from stator.surfaces.cli.options import (
+        CountOption,
         JsonFlag,
-        LimitOption,
         NoPagerFlag,
         SessionOption,
         StoreOption,
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 EXAMPLES = """
 stator du                          the store, and its largest sessions
 stator du -n 3
-stator du --by tier                transcript, state, contents of files, artifacts
-stator du --by kind -s fix-login   of one session
+stator du --by tier                space per tier: transcript, state, file contents, artifacts
+stator du --by kind -s fix-login   one session, by kind of commit
 stator du --json | jq .usage
 """
 LIMIT = 10
@@ -35,10 +35,10 @@ WAYS = ("session", "tier", "kind")
 MEANING = {
     "file": "the store's file",
     "log": "commits",
-    "blobs": "large payloads, each kept once",
-    "indexes": "indexes and projections: can be made again",
-    "free": "free pages: used again by themselves",
-    "wal": "newest commits, on their way into the file",
+    "blobs": "large payloads, each stored once",
+    "indexes": "indexes and projections, can be rebuilt",
+    "free": "free pages, reused automatically",
+    "wal": "newest commits, not yet copied into the file",
 }
 
 
@@ -46,21 +46,22 @@ def du(
     *,
     by: str | None = None,
     session: SessionOption = None,
-    limit: LimitOption = None,
+    limit: CountOption = None,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show what takes the space in the store.
+    """Show what uses space in the store.
 
     Parameters
     ----------
     by
-        session, tier (transcript, state, contents of files, artifacts) or kind (of commit).
+        Break the space down by session, by tier (transcript, state, file contents, artifacts) or by kind of
+        commit.
     """
     count = check_limit(LIMIT if limit is None else limit)
     if by is not None and by not in WAYS:
-        raise BadQuery(f"no such way: {by!r:.40}", hint=", ".join(WAYS))
+        raise BadQuery(f"cannot break the space down by {by!r:.40}", hint=", ".join(WAYS))
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         if by is not None or session is not None:
             return _split(opened, screen, "tier" if by is None else by, session)
@@ -77,9 +78,7 @@ def du(
             screen.line(line.add(f"  {name:9}").add(MEANING.get(name, ""), "dim"))
         if sessions:
             screen.line()
-            screen.line(
-                Line("Largest sessions, by what they recorded (before compression)", "title")
-            )
+            screen.line(Line("Largest sessions (recorded content, before compression)", "title"))
         names = widest((row["name"] for row in sessions), 40)
         for row in sessions:
             line = Line().add(size(row["bytes"]), "bold", width=12, right=True).add("  ")
@@ -89,7 +88,7 @@ def du(
 
 
 def _split(opened: OpenedStore, screen: Screen, by: str, session: str | None) -> int:
-    """What the file, or one session of it, holds, in parts that add up."""
+    """Show the parts that the store, or one session, is made of; they add up to the total."""
     view = None if session is None else opened.session(session)
     usage = opened.store.port.usage(by=cast("UsageBy", by), session=view.id if view else None)
     whole = sum(usage.values())
@@ -106,7 +105,7 @@ def _split(opened: OpenedStore, screen: Screen, by: str, session: str | None) ->
         else:
             line.add(name, "dim" if name.startswith("(") else "")
         screen.line(line)
-    screen.line(Line().add(size(whole), "bold", width=12, right=True).add("  in all", "dim"))
+    screen.line(Line().add(size(whole), "bold", width=12, right=True).add("  total", "dim"))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""`stator evicted`: what left an agent's view."""
+"""`stator evicted`: lists what compaction removed from the agent's view."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator evicted                     by the compaction that stands
-stator evicted --all               by every compaction there was
+stator evicted                     removed by the current compaction
+stator evicted --all               removed by every compaction
 stator evicted --json              then: stator recall KEY
 """
 
@@ -36,7 +36,7 @@ def evicted(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show what left an agent's view, what matters most first."""
+    """List what compaction removed from the agent's view."""
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         view = opened.session(session)
         found = view.evicted(all=all)
@@ -52,7 +52,7 @@ def evicted(
                 last = item.by
             screen.line(_line(item), hang=22)
         if not found:
-            return opened.report_empty("nothing left the agent's view")
+            return opened.report_empty("nothing was removed from the agent's view")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""`stator fork`: a session that begins at a position of another."""
+"""`stator fork`: starts a session from a position of another one."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionOption, StoreOption
 
 EXAMPLES = """
-stator fork                        the last session, at its head
-stator fork t3 --name plan-b       at the end of turn 3
+stator fork                        from the head of the last session
+stator fork t3 --name plan-b       from the end of turn 3
 stator fork fix-login:@42
 """
 
@@ -31,14 +31,14 @@ def fork(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Start a session from a position of another: nothing is copied.
+    """Start a new session from a position of another one.
 
     Parameters
     ----------
     position
-        Where it begins: t3, @42, a tag, SESSION:t3; default: the head.
+        Where the fork begins: t3, @42, a tag or SESSION:t3; default: the head. No commits are copied.
     name
-        What it is called; default: after its parent.
+        The name of the new session; default: derived from its parent's name.
     """
     with open_to_write(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         view, ref = opened.resolve(session, position)
@@ -52,7 +52,7 @@ def fork(
 
 
 def plain(row: SessionRow) -> dict[str, Any]:
-    """A session that came from another, for programs."""
+    """A fork or retry as JSON."""
     parent = row.record.parent
     assert parent is not None
     return {
@@ -65,7 +65,7 @@ def plain(row: SessionRow) -> dict[str, Any]:
 
 
 def made(row: SessionRow, opened: OpenedStore, what: str = "") -> list[Line]:
-    """The session that was made, what it came from, and how to go on in it."""
+    """The new session, its origin, and the command that continues it."""
     parent = row.record.parent
     assert parent is not None
     line = Line(row.record.name, "bold").add(" ").add(short(row.id), "id")

@@ -1,4 +1,4 @@
-"""`stator gc`: carry the policies out; first, show what that would be."""
+"""`stator gc`: previews or applies the retention policies."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator gc                                what the policies would do now
-stator gc --apply                        do it
-stator gc --max-size 2GB                 the oldest sessions, down to that size
-stator gc --apply --yes                  also when it removes much
-stator gc --restore fix-login            out of the trash
+stator gc                                show what the policies would do now
+stator gc --apply                        apply the policies
+stator gc --max-size 2GB                 trash the oldest sessions, down to that size
+stator gc --apply --yes                  even if it removes much
+stator gc --restore fix-login            take a session out of the trash
 """
 STYLES = {"archive": "dim", "expire": "changed", "trash": "doubt", "purge": "bad", "restore": "ok"}
 
@@ -52,15 +52,16 @@ def gc(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show what the policies would archive, expire, trash or purge now, or do it.
+    """Preview or apply the retention policies.
 
-    Without --apply nothing changes. A run that would remove more than a tenth of the sessions, or more
-    than 1 GB, stops with exit code 1 unless it is told --yes.
+    Sessions are archived, expired, moved to the trash or purged. Without --apply nothing changes. With it, gc
+    stops with exit code 1 if it would remove more than a tenth of the sessions or more than 1 GB, unless you
+    add --yes.
 
     Parameters
     ----------
     apply
-        Do it.
+        Apply the policies.
     project
         Only the sessions of this project.
     restore
@@ -91,7 +92,12 @@ def gc(
         else:
             screen.lines(_lines(made, done, opened, apply=apply, stopped=stopped), hang=2)
             if unfinished:
-                screen.line(Line("not finished: another program reads an older state", "doubt"))
+                screen.line(
+                    Line(
+                        "not finished: another program is reading an older state of the store",
+                        "doubt",
+                    )
+                )
     return FINDING if failed or unfinished or (apply and stopped) else OK
 
 
@@ -106,7 +112,7 @@ def _restore(text: str, store: str | None, *, json: bool) -> int:
             screen.document("stator.restored/1", {"session": session, "name": name})
         else:
             line = Line(name, "bold").add(" ").add(short(session), "id")
-            screen.line(line.add(": out of the trash"))
+            screen.line(line.add(": taken out of the trash"))
     return OK
 
 
@@ -121,13 +127,13 @@ def _lines(
         yield Line()
     yield Line(_sum(made, done, apply=apply and not stopped), "title")
     for why, many in Counter(one.why for one in made.skipped).most_common():
-        yield Line(f"  {many} {why}: left alone", "dim")
+        yield Line(f"  {many} {why}: unchanged", "dim")
     if made.breaker:
-        again = "--apply --yes does it"
+        again = "confirm with --apply --yes"
         said = f"stopped: {made.breaker}" if stopped and apply else made.breaker
         yield Line(said, "doubt").add(f"; {again}" if stopped else "", "dim")
     elif made.actions and not apply:
-        yield Line("nothing was changed; stator gc --apply does it", "dim")
+        yield Line("nothing was changed; apply with stator gc --apply", "dim")
 
 
 def _line(action: Action, names: int, now: int, failed: str) -> Line:
@@ -146,7 +152,7 @@ def _sum(made: Plan, done: list[Done], *, apply: bool) -> str:
     parts = ", ".join(f"{what} {many}" for what, many in said.items())
     freed = sum(action.bytes for action in actions if action.what == "purge")
     whole = f"{parts} of {count(made.sessions, 'session')}" if parts else "nothing to do"
-    return whole + (f", {size(freed)} free again" if freed else "")
+    return whole + (f", {size(freed)} freed" if freed else "")
 
 
 def _plain(made: Plan, done: list[Done], *, applied: bool) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`stator hold`: keep a session whatever the policies say."""
+"""`stator hold`: exempts a session from retention policies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption
 
 EXAMPLES = """
-stator hold                              what is held, by whom and why
+stator hold                              held sessions, by whom and why
 stator hold fix-login --why "case 4711"
 stator hold fix-login --release
 """
@@ -33,16 +33,16 @@ def hold(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Keep a session whatever the policies say, or show what is held.
+    """Exempt a session from retention policies, or list exempt sessions.
 
     Parameters
     ----------
     session
-        Name, id or end of one, or last.
+        A session name, an id or its last characters, or last.
     why
-        The reason, as it will stand in the log.
+        The reason, which is recorded in the log.
     release
-        Let the policies apply to it again.
+        Release the session: the policies apply to it again.
     """
     if session is None:
         with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
@@ -59,7 +59,7 @@ def hold(
             screen.document("stator.hold/1", found)
         else:
             line = Line(view.name, "bold").add(" ").add(short(view.id), "id").add(": ")
-            said = "held until it is released" if not release else "not held any more"
+            said = "held until released" if not release else "no longer held"
             screen.line(line.add(said if was else "was not held"))
     return 0 if was else FINDING
 

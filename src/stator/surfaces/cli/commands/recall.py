@@ -1,4 +1,4 @@
-"""`stator recall`: the content behind a key."""
+"""`stator recall`: shows the content behind a key."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 stator recall decision:auth        the decision on a topic
-stator recall call:c_7f2a91bc      what a call was asked, and what came back
-stator recall entry:@12            what was said there
+stator recall call:c_7f2a91bc      the arguments and the result of a call
+stator recall entry:@12            the message at that commit
 stator recall file:auth.py --session fix-login
 """
 
@@ -33,12 +33,12 @@ def recall(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show the content behind a key, with where it came from.
+    """Show the content behind a key, and where it came from.
 
     Parameters
     ----------
     key
-        As stator evicted lists it: decision:auth, call:c_7f2a91bc, entry:@12.
+        The key, as stator evicted lists it: decision:auth, call:c_7f2a91bc, entry:@12.
     """
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         found = opened.session(session).recall(key)

@@ -1,4 +1,4 @@
-"""`stator reflog`: where a session was before it was gone back in."""
+"""`stator reflog`: lists the rewinds of a session and the positions they left."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionArgument, StoreOption
 
 EXAMPLES = """
-stator reflog                      of the last session
+stator reflog                      rewinds of the last session
 stator reflog fix-login
-stator rewind rewind/1             go where one of them left
+stator rewind rewind/1             return to where the first rewind started
 """
 
 
@@ -29,7 +29,7 @@ def reflog(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show the rewinds of a session, and where each left it, newest first."""
+    """List the rewinds of a session, newest first."""
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         view = opened.session(session)
         found = view.reflog()

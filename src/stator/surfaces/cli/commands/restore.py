@@ -1,4 +1,4 @@
-"""`stator restore`: files as they were, only what a session wrote, and never without a way back."""
+"""`stator restore`: restores files that a session wrote. What is on disk now is recorded first."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator restore auth.py --at t3             what it would change
-stator restore auth.py --at t3 --apply     do it; what is there now is kept first
-stator restore --all --at fix-login:t0     everything that session wrote, as before it
+stator restore auth.py --at t3             show what would change
+stator restore auth.py --at t3 --apply     restore it; the present content is recorded first
+stator restore --all --at fix-login:t0     all files the session wrote, as they were before it
 """
 DONE = {"write": "restored", "delete": "deleted"}
 PLANNED = {"write": "would restore", "delete": "would delete"}
@@ -52,28 +52,32 @@ def restore(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show what it takes to have files as they were, or do it.
+    """Preview or restore files as they were at a position.
 
-    Only files the session wrote, and whose contents were kept. What is there now is recorded before
-    anything is touched.
+    Restores only files that the session wrote and whose contents were recorded. Without --apply nothing
+    changes; with it, the present contents are recorded first, so that a restore can be undone.
 
     Parameters
     ----------
     paths
-        Files, by their paths from here.
+        Files, by their paths relative to this folder.
     all
-        Every file the session wrote.
+        Restore every file the session wrote.
     apply
-        Do it.
+        Restore the files.
     force
-        Also where somebody else changed a file since, or where what is there now cannot be kept.
+        Also restore files that were changed since by another program, or whose present content cannot be
+        recorded.
     root
-        A folder outside the project that files the session wrote may be in.
+        A folder outside the project in which files may be restored.
     """
     if at is None:
-        raise BadQuery("as they were when?", hint="stator restore PATH --at t3")
+        raise BadQuery(
+            "--at is missing: the position whose files to restore",
+            hint="stator restore PATH --at t3",
+        )
     if bool(paths) == all:
-        raise BadQuery("which files?", hint="name some, or say --all")
+        raise BadQuery("name files, or use --all, but not both", hint="stator restore PATH --at t3")
     wanted = [os.path.abspath(path) for path in paths]
     with (
         (open_to_write if apply else open_to_read)(store) as opened,
@@ -98,7 +102,7 @@ def _show(screen: Screen, opened: OpenedStore, view: SessionView, found: Restora
         return
     if view.record.project != opened.project:
         note(
-            f"this session is of another project; its files are looked for in {opened.store.context.root}"
+            f"the session belongs to another project; looking for its files in {opened.store.context.root}"
         )
     title(screen, view, opened.now, f"files at {found.at}")
     for file in found.files:
@@ -114,7 +118,7 @@ def _show(screen: Screen, opened: OpenedStore, view: SessionView, found: Restora
         screen.whole([Line(f"undo: stator restore {shlex.join(names)} --at {at} --apply")])
     elif not found.applied:
         force = any(file.needs_force for file in found.files)
-        how = "--apply --force does it" if force else "--apply does it"
+        how = "restore with --apply --force" if force else "restore with --apply"
         todo = force or found.of(*ACTIONS)
         screen.line(Line("nothing was changed" + (f"; {how}" if todo else ""), "dim"))
 
@@ -127,11 +131,11 @@ def _line(file: Restoring, *, applied: bool) -> Line:
         line.add(f" +{file.change.added} -{file.change.removed}", "dim")
     line.add(f": {file.reason}" if file.reason else "")
     since = file.changed_since and file.action in ACTIONS and not applied
-    return line.add(" (changed since the session left it)" if since else "", "doubt")
+    return line.add(" (changed since the session wrote it)" if since else "", "doubt")
 
 
 def plain(found: Restoration) -> dict[str, Any]:
-    """A restore for programs."""
+    """A restore as JSON."""
     return {
         "session": found.session,
         "at": found.at,

@@ -1,4 +1,4 @@
-"""`stator resume`: where a session stands, how to go on with it, and going on."""
+"""`stator resume`: shows where a session stopped and how to continue it, or continues it."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption, Text
 
 EXAMPLES = """
-stator resume                      the last session: where it stands, how to go on
+stator resume                      the last session: where it stopped, how to continue
 stator resume fix-login
-stator resume fix-login -- python agent.py
+stator resume fix-login -- python agent.py   continue it with a program
 """
 TURNS = 3
-"""How many of the last turns' files are shown."""
+"""Files touched in this many of the last turns are shown."""
 FILES = 12
 
 
-class Standing(msgspec.Struct, frozen=True):
-    """Where a session stands."""
+class SessionSummary(msgspec.Struct, frozen=True):
+    """What a person needs to know to continue a session."""
 
     turn: TurnRow | None
     began: Commit | None
@@ -57,14 +57,14 @@ def resume(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show where a session stands and how to go on with it, or go on.
+    """Show where a session stopped and how to continue it, or do so.
 
     Parameters
     ----------
     session
-        Name, id or end of one, or last.
+        A session name, an id or its last characters, or last.
     command
-        After --: the program to go on with; it finds $STATOR_STORE and $STATOR_SESSION.
+        After --: the program that continues it; $STATOR_STORE and $STATOR_SESSION are set for it.
     """
     with open_to_read(store) as opened:
         view = opened.session(session)
@@ -76,14 +76,14 @@ def resume(
     return become(command, environ)
 
 
-# -- looking --------------------------------------------------------------------------------------
+# -- showing --------------------------------------------------------------------------------------
 
 
-def _standing(view: SessionView, opened: OpenedStore) -> Standing:
+def _summary(view: SessionView, opened: OpenedStore) -> SessionSummary:
     left = view.rewound()
     turns = [row for row in view.turns(last=len(left) + 1) if row.turn not in left]
     port = opened.store.port
-    return Standing(
+    return SessionSummary(
         turn=turns[-1] if turns else None,
         began=view.beginning(turns[-1].turn) if turns else None,
         doubts=settlement.doubts(port, session=view.id),
@@ -95,7 +95,7 @@ def _standing(view: SessionView, opened: OpenedStore) -> Standing:
 
 
 def _show(screen: Screen, view: SessionView, opened: OpenedStore) -> None:
-    found = _standing(view, opened)
+    found = _summary(view, opened)
     if screen.json:
         screen.document("stator.resume/1", _plain(view, found, opened))
         return
@@ -109,11 +109,11 @@ def _show(screen: Screen, view: SessionView, opened: OpenedStore) -> None:
     screen.lines(section("Pending", found.pending))
     screen.lines(_files(found.files))
     screen.line()
-    screen.line(Line("To go on", "title"))
+    screen.line(Line("To continue", "title"))
     screen.whole(Line(f"  {line}") for line in _code(view, opened))
 
 
-def _status(view: SessionView, found: Standing, opened: OpenedStore) -> Iterator[Line]:
+def _status(view: SessionView, found: SessionSummary, opened: OpenedStore) -> Iterator[Line]:
     row = view.row
     if row.holder is not None and row.holder.live:
         driver = row.holder
@@ -121,7 +121,7 @@ def _status(view: SessionView, found: Standing, opened: OpenedStore) -> Iterator
     elif row.shown == "interrupted":
         yield pair("interrupted", "its driver is gone (process died)")
     elif row.record.reason:
-        yield pair(row.shown, f"because: {row.record.reason}")
+        yield pair(row.shown, f"reason: {row.record.reason}")
     if found.turn is not None:
         line = pair("last turn", f"t{found.turn.turn} ").status(_ended(found.turn, row.shown))
         asked = record_line.of_commit(found.began) if found.began is not None else Line()
@@ -129,7 +129,7 @@ def _status(view: SessionView, found: Standing, opened: OpenedStore) -> Iterator
     for limit in budgets.limits(opened.store.port, view.id):
         used = budgets.spent_tree(opened.store.port, limit.session)
         parts = [_of(unit, most, used) for unit, most in sorted(limit.budget.items())]
-        whose = "" if limit.session == view.id else f" ({limit.name} above it)"
+        whose = "" if limit.session == view.id else f" (limit of its parent {limit.name})"
         yield pair("budget", ", ".join(parts) + whose)
 
 
@@ -142,7 +142,7 @@ def _of(unit: str, limit: int, used: Mapping[str, int]) -> str:
     return f"{shown(unit, amount)} of {shown(unit, limit)}"
 
 
-def _calls(found: Standing, now: int) -> Iterator[Line]:
+def _calls(found: SessionSummary, now: int) -> Iterator[Line]:
     if found.doubts or found.waiting:
         yield Line()
     for doubt in found.doubts:
@@ -157,16 +157,16 @@ def _files(files: list[FileChange]) -> Iterator[Line]:
     if not files:
         return
     yield Line()
-    yield Line("Files of the last turns", "title")
+    yield Line("Files touched in the last turns", "title")
     for change in files:
         line = Line("  ").add(change.op, record_line.OP_STYLES.get(change.op, ""), width=10)
         yield line.add(change.path).add(f"  t{change.turn}", "dim")
 
 
 def _code(view: SessionView, opened: OpenedStore) -> list[str]:
-    """How a program takes the session up."""
+    """How a program continues the session."""
     if view.record.status == "archived":
-        return [f"it is archived; a fork can go on: store.fork({view.name!r})"]
+        return [f"the session is archived; continue in a fork: store.fork({view.name!r})"]
     where = repr(opened.place.url) if opened.place.why in ("as given", "$STATOR_STORE") else ""
     other = view.record.project != opened.project
     project = f", project={view.record.project!r}" if other else ""
@@ -176,7 +176,7 @@ def _code(view: SessionView, opened: OpenedStore) -> list[str]:
     ]
 
 
-def _plain(view: SessionView, found: Standing, opened: OpenedStore) -> dict[str, Any]:
+def _plain(view: SessionView, found: SessionSummary, opened: OpenedStore) -> dict[str, Any]:
     turn = found.turn
     prompt = record_line.value_of(found.began, "input") if found.began is not None else None
     return {

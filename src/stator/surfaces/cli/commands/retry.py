@@ -1,4 +1,4 @@
-"""`stator retry`: try a turn again, beside the session it is of."""
+"""`stator retry`: tries a turn again, in a new session."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator retry t5                    a sibling of turn 5, to go on in
-stator retry t5 -- python agent.py     and go on, with a program
-stator retry t5 --effects run      it may write without asking
-stator diff t5 t5.2                then: how the two differ
+stator retry t5                    prepare a second try of turn 5
+stator retry t5 -- python agent.py     and run it with a program
+stator retry t5 --effects run      it may write without approval
+stator diff t5 t5.2                afterwards: compare the two tries
 """
 
 
@@ -43,16 +43,16 @@ def retry(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Try a turn again, in a session of its own that begins where the turn did.
+    """Try a turn again, in a new session that starts before that turn.
 
     Parameters
     ----------
     turn
         The turn: t5, t-1, SESSION:t5.
     command
-        After --: the program to go on with; it finds $STATOR_STORE and $STATOR_SESSION.
+        After --: the program that runs the turn; $STATOR_STORE and $STATOR_SESSION are set for it.
     name
-        What the new session is called; default: NAME~t5.2.
+        The name of the new session; default: NAME~t5.2.
     """
     if command:
         check_program(command)
@@ -76,7 +76,7 @@ def _show(screen: Screen, made: Retry, opened: OpenedStore) -> None:
     screen.lines(fork.made(made.row, opened, f"t{made.turn}"))
     ref = f"{short(made.original)}:t{made.turn}"
     if made.prompt is not None:
-        screen.line(Line("  asked: ", "dim").add(brief(made.prompt), "user"))
+        screen.line(Line("  prompt: ", "dim").add(brief(made.prompt), "user"))
     screen.line(Line(f"  stator diff {ref} {ref}.{made.number}", "dim"))
     screen.line(Line(f"  stator adopt {ref}.{made.number}", "dim"))
 

@@ -1,4 +1,4 @@
-"""`stator settle`: what became of a call in doubt."""
+"""`stator settle`: records whether a call in doubt happened."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator settle                      what is in doubt, in this project
+stator settle                      list the calls in doubt of this project
 stator settle c_7f2a91bc --done    it happened
 stator settle 7f2a91bc --done --value '{"id": "re_1Nx"}'
 stator settle 7f2a91bc --not-done --why "not in the bank's log"
@@ -52,20 +52,20 @@ def settle(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Say what became of a call in doubt.
+    """Record whether a call in doubt happened.
 
     Parameters
     ----------
     call
-        A call, by id or the end of one; without one, those in doubt are listed.
+        The id of the call, or the last characters of it; without one, calls in doubt are listed.
     done
         It happened.
     not_done
-        It did not happen, and is not to.
+        It did not happen, and must not be run again.
     run_again
-        It did not happen; whoever goes on may run it again.
+        It did not happen; the next driver of the session may run it again.
     value
-        What it returned, as JSON; only with --done.
+        The value it returned, as JSON; only with --done.
     why
         How you know.
     """
@@ -73,11 +73,12 @@ def settle(
     given = [verdict for verdict, said in verdicts.items() if said]
     if call is None:
         if given or value is not None:
-            raise BadQuery("which call?", hint="stator settle lists those in doubt")
+            raise BadQuery("the call is missing", hint="stator settle lists the calls in doubt")
         return _list(session, all, store, json=json, no_pager=no_pager)
     if len(given) != 1:
         raise BadQuery(
-            "say what became of it", hint=f"stator settle {call} --done | --not-done | --run-again"
+            "use exactly one of --done, --not-done and --run-again",
+            hint=f"stator settle {call} --done | --not-done | --run-again",
         )
     with open_to_write(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         context = opened.store.context
@@ -101,7 +102,7 @@ def settle(
 
 
 def _value(text: str | None) -> Any:
-    """The value as it was typed: JSON, in the form values are recorded in."""
+    """Parse the value of --value, which is JSON."""
     if text is None:
         return UNSET
     try:
@@ -123,5 +124,7 @@ def _list(session: str | None, all: bool, store: str | None, *, json: bool, no_p
             else:
                 screen.lines(doubt_lines(item), hang=4)
         if not found:
-            return opened.report_empty("no call is in doubt" + ("" if all or one else " here"))
+            return opened.report_empty(
+                "no call is in doubt" + ("" if all or one else " in this project")
+            )
     return 0

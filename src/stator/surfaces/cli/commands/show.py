@@ -1,4 +1,4 @@
-"""`stator show`: a session at a glance, or one commit in full."""
+"""`stator show`: shows a session at a glance, or one commit in full."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def show(
     Parameters
     ----------
     what
-        A session, or a position (t5, @42, a hash, SESSION:head); default: the last session.
+        A session or a position (t5, @42, a hash, SESSION:head); default: the last session.
     """
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         view, ref = opened.resolve(session, what)
@@ -105,7 +105,7 @@ def _session(screen: Screen, view: SessionView, opened: OpenedStore) -> None:
     screen.lines(_facts_of(view, opened))
     screen.lines(_attention(view))
     screen.lines(_turns(view))
-    screen.lines(section("Decisions that stand", view.entries("decisions", limit=DECISIONS)))
+    screen.lines(section("Decisions in force", view.entries("decisions", limit=DECISIONS)))
     plan = sorted(view.entries("plan"), key=lambda entry: getattr(entry.record, "order", 0))
     open_steps = [e for e in plan if getattr(e.record, "status", "") not in ("done", "dropped")]
     done = sum(isinstance(e.record, PlanRecord) and e.record.status == "done" for e in plan)
@@ -115,7 +115,7 @@ def _session(screen: Screen, view: SessionView, opened: OpenedStore) -> None:
 
 
 def _by(view: SessionView) -> str:
-    """Who recorded what is newest: `import:codex`."""
+    """Who recorded the newest commit: `import:codex`."""
     return record_line.brief(record_line.value_of(view.commit("head"), "principal"))
 
 
@@ -129,15 +129,15 @@ def _facts_of(view: SessionView, opened: OpenedStore) -> Iterator[Line]:
             "parent", f"{record.parent.kind} of {short(record.parent.session)} @{record.parent.seq}"
         )
     if record.adopted:
-        yield pair("goes on as", f"{opened.names()[record.adopted]} {short(record.adopted)}")
+        yield pair("replaced by", f"{opened.names()[record.adopted]} {short(record.adopted)}")
     if upto := imported_upto(opened.store.port, record):
         yield pair("imported", f"from a bundle, up to @{upto}")
     if record.mode == "recorded":
-        yield pair("recorded", f"{_by(view)}; its agent is driven elsewhere")
+        yield pair("recorded", f"{_by(view)}; its agent runs outside Stator")
     yield pair("created", stamp(record.created))
     yield pair("updated", stamp(row.updated))
     if record.reason and row.shown != "active":
-        yield pair(row.shown, f"because: {record.reason}")
+        yield pair(row.shown, f"reason: {record.reason}")
     if row.holder is not None and row.holder.live:
         driver = row.holder
         yield pair(
@@ -155,19 +155,19 @@ def _facts_of(view: SessionView, opened: OpenedStore) -> Iterator[Line]:
 
 
 def pair(name: str, value: str) -> Line:
-    """A name and what it is, aligned."""
+    """A label and its value, aligned."""
     return Line(f"  {name:12}", "dim").add(value)
 
 
 def _attention(view: SessionView) -> Iterator[Line]:
-    """What somebody should look at: calls nobody knows the outcome of, and flags."""
+    """What needs a person: calls in doubt, calls that wait for approval, and flags."""
     calls = [entry for entry in view.entries("calls") if isinstance(entry.record, CallRecord)]
     by_status = {
         status: [entry for entry in calls if getattr(entry.record, "status", "") == status]
         for status in ("in doubt", "awaiting approval")
     }
     yield from section("In doubt: these may or may not have happened", by_status["in doubt"])
-    yield from section("Waiting for a person's word", by_status["awaiting approval"])
+    yield from section("Waiting for approval", by_status["awaiting approval"])
     yield from section("Flags", view.entries("flags"))
 
 
@@ -186,7 +186,7 @@ def _turns(view: SessionView) -> Iterator[Line]:
 
 
 def section(name: str, entries: list[Entry]) -> Iterator[Line]:
-    """Records under a heading, one a line; nothing at all if there are none."""
+    """Records under a heading, one per line; no lines if there are no records."""
     if not entries:
         return
     yield Line()

@@ -1,4 +1,4 @@
-"""`stator state`: what stands at a position."""
+"""`stator state`: shows the state at a position."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator state                       what stands now
-stator state t3                    what stood at the end of turn 3
+stator state                       the current state
+stator state t3                    the state at the end of turn 3
 stator state -c decisions -c facts
 stator state fix-login:release --json | jq .facts
 """
@@ -69,12 +69,12 @@ def state(
                 screen.line(line.extend(record_line.of_record(entry.record)))
             shown += len(entries)
         if not shown:
-            return opened.report_empty(f"nothing stands at {point.shown}")
+            return opened.report_empty(f"the state is empty at {point.shown}")
     return 0
 
 
 def _known(given: list[str]) -> list[str]:
     for name in given:
         if name not in COLLECTIONS:
-            raise BadQuery(f"no collection {name!r:.40}", hint=", ".join(COLLECTIONS))
+            raise BadQuery(f"unknown collection {name!r:.40}", hint=", ".join(COLLECTIONS))
     return given

@@ -1,4 +1,4 @@
-"""`stator tag`: a name for a position."""
+"""`stator tag`: gives a position a name."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def tag(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Name a position, to come back to it.
+    """Give a position a name.
 
     Parameters
     ----------
     name
-        Any word that is not itself a position, such as release.
+        Any word that does not look like a position, such as release.
     position
-        What to name: t3, @42, SESSION:t3; default: the head.
+        The position: t3, @42 or SESSION:t3; default: the head.
     """
     _check(name)
     place = locate(store)
@@ -50,7 +50,7 @@ def tag(
         view, ref = OpenedStore(opened, place).resolve(session, position)
         point = view.at(ref or "head")
         if point.session != view.id:
-            raise BadPosition("a tag names a position of its own session")
+            raise BadPosition("a tag cannot name a position of another session")
         opened.contribute(view.id).tag(name, f"@{point.seq}")
         if json:
             found = {"name": name, "session": view.id, "seq": point.seq}
@@ -62,9 +62,9 @@ def tag(
 
 
 def _check(name: str) -> None:
-    """A tag that reads as something else could never be found again."""
+    """Refuse names that read as a position or a session: such a tag could never be found again."""
     usable = isinstance(parse_position(name), AtName) and ":" not in name
     if not usable or name == "last" or not name.strip():
         raise BadPosition(
-            f"{name!r:.60} cannot be a tag", hint="it reads as a position; take a word"
+            f"{name!r:.60} cannot be a tag", hint="it reads as a position; choose a word"
         )

@@ -1,4 +1,4 @@
-"""`stator top`: every session at work, on one screen."""
+"""`stator top`: watches all running and waiting sessions on one screen."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 stator top                         live, until Ctrl-C
-stator top --once                  as it is now
+stator top --once                  print once and exit
 stator top --all --json | jq -r 'select(.waiting != []) | .name'
 """
 EVERY_S = 2.0
@@ -36,23 +36,23 @@ def top(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show every session at work or waiting for you, live.
+    """Watch the sessions that are running or waiting for you.
 
-    Of each: status, turn, the call under way and for how long, how far its plan is, what was spent, and
-    what waits for you: calls to approve, calls in doubt to settle, a budget that is used up. Piped or
-    with --json, it is one look.
+    Shows the status of each session, its turn, the running call and its duration, progress of its plan, what
+    it spent, and what waits for you: calls to approve, calls in doubt to settle, a budget that is used up.
+    Piped or with --json, it prints once and exits.
 
     Parameters
     ----------
     all
-        Also sessions that are paused, closed or archived.
+        Include sessions that are paused, closed or archived.
     once
-        One look, also on a terminal.
+        Print once and exit, even on a terminal.
     every
-        Seconds between looks.
+        Seconds between updates.
     """
     if not EVERY_MIN_S <= every <= EVERY_MAX_S:
-        raise BadQuery(f"a look every {EVERY_MIN_S:g} to {EVERY_MAX_S:g} seconds, not {every:g}")
+        raise BadQuery(f"--every is from {EVERY_MIN_S:g} to {EVERY_MAX_S:g} seconds, got {every:g}")
     with open_to_follow(store) as opened, Screen(json=json, pager=False) as screen:
         if json:
             for one in overview(opened.store.port, everything=all):
@@ -61,7 +61,7 @@ def top(
         if once or not screen.is_terminal:
             found = overview(opened.store.port, everything=all)
             screen.lines(_lines(found, opened.now))
-            return 0 if found else opened.report_empty("nothing is at work or waits for you")
+            return 0 if found else opened.report_empty("no session is running or waiting for you")
         return _live(screen, opened, every, everything=all)
 
 
@@ -77,10 +77,10 @@ def _live(screen: Screen, opened: OpenedStore, every: float, *, everything: bool
             lines = list(_lines(found, now))
             screen.lines(lines[:room])
             if len(lines) > room:
-                screen.line(Line(f"… and {count(len(lines) - room, 'line')} more", "dim"))
+                screen.line(Line(f"… {count(len(lines) - room, 'more line')}", "dim"))
             screen.flush()
             opened.wait(every)
-    except KeyboardInterrupt:  # how one leaves
+    except KeyboardInterrupt:  # Ctrl-C is the way to leave
         return 0
 
 
@@ -113,7 +113,7 @@ def _plan(one: Overview) -> str:
 
 
 def _spend(spend: dict[str, int]) -> str:
-    """Money where it is known, else tokens."""
+    """What was spent: money where it is known, else tokens."""
     money = [
         f"{amount / 1_000_000:.2f} {unit.partition(':')[2]}"
         for unit, amount in sorted(spend.items())
@@ -130,7 +130,7 @@ def _asks(waiting: list[Waiting]) -> Iterator[str]:
 
 
 def plain(one: Overview, now: int) -> dict[str, Any]:
-    """A session at work, for programs."""
+    """A session of the overview as JSON."""
     call = one.call
     return {
         "session": one.row.id,

@@ -1,4 +1,4 @@
-"""`stator why`: what lies behind a file."""
+"""`stator why`: shows why a file changed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ LABELS = {
     "call": ("called", ""),
     "edit": ("", ""),
     "asked": ("asked", ""),
-    "said": ("said", ""),
+    "said": ("answered", ""),
 }
 
 
@@ -59,15 +59,15 @@ def why(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show what lies behind a file: edits, decisions, calls, words.
+    """Show why a file changed: edits, decisions, calls and messages.
 
-    Turn by turn, newest first: what was done to it, what was decided, which calls named it. Where no decision was
-    recorded, what was asked and said in that turn stands in, and says that it does.
+    Turn by turn, newest first: edits of the file, decisions, and calls that name it. If a turn has no recorded
+    decision, its prompt and answer are shown instead.
 
     Parameters
     ----------
     path
-        The file, from here or from the project's root.
+        The file, relative to this folder or to the project's root.
     """
     count = check_limit(LIMIT if limit is None else limit)
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
@@ -94,8 +94,8 @@ def why(
 def _found(
     opened: OpenedStore, view: SessionView | None, path: str, project: str | None, limit: int
 ) -> list[Reason]:
-    """The first reading of the path that the record knows: as typed, or as seen from this folder."""
-    for root, clean in _readings(path):
+    """Look the path up as typed, then relative to this folder; the first that the record knows."""
+    for root, clean in _candidates(path):
         found = (
             view.why(clean, root=root, limit=limit)
             if view is not None
@@ -106,7 +106,7 @@ def _found(
     return []
 
 
-def _readings(path: str) -> list[tuple[str, str]]:
+def _candidates(path: str) -> list[tuple[str, str]]:
     root = str(project_root())
     try:
         typed = paths.split(path, root)
@@ -119,14 +119,14 @@ def _readings(path: str) -> list[tuple[str, str]]:
 def _turn(
     opened: OpenedStore, session: str, turn: int, reasons: list[Reason], *, wide: bool
 ) -> Iterator[Line]:
-    """A turn's reasons under what was asked in it."""
+    """The reasons of one turn, under its prompt."""
     view = SessionView(opened.store.port, session)
     asked = view.beginning(turn)
     line = Line(f"t{turn}" if turn else "before any turn", "title")
     if wide:
         line.add(f" of {opened.names()[session]}", "bold")
     if asked is not None:
-        line.add(f" · {stamp(asked.when)} · ", "dim").add("asked: ", "dim")
+        line.add(f" · {stamp(asked.when)} · ", "dim").add("prompt: ", "dim")
         line.extend(record_line.of_commit(asked))
     yield line
     undecided = not any(reason.kind == "decision" for reason in reasons)
@@ -135,7 +135,7 @@ def _turn(
             continue
         yield _reason(reason)
     if undecided and turn:
-        yield Line("  no decision was recorded in this turn; its words stand in", "dim")
+        yield Line("  no decision was recorded in this turn; showing its messages", "dim")
 
 
 def _reason(reason: Reason) -> Line:

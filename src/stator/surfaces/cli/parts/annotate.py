@@ -1,4 +1,4 @@
-"""Marking a session, a turn or a call: what `score` and `flag` have in common."""
+"""Records a score or a flag on a session, a turn or a call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 
 
-def mark(
+def annotate(
     make: Callable[[Contributor, str], str],
     schema: str,
     *,
@@ -26,7 +26,7 @@ def mark(
     json: bool,
     pager: bool,
 ) -> int:
-    """Record a mark in the name of whoever asks for it, and show it."""
+    """Record the annotation that `make` returns, as the current user, and show it."""
     with open_to_write(store) as opened, Screen(json=json, pager=pager) as screen:
         view = opened.session(session)
         place = _place(opened, view, on) if on else ""
@@ -42,9 +42,9 @@ def mark(
 
 
 def _place(opened: OpenedStore, view: SessionView, on: str) -> str:
-    """What is marked, as the record names it: a turn by its number, a call by its id."""
+    """The annotated turn (by number) or call (by id), as it is recorded."""
     if suffix_of(on, "call"):
         return find_call(opened.store.port, on, session=view.id).call
     if isinstance(parse_position(on), AtTurn):
         return view.at(on).shown
-    raise BadPosition(f"{on!r:.60} is no turn and no call", hint="t5, or the id of a call")
+    raise BadPosition(f"{on!r:.60} is neither a turn nor a call", hint="use t5 or the id of a call")
