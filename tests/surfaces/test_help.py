@@ -1,4 +1,4 @@
-"""Help, start-up and completion: fast, and never saying what the program does not do."""
+"""Help, start-up time and shell completion."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stator.surfaces.cli.registry import COMMANDS, GROUPS, help_text
 from surfaces.recorded import program
 
 
-def test_the_help_lists_exactly_the_commands_there_are():
+def test_the_help_lists_every_command():
     files = {module.name for module in pkgutil.iter_modules(commands.__path__)}
     assert {commands.spelled(name) for name in COMMANDS} == files
     assert set(app().resolved_commands()) - {"-h", "--help", "--version"} == set(COMMANDS)
@@ -42,7 +42,7 @@ def test_every_command_has_json_a_store_and_help_with_an_example(name, ask):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_example_is_understood(name, monkeypatch):
+def test_every_example_can_be_parsed(name, monkeypatch):
     import shlex
 
     for line in examples(name).strip().splitlines():
@@ -161,6 +161,6 @@ def test_the_installed_program_runs(store):
     assert "pause" in answer.out
 
 
-def test_the_front_door_is_not_hidden_by_the_module_behind_it():
+def test_stator_connect_is_the_function_after_its_module_is_imported():
     code = "import stator; stator.open; from stator.connect import Place; stator.connect('memory:')"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 WIDTH_MAX = 100
 """Columns prose is read in comfortably."""
-COMMAND_MAX = 46
+COMMAND_MAX = 50
 """Columns of an example that has its explanation beside it."""
 
 

@@ -25,7 +25,13 @@ def archive(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Archive a closed session; it can be read and forked, not driven."""
+    """Archive a closed session; it can be read and forked, not driven.
+
+    Parameters
+    ----------
+    session
+        A session name, an id or its last characters, or last.
+    """
     return change_status(
         lifecycle.archive, session, reason=reason, store=store, json=json, pager=not no_pager
     )

@@ -160,8 +160,8 @@ class _Follower:
 
     def _print(self, output: Output) -> None:
         if self._screen.json:
-            said = {"cursor": str(self.cursor), "output": output.text, "lost": output.lost}
-            self._screen.item(said)
+            item = {"cursor": str(self.cursor), "output": output.text, "lost": output.lost}
+            self._screen.item(item)
             return
         if output.lost:
             gone = f"… {size(output.lost)} of earlier output are no longer kept"

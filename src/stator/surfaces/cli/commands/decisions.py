@@ -49,7 +49,7 @@ def decisions(
     superseded
         Show only superseded decisions, and what superseded them.
     """
-    standing = None if all else not superseded
+    wanted = None if all else not superseded
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         wide = project or everywhere
         if wide:
@@ -58,7 +58,7 @@ def decisions(
         else:
             view = opened.session(session)
             known = view.decisions()
-        found = [line for line in known if standing is None or line.stands is standing]
+        found = [line for line in known if wanted is None or line.stands is wanted]
         if json:
             for line in found:
                 screen.item(_plain(line))

@@ -47,7 +47,7 @@ SIGNS = {"added": "+", "changed": "~", "superseded": "≈", "removed": "-"}
 NOISE = frozenset({"session", "runs", "tools", "working_set", "spend", "calls", "evicted"})
 """Collections that are bookkeeping. Calls are listed from the log instead; `stator evicted` lists evictions."""
 _INCIDENTAL = frozenset({"order", "digest", "commit"})
-"""Fields that always change together with a more telling one."""
+"""Fields that always change together with a more important one."""
 CALLS_SHOWN = 12
 """Up to this many calls that ended ok are listed one by one; more are counted by tool."""
 

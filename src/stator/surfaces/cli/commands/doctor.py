@@ -283,7 +283,7 @@ def _calls(store: Store) -> Iterator[Finding]:
 
 
 def _handed_back(store: Store, session: str) -> str:
-    """How to tell an agent that keeps its own transcript about a call in doubt."""
+    """How to inform an agent that keeps its own transcript about a call in doubt."""
     sources = {alias[0] for alias in SessionView(store.port, session).record.aliases}
     written = sorted(sources & set(AGENTS))
     return (
@@ -334,30 +334,30 @@ def _spool(place: Place, now: int) -> Iterator[Finding]:
             "use your own store: stator init AGENT --store PATH",
         )
         return
-    stands = standing(folder)
-    if stands.lines:
-        old = now - stands.since > STUCK_US
-        what = f"{count(stands.lines, 'hook line')} queued in {count(stands.files, 'file')}"
+    queue = standing(folder)
+    if queue.lines:
+        old = now - queue.since > STUCK_US
+        what = f"{count(queue.lines, 'hook line')} queued in {count(queue.files, 'file')}"
         if old:
-            what += f", the oldest {ago(stands.since, now)}"
+            what += f", the oldest {ago(queue.since, now)}"
         yield _finding(
-            "warning" if old or stands.taken else "note",
-            what + ("; a program that began to import them is gone" if stands.taken else ""),
+            "warning" if old or queue.taken else "note",
+            what + ("; a program that began to import them is gone" if queue.taken else ""),
             "spool",
             "import them: stator ingest; the next program that writes does so too",
         )
-    if stands.bad or stands.torn:
-        bad = count(stands.bad + stands.torn, "hook line")
+    if queue.bad or queue.torn:
+        bad = count(queue.bad + queue.torn, "hook line")
         yield _finding(
             "warning",
             f"{bad} could not be imported: damaged, cut off, or without a session",
             "spool",
             f"kept in {os.path.join(folder, BAD)}; delete it when you no longer need it",
         )
-    if stands.notes:
+    if queue.notes:
         yield _finding(
             "warning",
-            f"a hook failed to record {count(stands.notes, 'time')}",
+            f"a hook failed to record {count(queue.notes, 'time')}",
             "spool",
             f"{os.path.join(folder, NOTE)} says when and why; delete it when you no longer need it",
         )

@@ -130,8 +130,8 @@ def _lines(
         yield Line(f"  {many} {why}: unchanged", "dim")
     if made.breaker:
         again = "confirm with --apply --yes"
-        said = f"stopped: {made.breaker}" if stopped and apply else made.breaker
-        yield Line(said, "doubt").add(f"; {again}" if stopped else "", "dim")
+        warning = f"stopped: {made.breaker}" if stopped and apply else made.breaker
+        yield Line(warning, "doubt").add(f"; {again}" if stopped else "", "dim")
     elif made.actions and not apply:
         yield Line("nothing was changed; apply with stator gc --apply", "dim")
 
@@ -148,8 +148,8 @@ def _sum(made: Plan, done: list[Done], *, apply: bool) -> str:
     actions: Iterable[Action] = made.actions
     if apply:
         actions = [one.action for one in done if not one.failed]
-    said = Counter(action.what for action in actions)
-    parts = ", ".join(f"{what} {many}" for what, many in said.items())
+    tally = Counter(action.what for action in actions)
+    parts = ", ".join(f"{what} {many}" for what, many in tally.items())
     freed = sum(action.bytes for action in actions if action.what == "purge")
     whole = f"{parts} of {count(made.sessions, 'session')}" if parts else "nothing to do"
     return whole + (f", {size(freed)} freed" if freed else "")

@@ -59,8 +59,8 @@ def hold(
             screen.document("stator.hold/1", found)
         else:
             line = Line(view.name, "bold").add(" ").add(short(view.id), "id").add(": ")
-            said = "held until released" if not release else "no longer held"
-            screen.line(line.add(said if was else "was not held"))
+            now = "held until released" if not release else "no longer held"
+            screen.line(line.add(now if was else "was not held"))
     return 0 if was else FINDING
 
 

@@ -50,7 +50,7 @@ STDIN_SNIFF = 64 * 1024
 _FATES = {
     "new": ("ok", ""),
     "fast-forward": ("ok", "continued"),
-    "fork": ("doubt", "both copies have new commits: imported as a fork"),
+    "fork": ("doubt", "diverged: imported as a fork"),
     "same": ("dim", "already here"),
     "longer here": ("dim", "already here, with newer commits"),
 }
@@ -279,10 +279,10 @@ def _show(screen: Screen, report: Imported) -> None:
 
 
 def _lines(one: Brought, width: int) -> list[Line]:
-    style, said = _FATES[one.fate]
+    style, meaning = _FATES[one.fate]
     line = Line("  ").add(one.fate, style, width=14).add(one.name, "bold", width=width).add("  ")
     line.add(short(one.into), "id").add(f" {count(one.commits, 'commit')}")
-    line.add(f" · @{one.seq} {one.head[:12]}", "dim").add(f" · {said}" if said else "", "dim")
+    line.add(f" · @{one.seq} {one.head[:12]}", "dim").add(f" · {meaning}" if meaning else "", "dim")
     lines = [line]
     if one.moved and one.commits:
         project = one.project or "(none)"

@@ -38,7 +38,7 @@ EXAMPLES = """
 stator init                        create a store in this folder
 stator init ~/code/shop            create a store in that folder
 stator init claude-code            also turn on recording in Claude Code; asks first
-stator init codex gemini --dry-run show what would change in their settings
+stator init codex gemini --dry-run  show what would change in their settings
 stator init claude-code --user     record every project
 stator init claude-code --remove   remove our settings again
 stator init --json | jq -r .store

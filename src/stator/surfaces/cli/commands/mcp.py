@@ -77,8 +77,8 @@ def _over_http(scope: Scope, port: int, no_token: bool, json: bool) -> None:
 
     def ready(address: str) -> None:
         if json:
-            said = {"schema": "stator.mcp/1", "address": address, "token_file": file or None}
-            write_stderr(wire.dumps(said))
+            found = {"schema": "stator.mcp/1", "address": address, "token_file": file or None}
+            write_stderr(wire.dumps(found))
         else:
             write_stderr(
                 f"serving {address}; " + (f"token in {file}" if file else "no token required")

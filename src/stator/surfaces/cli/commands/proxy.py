@@ -128,8 +128,7 @@ def _over_http(
 
     def ready(address: str) -> None:
         if json:
-            said = {"schema": "stator.proxy/1", "address": address}
-            write_stderr(wire.dumps(said))
+            write_stderr(wire.dumps({"schema": "stator.proxy/1", "address": address}))
         else:
             _say(f"listening on {address}")
 

@@ -119,9 +119,9 @@ def _divergence(screen: Screen, found: Divergence, style: str) -> None:
     if found.diff:
         screen.lines(diff_lines(found.diff))
         return
-    for name, said in (("recorded", found.expected), ("now", found.got)):
-        if said is not None:
-            screen.line(Line(f"  {name:9} ", "dim").add(brief(said)))
+    for name, value in (("recorded", found.expected), ("now", found.got)):
+        if value is not None:
+            screen.line(Line(f"  {name:9} ", "dim").add(brief(value)))
 
 
 def diff_lines(diff: str) -> list[Line]:

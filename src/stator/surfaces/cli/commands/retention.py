@@ -73,8 +73,8 @@ def _lines(found: Policies, project: str) -> Iterator[Line]:
     yield Line(f"project {project}" if project else "every project of the store", "title")
     for name in POLICIES:
         if name in found.holding:
-            where = "set for this project" if name in found.project else "set for the store"
-            line = Line("  ").add(shown(name, found.holding[name]), "bold", width=18)
-            yield line.add(MEANING[name], width=52).add(where, "dim")
+            where = "this project" if name in found.project else "the store"
+            line = Line("  ").add(shown(name, found.holding[name]), "bold", width=17)
+            yield line.add(MEANING[name], width=50).add(where, "dim")
     if not found.holding:
         yield Line("  no policies: everything is kept", "dim")

@@ -70,7 +70,7 @@ def settle(
         How you know.
     """
     verdicts = {"done": done, "not done": not_done, "run again": run_again}
-    given = [verdict for verdict, said in verdicts.items() if said]
+    given = [verdict for verdict, is_given in verdicts.items() if is_given]
     if call is None:
         if given or value is not None:
             raise BadQuery("the call is missing", hint="stator settle lists the calls in doubt")

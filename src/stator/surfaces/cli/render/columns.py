@@ -27,7 +27,7 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def paragraphs(text: str, width: int) -> list[str]:
-    """A text whose paragraphs are separated by blank lines, each wrapped anew."""
+    """A text whose paragraphs are separated by blank lines, each wrapped."""
     made: list[str] = []
     for paragraph in text.strip().split("\n\n"):
         made += ["", *wrap(paragraph, width)] if made else wrap(paragraph, width)
@@ -39,9 +39,9 @@ def rows(
 ) -> Iterator[str]:
     """Terms on the left, their explanations on the right, or under them where there is no room."""
     known = list(pairs)
-    terms = [len(term) for term, _ in known if len(term) <= term_max]
+    terms = [len(term) for term, text in known if text and len(term) <= term_max]
     left = max([term_min, *terms]) + 4
-    is_wide = width - left >= ROOM_MIN
+    is_wide = bool(terms) and width - left >= ROOM_MIN
     indent = left if is_wide else UNDER
     for term, text in known:
         lines = wrap(text, width - indent)

@@ -62,9 +62,9 @@ def _first(brought: Brought) -> Line:
         same = sum(one.fate == "same" for one in brought.taken)
         line.add("nothing new", "bold")
         return line.add(f" · {count(same, 'session')} unchanged" if same else "", "dim")
-    said = [count(total.sessions, "session"), count(total.turns, "turn")]
-    said += [count(total.calls, "call"), count(total.files, "file")]
-    line.add(" · ".join(said), "bold")
+    counts = [count(total.sessions, "session"), count(total.turns, "turn")]
+    counts += [count(total.calls, "call"), count(total.files, "file")]
+    line.add(" · ".join(counts), "bold")
     line.add(" would be imported" if brought.dry_run else "", "dim")
     return line.add(f" · {total.unchanged:,} unchanged" if total.unchanged else "", "dim")
 
@@ -141,16 +141,16 @@ def _remark(what: str, text: str, style: str = "dim") -> Line:
 def _kinds(numbers: Mapping[str, int]) -> str:
     """Counts by kind, the most frequent first."""
     ranked = sorted(numbers.items(), key=lambda pair: (-pair[1], pair[0]))
-    said = ", ".join(f"{kind} {number:,}" for kind, number in ranked[:6])
-    return said + (", …" if len(ranked) > 6 else "")
+    shown = ", ".join(f"{kind} {number:,}" for kind, number in ranked[:6])
+    return shown + (", …" if len(ranked) > 6 else "")
 
 
 def _listed(rows: list[tuple[str, str]]) -> Iterator[Line]:
     for what, why in rows[:LISTED]:
-        said = (
+        reason = (
             why.removeprefix(what).removesuffix(f" - at {what}").lstrip(": ")
         )  # the reason often repeats the name
-        yield Line(" " * 16).add(what).add(": ").add(said, "dim")
+        yield Line(" " * 16).add(what).add(": ").add(reason, "dim")
     if len(rows) > LISTED:
         yield Line(f"{'':16}… {len(rows) - LISTED:,} more; --json lists them all", "dim")
 

@@ -313,8 +313,8 @@ def _outcome(commit: Commit) -> Line:
         text = summary or (brief(output) if output not in ("", None) else "")
         return line.add(f": {text}" if text else "", "dim")
     message = output.get("message", "") if isinstance(output, Mapping) else output
-    said = ": ".join(part for part in (commit.cause, brief(message)) if part)
-    return line.add(f": {said}" if said else "")
+    problem = ": ".join(part for part in (commit.cause, brief(message)) if part)
+    return line.add(f": {problem}" if problem else "")
 
 
 def _tools(commit: Commit) -> Line:

@@ -70,7 +70,7 @@ class Screen:
     # -- text -------------------------------------------------------------------------------------
 
     def line(self, line: Line | str = "", *, hang: int = -1) -> None:
-        """Write one line: cut to the width; with `hang`, wrapped, later rows indented by so many cells."""
+        """Write one line: cut to the width; with `hang`, wrapped, later rows indented by that many cells."""
         made = Line(line) if isinstance(line, str) else line
         for part in [made.cut(self.cut)] if hang < 0 else made.wrapped(self.cut, hang):
             self._write(self._rendered(part))
