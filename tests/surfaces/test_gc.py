@@ -61,7 +61,7 @@ def test_retention_shows_each_policy_and_where_it_is_set(old, ask):
     for words in (
         "trash=90d",
         "keep=20",
-        "set for this project",
+        "this project",
         "archive=30d",
         "the store",
     ):

@@ -94,7 +94,7 @@ def test_since_skips_older_sessions(ask, kept):
     path = here(kept / "a.jsonl", *turn(1))
     os.utime(path, (1, 1))
     answer = ask("import", "notebook", "--since", "30d")
-    assert "1 session from before --since" in answer.out
+    assert "1 session older than --since" in answer.out
 
 
 def test_a_second_import_reports_nothing_new(ask, kept):
@@ -102,7 +102,7 @@ def test_a_second_import_reports_nothing_new(ask, kept):
     ask("import", "notebook")
     answer = ask("import", "notebook")
     assert answer.code == 0
-    assert "nothing new · 1 session as they were" in answer.out
+    assert "nothing new · 1 session unchanged" in answer.out
     assert document(ask("import", "notebook", "--json"))["commits"] == 0
 
 
@@ -110,7 +110,7 @@ def test_a_dry_run_creates_no_store(ask, kept, tmp_path, monkeypatch):
     monkeypatch.setenv("STATOR_STORE", str(tmp_path / "none.db"))
     here(kept / "a.jsonl", *turn(1))
     answer = ask("import", "notebook", "--dry-run")
-    assert "would come in" in answer.out
+    assert "would be imported" in answer.out
     assert not (tmp_path / "none.db").exists()
 
 
@@ -121,15 +121,15 @@ def test_the_report_lists_what_needs_attention(ask, tmp_path):
     (tmp_path / "in" / "notes.md").write_text("text")
     answer = ask("import", str(tmp_path / "in"))
     assert answer.code == 0
-    for said in (
+    for text in (
         "in doubt      1 call",
         "unknown       1 record",
         "left out      2 records without content (talk 1, tick 1)",
-        "not read      1 file, no transcripts (.md 1)",
+        "not read      1 file, not transcripts (.md 1)",
         "skipped       1 line",
         f"{path}:7: not JSON",
     ):
-        assert said in answer.out
+        assert text in answer.out
 
 
 def test_a_refused_conversation_is_a_finding(ask, tmp_path):
@@ -164,7 +164,7 @@ def test_bundles_and_transcripts_can_be_imported_together(ask, store, tmp_path, 
     monkeypatch.setenv("STATOR_STORE", str(tmp_path / "other.db"))
     answer = ask("import", str(tmp_path / "in"))
     assert answer.code == 0
-    assert "every hash checked" in answer.out
+    assert "all hashes verified" in answer.out
     assert len(ask("ls").out.splitlines()) == 2
 
 
@@ -178,12 +178,12 @@ def test_commands_work_on_imported_sessions(ask, kept):
     assert "reading" not in ask("diff").out
     assert "modified f2.py" in ask("files", "--last", "5").out
     why = ask("why", "f2.py").out
-    assert "asked: do 2" in why
-    assert "said      I will." in why
+    assert "prompt: do 2" in why
+    assert "answered  I will." in why
     assert "22:13:28 t2" in ask("calls").out
 
 
-# -- in a process of its own ----------------------------------------------------------------------
+# -- in separate processes ----------------------------------------------------------------------
 
 
 def start(*words, **options):
@@ -240,7 +240,7 @@ def test_an_interrupted_import_keeps_whole_turns_and_continues_later(end):
     assert (calls, unanswered) == (turns, 0)
     if end == signal.SIGINT:
         assert process.returncode == 130, err
-        assert b"stopped: run it again to go on" in out
+        assert b"stopped: run the import again to continue" in out
         assert f"{turns:,} turns".encode() in out
     assert run("import", "in")[0] == 0
     assert turns_in() == (900, 900, 0)
@@ -251,9 +251,9 @@ def test_two_simultaneous_imports_lose_and_duplicate_nothing():
     for n in range(8):
         talk(Path("in", f"{n}.jsonl"), *turn(1), *turn(2), id=str(n))
     both = [start("import", "in", "--json") for _ in range(2)]
-    said = [json.loads(process.communicate()[0]) for process in both]
+    reports = [json.loads(process.communicate()[0]) for process in both]
     assert [process.returncode for process in both] == [0, 0]
-    assert sum(one["turns"] for one in said) == 16
+    assert sum(one["turns"] for one in reports) == 16
     with stator.connect("a.db", project="shop") as opened:
         rows = opened.sessions().rows
         assert [row.turns for row in rows] == [2] * 8

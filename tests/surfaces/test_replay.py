@@ -130,19 +130,19 @@ def test_a_killed_session_replays_up_to_the_kill_and_to_the_end_once_continued(a
 
 
 @pytest.mark.parametrize(
-    ("target", "said"),
+    ("target", "message"),
     [
-        ("shop_tools", "not a target"),
+        ("shop_tools", "not a module or file with a name"),
         ("nobody:main", "ModuleNotFoundError"),
         ("nobody.py:main", "FileNotFoundError"),
         ("shop_tools:nobody", "AttributeError"),
-        ("shop_tools:TOOLS", "cannot be called"),
+        ("shop_tools:TOOLS", "is not a function"),
     ],
 )
-def test_an_agent_that_cannot_be_loaded_is_a_usage_error(ask, target, said):
+def test_an_agent_that_cannot_be_loaded_is_a_usage_error(ask, target, message):
     answer = ask("replay", "refund", target)
     assert answer.code == 2
-    assert said in answer.err
+    assert message in answer.err
 
 
 def test_replay_of_a_missing_session_is_not_found(ask):
@@ -156,7 +156,7 @@ def test_a_rerun_waits_for_approval_before_a_write_and_then_continues(ask):
     answer = ask("rerun", "refund", "--tools", "shop_tools:TOOLS")
     assert answer.code == 1
     assert "· 2 calls · 1 same · 1 not run" in answer.out
-    assert "then the same command again goes on" in answer.out
+    assert "then run the same command again to continue" in answer.out
     call = json.loads(ask("approvals", "--json").lines[0])["call"]
     assert ask("approve", call).code == 0
     answer = ask("rerun", "refund", "--tools", "shop_tools:TOOLS")
@@ -177,7 +177,7 @@ def test_a_changed_result_is_a_finding_with_a_diff(ask):
 
 
 def test_a_rerun_needs_tools(ask):
-    assert "which tools?" in ask("rerun").err
+    assert "--tools is missing" in ask("rerun").err
     assert ask("rerun", "refund").code == 2
 
 
@@ -224,27 +224,27 @@ def test_a_workflow_waits_for_approval_and_then_continues(file, ask):
     assert "refund · done · workflow/refund s_" in answer.out
 
 
-def test_a_dry_run_calls_nothing(file, ask):
+def test_a_dry_run_of_a_workflow_runs_no_call(file, ask):
     answer = ask("workflow", "run", str(file), "--tools", "shop_tools:TOOLS", "--dry-run")
     assert answer.code == 0
-    assert "dry run: nothing is called" in answer.out
+    assert "dry run: no call is run" in answer.out
     assert "looking" not in answer.err
     assert "workflow/refund" not in ask("ls", "--json").out
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
-        (["explode"], "no such action"),
-        (["run"], "which file?"),
-        (["run", "FILE"], "which tools?"),
-        (["run", "FILE", "--tools", "shop_tools:TOOLS", "--set", "x"], "not name=value"),
+        (["explode"], "unknown action"),
+        (["run"], "the file is missing"),
+        (["run", "FILE"], "--tools is missing"),
+        (["run", "FILE", "--tools", "shop_tools:TOOLS", "--set", "x"], "--set takes name=value"),
         (["run", "FILE", "--tools", "shop_tools:TOOLS", "--set", "x=1"], "no parameter 'x'"),
-        (["show", "FILE", "--turns", "t1"], "--turns does not belong"),
+        (["show", "FILE", "--turns", "t1"], "--turns does not work with workflow show"),
         (["show", "/dev/null"], "not a workflow"),
     ],
 )
-def test_what_makes_no_sense_is_usage(file, ask, words, said):
+def test_an_invalid_workflow_command_is_a_usage_error(file, ask, words, message):
     answer = ask("workflow", *(word.replace("FILE", str(file)) for word in words))
     assert answer.code == 2, answer.err
-    assert said in answer.err
+    assert message in answer.err

@@ -79,7 +79,7 @@ def test_a_patch_as_json_has_every_file_with_its_patch_or_the_reason(work, ask):
 def test_a_patch_of_a_range_without_changes_says_so(work, ask):
     found = ask("diff", "t1..t1", "--patch")
     assert (found.code, found.out) == (0, "")
-    assert "no file was changed" in found.err
+    assert "no file changed" in found.err
 
 
 def test_restore_is_a_dry_run_first(work, ask):
@@ -140,7 +140,7 @@ def test_a_file_edited_by_another_program_is_refused(work, ask):
     found = ask("restore", "auth.py", "--at", "t0", "--apply")
     assert found.code == 1
     assert "refused auth.py +1 -1: changed since the session left it" in found.out
-    assert "--apply --force does it" in found.out
+    assert "restore with --apply --force" in found.out
     assert ask("restore", "auth.py", "--at", "t0", "--apply", "--force").code == 0
     assert Path("auth.py").read_text() == "one\n"
 

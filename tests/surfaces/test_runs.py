@@ -160,13 +160,13 @@ def test_options_after_the_dashes_belong_to_the_program(ask, home):
         (["run", "--", "/"], 3, "no program '/'"),
         (["run", "--restart", "always", "--", "true"], 2, "no restart policy"),
         (["run", "--again", "ffffffff"], 3, "no run 'ffffffff'"),
-        (["run", "--again", "ffffffff", "--", "true"], 2, "has its command"),
+        (["run", "--again", "ffffffff", "--", "true"], 2, "--again takes no command"),
         (["run", "--session", "", "--detach", "--", "nosuch"], 3, "no program"),
         (["attach", "nosuch"], 3, "no session 'nosuch'"),
         (["attach", "r_ffffffff"], 3, "no run"),
         (["attach", "nosuch", "--from", "x"], 2, "not a cursor"),
         (["stop", "ffffffff"], 3, "no run"),
-        (["top", "--every", "0"], 2, "a look every"),
+        (["top", "--every", "0"], 2, "--every is from"),
         (["log", "-f", "t1"], 3, "no sessions"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -207,7 +207,7 @@ def test_ps_lists_lost_runs_first(ask, detach, home):
     assert lines[0].startswith(f"r_{lost[-8:]} lost     agent.py-{lost[-8:]}")
     assert "@5 call pay(amount=0)" in lines[0]
     assert lines[1].strip() == (
-        "its supervisor was killed; its program runs on; 1 call without an outcome (pay)"
+        "its supervisor was killed; program still runs; 1 call without an outcome (pay)"
     )
     assert lines[2].strip() == f"→ stator stop r_{lost[-8:]}"
     assert lines[3].startswith(f"r_{running[-8:]} running  ")
@@ -220,7 +220,7 @@ def test_ps_hides_ended_runs_and_says_so(ask, detach, home):
     ended(ask, detach("true"))
     answer = ask("ps")
     assert answer.out == ""
-    assert "1 run ended: stator ps --all" in answer.err
+    assert "--all lists 1 ended run" in answer.err
     assert "done" in ask("ps", "--all").out
 
 
@@ -288,7 +288,8 @@ def test_detaching_leaves_the_run_running_and_shows_how_to_attach_again(ask, det
     _, err = reader.communicate(timeout=60)
     assert reader.returncode == 0
     assert re.fullmatch(
-        rf"detached; the run goes on: stator attach r_{run[-8:]} --from \d+\+7\n", err.decode()
+        rf"detached; the run continues; attach again: stator attach r_{run[-8:]} --from \d+\+7\n",
+        err.decode(),
     )
     assert state(ask, run)["status"] == "running"
     (home.parent / "work" / "paid").touch()
@@ -305,7 +306,7 @@ def test_attach_counts_lost_output(ask, detach, home):
     kept = sum(len(item.get("output", "")) for item in first)
     assert lost > 0
     assert lost + kept == 4_000_000
-    assert "MB of output are gone" in ask("attach", run).out
+    assert "MB of earlier output is no longer kept" in ask("attach", run).out
 
 
 # -- stop, top, log -f ----------------------------------------------------------------------------
@@ -346,7 +347,7 @@ def test_top_as_json(ask, store, world):
 def test_top_says_when_no_session_is_running(ask, home):
     answer = ask("top")
     assert (answer.code, answer.out) == (0, "")
-    assert "nothing is at work" in answer.err
+    assert "no session is running" in answer.err
 
 
 def test_top_on_a_terminal_redraws_until_interrupted(store, spawn):
@@ -391,7 +392,7 @@ def test_log_follow_shows_only_the_requested_kinds(ask, store, spawn):
 def test_attach_warns_if_no_program_drives_the_session(ask, store, spawn):
     reader = spawn("attach", "fix-login", stderr=subprocess.PIPE)
     assert reader.stderr.readline() == (
-        b"nobody drives fix-login just now; what comes will be shown, Ctrl-C leaves\n"
+        b"no program drives fix-login now; waiting for new commits, Ctrl-C to leave\n"
     )
     reader.send_signal(signal.SIGINT)
     assert reader.wait(timeout=60) == 0

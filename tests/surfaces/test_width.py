@@ -1,4 +1,8 @@
-"""No line of an answer is wider than the terminal, whatever was recorded."""
+"""No line of an answer is wider than the terminal, whatever was recorded.
+
+Not tested are answers that show content in full or are made to be copied: `show POSITION`, `log --full`,
+`recall` and patches.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,10 @@ from stator.surfaces.cli.render.lines import cells
 from surfaces.recorded import record
 
 COMMANDS = [
-    ["ls"], ["ls", "--all"], ["show"], ["show", "@3"], ["log"], ["log", "t2"], ["diff"],
-    ["diff", "t1..t3"], ["diff", "--all"], ["state"], ["files"], ["files", "--project", "--reads"],
-    ["decisions", "--all"], ["decisions", "--project"], ["calls"], ["calls", "--project"], ["evicted"],
+    ["ls"], ["ls", "--all"], ["show"], ["log"], ["log", "fix-login:t2"], ["diff"],
+    ["diff", "fix-login:t1", "fix-login:t3"], ["diff", "--all"], ["state"], ["files"], ["files", "--project", "--reads"],
+    ["decisions", "--all"], ["decisions", "--project"], ["calls"], ["calls", "--project"],
+    ["evicted"],
     ["why", "auth.py"], ["why", "auth.py", "--project"], ["search", "login"], ["tree"],
     ["tree", "--project"], ["du"], ["du", "--by", "kind"], ["top", "--once"], ["budget"], ["settle"],
     ["approvals"], ["verify"], ["doctor"], ["retention"], ["gc"], ["erase", "--all"],

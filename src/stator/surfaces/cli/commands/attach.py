@@ -164,7 +164,7 @@ class _Follower:
             self._screen.item(item)
             return
         if output.lost:
-            gone = f"… {size(output.lost)} of earlier output are no longer kept"
+            gone = f"… {size(output.lost)} of earlier output is no longer kept"
             self._screen.line(Line(gone, "doubt"))
         for line in escape.lines(output.text.removesuffix("\n")) if output.data else ():
             self._screen.whole([Line("│ ", "dim").add(line)])

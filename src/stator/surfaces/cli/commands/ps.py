@@ -107,7 +107,7 @@ def _remarks(one: Standing) -> Iterator[Line]:
     """Problems of a run: why it ended, whether its program still runs, which calls have no outcome."""
     cause = one.cause
     if one.status == "lost":
-        cause += "; its program is still running" if one.orphaned else ""
+        cause += "; program still runs" if one.orphaned else ""
         if one.unfinished:
             tools = ", ".join(record.tool for record in one.unfinished[:5])
             cause += f"; {count(len(one.unfinished), 'call')} without an outcome ({tools})"

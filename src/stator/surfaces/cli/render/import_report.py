@@ -98,7 +98,7 @@ def _remarks(brought: Brought) -> Iterator[Line]:
     yield from _numbers(total)
     if brought.others and (brought.changed or not brought.taken):
         files = count(sum(brought.others.values()), "file")
-        yield _remark("not read", f"{files} that are not transcripts ({_kinds(brought.others)})")
+        yield _remark("not read", f"{files}, not transcripts ({_kinds(brought.others)})")
     if brought.elsewhere:
         sessions = count(brought.elsewhere, "session")
         yield _remark("elsewhere", f"{sessions} of other projects; --all imports them too")

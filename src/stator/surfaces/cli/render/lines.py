@@ -117,8 +117,8 @@ class Line:
                 if len(made) == rows:
                     rest = Line()
                     rest.pieces = self._words()[place:]
-                    made[-1] = made[-1].extend(rest).cut(width)
-                    return made
+                    made[-1].extend(rest)
+                    break
                 made.append(Line(" " * indent))
                 used = indent
             made[-1].pieces.append((text, style))
