@@ -13,7 +13,8 @@ from surfaces.recorded import record
 
 COMMANDS = [
     ["ls"], ["ls", "--all"], ["show"], ["log"], ["log", "fix-login:t2"], ["diff"],
-    ["diff", "fix-login:t1", "fix-login:t3"], ["diff", "--all"], ["state"], ["files"], ["files", "--project", "--reads"],
+    ["diff", "fix-login:t1", "fix-login:t3"], ["diff", "--all"], ["state"], ["files"],
+    ["files", "--project", "--reads"],
     ["decisions", "--all"], ["decisions", "--project"], ["calls"], ["calls", "--project"],
     ["evicted"],
     ["why", "auth.py"], ["why", "auth.py", "--project"], ["search", "login"], ["tree"],

@@ -55,7 +55,7 @@ def approvals(
     watch
         Keep watching, and ring the bell for each new call that waits.
     grants
-        List the approvals and denials given, including expired and revoked ones.
+        List the approvals and denials given, including expired ones.
     revoke
         Revoke an approval, by its id or the last characters of it.
     """
