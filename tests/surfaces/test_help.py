@@ -162,5 +162,5 @@ def test_the_installed_program_runs(store):
 
 
 def test_stator_connect_is_the_function_after_its_module_is_imported():
-    code = "import stator; stator.open; from stator.connect import Place; stator.connect('memory:')"
+    code = "import stator; stator.open; from stator.connect import StorePlace; stator.connect('memory:')"
     subprocess.run([sys.executable, "-c", code], check=True)

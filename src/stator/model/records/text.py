@@ -1,4 +1,4 @@
-"""Telling: what a record says, as one text. Recorded words only; whoever shows them delimits them.
+"""Describes a record as one text. It contains recorded words only; the caller delimits them.
 
 Bounded: of a value of a million parts only the first few thousand characters are ever written out.
 """
@@ -51,7 +51,7 @@ def value_text(value: Any) -> str:
 
 
 def _pieces(value: Any) -> Iterator[str]:
-    """JSON, piece by piece, so that nobody need write all of it."""
+    """JSON, piece by piece, so that it can stop early."""
     if isinstance(value, str):
         yield json.dumps(value[:VALUE_MAX], ensure_ascii=False)
     elif value is None or isinstance(value, bool):

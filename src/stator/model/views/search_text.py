@@ -1,6 +1,6 @@
-"""What of a commit can be searched: its texts, and the paths it is about.
+"""Extracts the searchable texts of a commit, and the paths it is about.
 
-Prompts, answers, what tools were asked and what they said, and every record an agent leaves behind. Not
+Prompts, answers, tool inputs and outputs, and every record an agent leaves behind. Not
 what is kept beside them (the contents of files, definitions of tools), and not bookkeeping.
 """
 
@@ -46,11 +46,11 @@ PATH_NAMES = frozenset(
 )
 """Arguments of tools that name a file, in the tools there are."""
 SILENT = frozenset({"fork", "run", "run_end", "rewind", "erasure", "purge", "tools", "adopt"})
-"""Kinds that only say again, or keep, what other commits said."""
+"""Kinds that only repeat, or store, what other commits hold."""
 
 
 def document(commit: Commit) -> Document | None:
-    """A commit as an index takes it; None if there is nothing to find in it."""
+    """A commit as a search document; None if it has nothing to find."""
     said = list(said_in(commit))
     body = indexed(said) if said else ""
     if not body:
@@ -67,7 +67,7 @@ def document(commit: Commit) -> Document | None:
 
 
 def said_in(commit: Commit) -> Iterator[str]:
-    """The texts of a commit, what was said first."""
+    """The texts of a commit, messages first."""
     if commit.kind in SILENT or (commit.kind == "call" and commit.tool == MODEL):
         return
     reader = _CONTENT.get(commit.kind)
@@ -116,7 +116,7 @@ def _prompt(asked: Any) -> Iterator[str]:
 
 
 def _entry(commit: Commit) -> Iterator[str]:
-    """What the model said; what it asked tools for is in the calls that came of it."""
+    """The model's text; its tool requests are in the resulting calls."""
     said = commit.known("output")
     if isinstance(said, str) or dialect(said) != "plain":
         yield text_of(said)
@@ -184,7 +184,7 @@ def _strings(value: Any, *, names: bool = False) -> Iterator[str]:
 
 
 def _value(name: str, plain: Any) -> Iterator[str]:
-    """A name and the value that stands under it, from its recorded form."""
+    """A name and its value, from the recorded form."""
     yield name
     try:
         yield from _strings(canon.from_plain(plain), names=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
-from stator.connect import POLICY_FILE, Place, connect, known_stores, locate
+from stator.connect import POLICY_FILE, StorePlace, connect, known_stores, locate
 from stator.errors import StatorError, StoreError
 from stator.hooks.spool import BAD, standing
 from stator.locations import NOTE, path_of, spool_of
@@ -131,7 +131,7 @@ def _finding(severity: str, what: str, check: str, hint: str = "", session: str 
 # -- the file -------------------------------------------------------------------------------------
 
 
-def _file(place: Place) -> Iterator[Finding]:
+def _file(place: StorePlace) -> Iterator[Finding]:
     """What can be checked without opening the store."""
     path = place.url.removeprefix("sqlite:///") if place.url.startswith("sqlite:") else place.url
     try:
@@ -320,7 +320,7 @@ def _unfinished(info: StoreInfo) -> Iterator[Finding]:
         )
 
 
-def _spool(place: Place, now: int) -> Iterator[Finding]:
+def _spool(place: StorePlace, now: int) -> Iterator[Finding]:
     """Hook lines that were queued and not imported, or could not be."""
     path = path_of(place.url)
     folder = spool_of(path) if path else ""
