@@ -294,7 +294,7 @@ def test_any_recorded_time_can_be_shown(moment, tmp_path, world, ask):
         assert answer.code in (0, 1), (words, answer.err)
 
 
-# what is always so
+# -- what holds for every command -----------------------------------------------------------------
 
 
 def test_an_empty_answer_names_the_store_and_the_other_stores(ask, tmp_path):
@@ -303,10 +303,10 @@ def test_an_empty_answer_names_the_store_and_the_other_stores(ask, tmp_path):
     answer = ask("ls", "--store", str(tmp_path / "empty.db"))
     assert answer.code == 0
     assert answer.out == ""
-    assert f"looked in {tmp_path / 'empty.db'} (as given)" in answer.err
+    assert f"(store: {tmp_path / 'empty.db'}, as given; other stores: " in answer.err
     assert f"{tmp_path / 'work' / '.stator' / 'store.db'} (nearest .stator folder)" in answer.err
     error = refused(ask("log", "--store", str(tmp_path / "empty.db")), 3)
-    assert "there are no sessions" in error
+    assert "no sessions in " in error
     assert "nearest .stator folder" in error
 
 

@@ -87,7 +87,7 @@ NAMING = {
         "head, head~3 (3 commits back), t5 (end of turn 5), t-1 (last turn), @42 (commit number), "
         "a tag or a hash; t4..t5 is a range, SESSION:t5 is in another session"
     ),
-    "session": "a name, an id or its last characters, or last; default: $STATOR_SESSION, or last",
+    "session": "a name, an id or its last characters, or last; default: $STATOR_SESSION, then last",
     "store": "--store, $STATOR_STORE, the nearest .stator/store.db upward, or your user store",
 }
 WIDTH_MAX = 80

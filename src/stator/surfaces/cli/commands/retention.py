@@ -75,6 +75,6 @@ def _lines(found: Policies, project: str) -> Iterator[Line]:
         if name in found.holding:
             where = "this project" if name in found.project else "the store"
             line = Line("  ").add(shown(name, found.holding[name]), "bold", width=17)
-            yield line.add(MEANING[name], width=50).add(where, "dim")
+            yield line.add(MEANING[name], width=51).add(where, "dim")
     if not found.holding:
         yield Line("  no policies: everything is kept", "dim")

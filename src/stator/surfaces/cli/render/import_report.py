@@ -120,7 +120,7 @@ def _remarks(brought: Brought) -> Iterator[Line]:
 def _numbers(total: Report) -> Iterator[Line]:
     if total.in_doubt:
         what = f"{count(total.in_doubt, 'call')} that may or may not have happened"
-        yield _remark("in doubt", f"{what}; list them with stator calls --project --open", "doubt")
+        yield _remark("in doubt", f"{what}; see stator calls --project --open", "doubt")
     if total.orphans:
         yield _remark("orphans", f"{count(total.orphans, 'result')} without a call")
     if total.unknown:
