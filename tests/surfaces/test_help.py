@@ -19,7 +19,7 @@ from surfaces.recorded import program
 
 def test_the_help_lists_every_command():
     files = {module.name for module in pkgutil.iter_modules(commands.__path__)}
-    assert {commands.spelled(name) for name in COMMANDS} == files
+    assert {commands.python_name(name) for name in COMMANDS} == files
     assert set(app().resolved_commands()) - {"-h", "--help", "--version"} == set(COMMANDS)
 
 

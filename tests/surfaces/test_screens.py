@@ -116,7 +116,7 @@ def test_diff_over_turns_folds_a_chain_of_decisions_into_one_line(store, ask, mo
         " — because works without a store"
     ) in answer.lines
     assert "session.py" not in answer.out
-    assert "(1 came and went)" in answer.out
+    assert "(1 added and removed again)" in answer.out
 
 
 def test_diff_hides_bookkeeping_unless_asked(store, ask):

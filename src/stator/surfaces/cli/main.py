@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _forget_stdout()
         return 0
     except OSError as error:
-        return _failed(error)
+        return _report_os_error(error)
 
 
 def _main(words: list[str]) -> int:
@@ -51,7 +51,7 @@ def _main(words: list[str]) -> int:
 
         return install(words[1:])
     if words[0] not in registry.COMMANDS:
-        return _unknown(words[0])
+        return _report_unknown(words[0])
     return _run(words)
 
 
@@ -62,6 +62,7 @@ def _run(words: list[str]) -> int:
     from stator.surfaces.cli import exits
     from stator.surfaces.cli.render.screen import PagerClosed
 
+    # A warning is one line for the user, without the source line that Python would add.
     warnings.showwarning = lambda message, *_: exits.write_stderr(f"stator: {message}")
     try:
         return _command(words)
@@ -78,7 +79,8 @@ def _command(words: list[str]) -> int:
     from stator.surfaces.cli.commands import load
 
     function = load(words[0])
-    if len(words) == 1 and _needs_nothing(function):
+    # The parser takes longer to import than most commands take to run; a bare command does not need it.
+    if len(words) == 1 and _runs_without_arguments(function):
         return function()
     from stator.surfaces.cli.parser import parse
 
@@ -86,12 +88,12 @@ def _command(words: list[str]) -> int:
     return ready() if ready is not None else 0
 
 
-def _needs_nothing(function: Callable[..., int]) -> bool:
+def _runs_without_arguments(function: Callable[..., int]) -> bool:
     """Whether a command can be called without arguments."""
     return function.__code__.co_argcount == len(function.__defaults__ or ())
 
 
-def _unknown(word: str) -> int:
+def _report_unknown(word: str) -> int:
     from difflib import get_close_matches
 
     from stator.surfaces.cli.exits import USAGE, write_stderr
@@ -119,7 +121,7 @@ def _forget_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _failed(error: OSError) -> int:
+def _report_os_error(error: OSError) -> int:
     """Report an operating system error, such as a full disk or a folder without write permission."""
     from stator.surfaces.cli.exits import UNUSABLE, write_stderr
 

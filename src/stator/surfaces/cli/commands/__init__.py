@@ -13,15 +13,17 @@ from keyword import iskeyword
 
 def load(name: str) -> Callable[..., int]:
     """Import a command and return its function."""
-    found: Callable[..., int] = getattr(import_module(f"{__name__}.{spelled(name)}"), spelled(name))
+    found: Callable[..., int] = getattr(
+        import_module(f"{__name__}.{python_name(name)}"), python_name(name)
+    )
     return found
 
 
-def spelled(name: str) -> str:
+def python_name(name: str) -> str:
     """The command's name in Python: `import` is a keyword there, so it is spelled `import_`."""
     return f"{name}_" if iskeyword(name) else name
 
 
 def examples(name: str) -> str:
-    text: str = import_module(f"{__name__}.{spelled(name)}").EXAMPLES
+    text: str = import_module(f"{__name__}.{python_name(name)}").EXAMPLES
     return text

@@ -12,9 +12,9 @@ from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, open
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.waiting_calls import (
+    as_json,
+    grant_as_json,
     grant_line,
-    grant_plain,
-    plain,
     waiting_lines,
 )
 
@@ -86,7 +86,7 @@ def approvals(
 
 def _show(screen: Screen, item: Waiting, now: int) -> None:
     if screen.json:
-        screen.item(plain(item))
+        screen.item(as_json(item))
     else:
         screen.lines(waiting_lines(item, now), hang=11)
 
@@ -111,7 +111,7 @@ def _grants(opened: OpenedStore, screen: Screen, session: str | None, project: s
     found = use.grants(opened.store.port, now=opened.now, session=session, project=project)
     for item in found:
         if screen.json:
-            screen.item(grant_plain(item))
+            screen.item(grant_as_json(item))
         else:
             screen.line(grant_line(item))
     return 0 if found else opened.report_empty("no approvals were given")
@@ -122,7 +122,7 @@ def _revoke(grant: str, store: str | None, *, json: bool) -> int:
         context = opened.store.context
         found = use.revoke(opened.store.port, context, grant, by=context.principal)
         if json:
-            screen.document("stator.revoked/1", grant_plain(found))
+            screen.document("stator.revoked/1", grant_as_json(found))
         else:
             screen.line(Line("revoked: ").extend(grant_line(found)))
     return 0

@@ -52,7 +52,7 @@ def approve(
     with open_to_write(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         answer = ApprovalAnswer(opened, session, scope, pattern, expires, verdict="approved")
         wanted = calls or (tuple(_waiting(opened, session)) if all else ())
-        found = [] if all and not wanted else answer.give(wanted)
+        found = [] if all and not wanted else answer.apply(wanted)
         for grant in found:
             show_grant(screen, grant)
         if not found:

@@ -14,7 +14,7 @@ from stator.runtime.runs.run import Run
 from stator.runtime.views.session import SessionView
 from stator.runtime.views.tail import FIRST_S, Tailing
 from stator.surfaces.cli.commands.log import FOLLOWED, row
-from stator.surfaces.cli.commands.ps import ending, plain
+from stator.surfaces.cli.commands.ps import as_json, ending
 from stator.surfaces.cli.exits import FINDING, OK
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_follow, title
 from stator.surfaces.cli.render import escape, wire
@@ -173,7 +173,7 @@ class _Follower:
         assert self._run is not None
         standing = self._run.standing()
         if self._screen.json:
-            self._screen.item({"cursor": str(self.cursor), "run": plain(standing)})
+            self._screen.item({"cursor": str(self.cursor), "run": as_json(standing)})
         else:
             self._screen.line(ending(standing))
         return FINDING if standing.status in ("failed", "lost") else OK

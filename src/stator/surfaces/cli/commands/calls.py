@@ -86,7 +86,7 @@ def calls(
                 title(screen, view, opened.now, f"{wanted} calls" if wanted else "calls")
         for row in found:
             if json:
-                screen.item(_plain(row))
+                screen.item(_as_json(row))
             else:
                 screen.line(_line(row, opened, wide=wide))
         if not found:
@@ -118,6 +118,6 @@ def _line(row: CallRow, opened: OpenedStore, *, wide: bool) -> Line:
     return line.add(f"  {opened.names()[row.session]}" if wide else "", "dim")
 
 
-def _plain(row: CallRow) -> dict[str, Any]:
+def _as_json(row: CallRow) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(row)
     return {**plain, "outcome": row.outcome or None}

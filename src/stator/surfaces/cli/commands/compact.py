@@ -86,7 +86,7 @@ def compact(
                 port, context, view.id, options, record=not dry_run
             )
         if json:
-            screen.document("stator.compaction/1", _plain(found) | {"dry_run": dry_run})
+            screen.document("stator.compaction/1", _as_json(found) | {"dry_run": dry_run})
         else:
             _show(screen, view, found, dry_run=dry_run)
     return 0 if found.fits else 1
@@ -100,7 +100,7 @@ def _read(path: str) -> str:
         raise BadQuery(f"cannot read the summary {path!r:.200}: {error}") from None
 
 
-def _plain(found: Compaction) -> dict[str, Any]:
+def _as_json(found: Compaction) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(found)
     return plain | {"evicted": [msgspec.structs.asdict(record) for record in found.evicted]}
 

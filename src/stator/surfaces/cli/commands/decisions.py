@@ -61,7 +61,7 @@ def decisions(
         found = [line for line in known if wanted is None or line.stands is wanted]
         if json:
             for line in found:
-                screen.item(_plain(line))
+                screen.item(_as_json(line))
             return 0
         what = "superseded decisions" if superseded else "decisions"
         if not wide:
@@ -88,7 +88,7 @@ def _line(line: DecisionLine, by_id: dict[str, DecisionLine]) -> Line:
     return shown
 
 
-def _plain(line: DecisionLine) -> dict[str, Any]:
+def _as_json(line: DecisionLine) -> dict[str, Any]:
     return {
         "id": line.id,
         "session": line.session,

@@ -48,6 +48,6 @@ def deny(
     """
     with open_to_write(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         answer = ApprovalAnswer(opened, session, scope, pattern, expires, verdict="denied", why=why)
-        for grant in answer.give(calls):
+        for grant in answer.apply(calls):
             show_grant(screen, grant)
     return 0

@@ -107,9 +107,9 @@ def diff(
 
 def _document(screen: Screen, view: SessionView, found: Diff, tries: Comparison | None) -> None:
     if tries is None:
-        screen.document("stator.diff/1", plain(view, found))
+        screen.document("stator.diff/1", as_json(view, found))
         return
-    document = {**comparison.plain(tries), "diff": plain(view, found)}
+    document = {**comparison.as_json(tries), "diff": as_json(view, found)}
     screen.document("stator.compare/1", document)
 
 
@@ -121,7 +121,7 @@ def _patch(
     if screen.json:
         span = " ".join(part for part in (start or "t-1", end) if part)
         of = {"session": view.id, "name": view.name}
-        files = [patches.plain(patch) for patch in found]
+        files = [patches.as_json(patch) for patch in found]
         screen.document("stator.patch/1", {"of": of, "span": span, "files": files})
         return 0
     if not found:
@@ -136,7 +136,7 @@ def _place(text: str) -> str:
     return f"{session[:2]}{session[-8:]}:{position}" if colon else text
 
 
-# -- for people -----------------------------------------------------------------------------------
+# -- as text --------------------------------------------------------------------------------------
 
 
 def _lines(found: Diff, hidden: frozenset[str]) -> Iterator[Line]:
@@ -207,10 +207,10 @@ def _changed(line: Line, before: Record, after: Record) -> None:
     for place, key in enumerate(differing[:4]):
         line.add(", " if place else "")
         line.add(f"{key} " if key not in ("value", "status", "amount") else "", "dim")
-        line.add(_was(before, key)).add(" → ").add(_was(after, key))
+        line.add(_field_text(before, key)).add(" → ").add(_field_text(after, key))
 
 
-def _was(record: Record, key: str) -> str:
+def _field_text(record: Record, key: str) -> str:
     value = getattr(record, key, None)
     if key == "value" and not hasattr(record, "comment"):
         return record_line.recorded(value)
@@ -240,19 +240,19 @@ def _footnotes(found: Diff) -> Iterator[Line]:
         for counts in (found.transient, found.unchanged)
     )
     parts = [
-        f"{passing} came and went" if passing else "",
-        f"{same} ended as they began" if same else "",
-        f"{found.read} files only read" if found.read else "",
+        f"{passing} added and removed again" if passing else "",
+        f"{same} changed and changed back" if same else "",
+        f"{record_line.count(found.read, 'file')} only read" if found.read else "",
     ]
     text = ", ".join(part for part in parts if part)
     if text:
         yield Line(f"({text})", "dim")
 
 
-# -- for programs ---------------------------------------------------------------------------------
+# -- as JSON --------------------------------------------------------------------------------------
 
 
-def plain(view: SessionView, found: Diff) -> dict[str, Any]:
+def as_json(view: SessionView, found: Diff) -> dict[str, Any]:
     """The diff as JSON: one list per collection, calls from the log, and the delta."""
     document: dict[str, Any] = {
         "of": {"session": view.id, "name": view.name},

@@ -18,7 +18,7 @@ from stator.model.log.query import CallRow, Finding, StoreInfo
 from stator.model.values.ids import short
 from stator.runtime.facade.store import Store
 from stator.runtime.views.session import SessionView
-from stator.surfaces.cli.commands.verify import plain
+from stator.surfaces.cli.commands.verify import as_json
 from stator.surfaces.cli.exits import FINDING, OK, code_of
 from stator.surfaces.cli.parts.write_transcript import AGENTS
 from stator.surfaces.cli.render.lines import Line
@@ -78,13 +78,13 @@ def doctor(
             info = opened.info()
             about |= {"store_schema": info.schema, "sqlite": info.detail.get("sqlite", "")}
             about |= {"bytes": info.detail.get("bytes", 0), "id": info.id}
-            findings += _tails(info)
-            findings += _unfinished(info)
+            findings += _unindexed(info)
+            findings += _unfinished_erasure(info)
             findings += _sessions(opened)
             findings += _calls(opened)
             findings += _policy(opened)
-            findings += _twins(opened)
-            findings += _spool(place, opened.context.clock())
+            findings += _duplicate_names(opened)
+            findings += _hook_queue(place, opened.context.clock())
     except StoreError as error:
         broken = code_of(error)
         findings.append(_finding("error", error.what, "open", error.hint))
@@ -95,7 +95,7 @@ def doctor(
     ]
     with Screen(json=json, pager=not no_pager) as screen:
         if json:
-            found = [plain(finding) for finding in findings]
+            found = [as_json(finding) for finding in findings]
             screen.document("stator.doctor/1", {**about, "findings": found})
         else:
             screen.lines(_screen(about, findings), hang=6)
@@ -217,7 +217,7 @@ def filesystem(path: str, mounts: str) -> str:
 # -- unfinished work -------------------------------------------------------------------------
 
 
-def _tails(info: StoreInfo) -> Iterator[Finding]:
+def _unindexed(info: StoreInfo) -> Iterator[Finding]:
     tails = info.detail.get("tails", 0)
     if tails:
         yield _finding(
@@ -258,17 +258,19 @@ def _calls(store: Store) -> Iterator[Finding]:
             "It may or may not have happened",
             "in doubt",
             f"check whether it did: stator show {short(row.session)}:@{row.seq}; "
-            f"then record it: stator settle {short(row.call)}{_handed_back(store, row.session)}",
+            f"then record it: stator settle {short(row.call)}{_export_hint(store, row.session)}",
             row.session,
         )
-    left = [row for row in begun if _began(store, row) and not _driven(store, row.session)]
+    left = [
+        row for row in begun if _has_started(store, row) and not _has_driver(store, row.session)
+    ]
     for row in left[:LISTED]:
         yield _finding(
             "warning",
             f"without an outcome: {row.tool}, call {short(row.call)}, t{row.turn} of "
             f"{short(row.session)}, which has no driver",
             "open call",
-            _left_open(store, row),
+            _open_call_hint(store, row),
             row.session,
         )
     for row in store.calls(tool=UNASKED, limit=LISTED).rows:
@@ -282,7 +284,7 @@ def _calls(store: Store) -> Iterator[Finding]:
         )
 
 
-def _handed_back(store: Store, session: str) -> str:
+def _export_hint(store: Store, session: str) -> str:
     """How to inform an agent that keeps its own transcript about a call in doubt."""
     sources = {alias[0] for alias in SessionView(store.port, session).record.aliases}
     written = sorted(sources & set(AGENTS))
@@ -293,13 +295,13 @@ def _handed_back(store: Store, session: str) -> str:
     )
 
 
-def _left_open(store: Store, row: CallRow) -> str:
+def _open_call_hint(store: Store, row: CallRow) -> str:
     settle = f"record what happened: stator settle {short(row.call)}"
     if SessionView(store.port, row.session).record.mode == "recorded":
         return (
             "its agent may still be running it; if not, "
             + settle
-            + _handed_back(store, row.session)
+            + _export_hint(store, row.session)
         )
     return (
         "resume the session: the call is then marked in doubt, or cancelled if it only read; "
@@ -307,7 +309,7 @@ def _left_open(store: Store, row: CallRow) -> str:
     )
 
 
-def _unfinished(info: StoreInfo) -> Iterator[Finding]:
+def _unfinished_erasure(info: StoreInfo) -> Iterator[Finding]:
     """An erasure whose bytes are still in the write-ahead log."""
     if info.detail.get("unfinished"):
         who = ", ".join(f"{one.program} (pid {one.pid})" for one in info.detail["readers"])
@@ -320,7 +322,7 @@ def _unfinished(info: StoreInfo) -> Iterator[Finding]:
         )
 
 
-def _spool(place: StorePlace, now: int) -> Iterator[Finding]:
+def _hook_queue(place: StorePlace, now: int) -> Iterator[Finding]:
     """Hook lines that were queued and not imported, or could not be."""
     path = path_of(place.url)
     folder = spool_of(path) if path else ""
@@ -373,13 +375,13 @@ def _policy(store: Store) -> Iterator[Finding]:
         yield _finding("error", f"{POLICY_FILE}: {error.what}", "policy", error.hint)
 
 
-def _began(store: Store, row: CallRow) -> bool:
+def _has_started(store: Store, row: CallRow) -> bool:
     """Whether a call without an outcome has started, rather than waits for approval."""
     entry = store.port.find(row.session, "calls", row.call)
     return getattr(entry and entry.record, "status", "started") == "started"
 
 
-def _twins(store: Store) -> Iterator[Finding]:
+def _duplicate_names(store: Store) -> Iterator[Finding]:
     """Files and facts of one session whose names differ only in their Unicode form."""
     for view in store.views():
         for collection, kind in (("files", "file"), ("facts", "fact")):
@@ -406,6 +408,6 @@ def _twins(store: Store) -> Iterator[Finding]:
                     )
 
 
-def _driven(store: Store, session: str) -> bool:
+def _has_driver(store: Store, session: str) -> bool:
     holder = SessionView(store.port, session).row.holder
     return holder is not None and holder.live

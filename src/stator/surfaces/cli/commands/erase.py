@@ -93,7 +93,7 @@ def erase(
         if yes:
             result = erasing.erase(port, context, made, by=context.principal, why=why)
         if json:
-            screen.document("stator.erase/1", _plain(made, result))
+            screen.document("stator.erase/1", _as_json(made, result))
         else:
             screen.lines(_lines(made, result, opened), hang=2)
     return FINDING if result is not None and result.pending else OK
@@ -164,7 +164,7 @@ def _lines(made: Erasing, result: ErasureResult | None, opened: OpenedStore) -> 
         yield Line(f"erased {what}", "title").add(f", recorded as {ids}", "dim")
 
 
-def _plain(made: Erasing, result: ErasureResult | None) -> dict[str, Any]:
+def _as_json(made: Erasing, result: ErasureResult | None) -> dict[str, Any]:
     return {
         "erased": result is not None,
         "pending": result is not None and result.pending,

@@ -42,7 +42,7 @@ def evicted(
         found = view.evicted(all=all)
         if json:
             for item in found:
-                screen.item(_plain(item))
+                screen.item(_as_json(item))
             return 0
         title(screen, view, opened.now, "evicted")
         last = 0
@@ -63,5 +63,5 @@ def _line(item: Evicted) -> Line:
     return line.add(f" — {item.what}" if item.what else "", "dim")
 
 
-def _plain(item: Evicted) -> dict[str, Any]:
+def _as_json(item: Evicted) -> dict[str, Any]:
     return {**msgspec.structs.asdict(item), "kind": item.kind}

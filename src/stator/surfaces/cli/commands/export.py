@@ -109,7 +109,7 @@ def export(
                 progress=progress,
             )
         if json:
-            screen.document("stator.export/1", plain(made))
+            screen.document("stator.export/1", as_json(made))
         else:
             _show(screen, made)
     return 0
@@ -165,7 +165,7 @@ def _show(screen: Screen, made: Exported) -> None:
         screen.line(Line("  encrypted: it cannot be read without the passphrase", "dim"))
 
 
-def plain(made: Exported) -> dict[str, Any]:
+def as_json(made: Exported) -> dict[str, Any]:
     return {
         **{name: getattr(made, name) for name in made.__struct_fields__ if name != "sessions"},
         "sessions": [

@@ -45,13 +45,13 @@ def fork(
         port, context = opened.store.port, opened.store.context
         row = forks.fork(port, context, view.at(ref or "head"), name=name or "")
         if json:
-            screen.document("stator.fork/1", plain(row))
+            screen.document("stator.fork/1", as_json(row))
         else:
-            screen.lines(made(row, opened))
+            screen.lines(new_session_lines(row, opened))
     return 0
 
 
-def plain(row: SessionRow) -> dict[str, Any]:
+def as_json(row: SessionRow) -> dict[str, Any]:
     """A fork or retry as JSON."""
     parent = row.record.parent
     assert parent is not None
@@ -64,7 +64,7 @@ def plain(row: SessionRow) -> dict[str, Any]:
     }
 
 
-def made(row: SessionRow, opened: OpenedStore, what: str = "") -> list[Line]:
+def new_session_lines(row: SessionRow, opened: OpenedStore, what: str = "") -> list[Line]:
     """The new session, its origin, and the command that continues it."""
     parent = row.record.parent
     assert parent is not None

@@ -88,7 +88,7 @@ def gc(
             forgotten = search.forget(port, context, [one.action.session for one in done])
             unfinished = unfinished or not forgotten
         if json:
-            screen.document("stator.gc/1", _plain(made, done, applied=apply and not stopped))
+            screen.document("stator.gc/1", _as_json(made, done, applied=apply and not stopped))
         else:
             screen.lines(_lines(made, done, opened, apply=apply, stopped=stopped), hang=2)
             if unfinished:
@@ -155,7 +155,7 @@ def _sum(made: Plan, done: list[Done], *, apply: bool) -> str:
     return whole + (f", {size(freed)} freed" if freed else "")
 
 
-def _plain(made: Plan, done: list[Done], *, applied: bool) -> dict[str, Any]:
+def _as_json(made: Plan, done: list[Done], *, applied: bool) -> dict[str, Any]:
     failed = {(one.action.what, one.action.session): one.failed for one in done if one.failed}
     return {
         "applied": applied,

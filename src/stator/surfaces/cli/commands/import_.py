@@ -91,12 +91,12 @@ def import_(
     floor = parse_since(since, now()) if since is not None else 0
     with ExitStack() as stack:
         screen = stack.enter_context(Screen(json=json, pager=not no_pager))
-        wanted = [stack.enter_context(_piped()) if n == STDIN else n for n in sources or []]
+        wanted = [stack.enter_context(_copy_of_stdin()) if n == STDIN else n for n in sources or []]
         with bar(screen) as progress:
-            found = _look(wanted, "" if all else str(project_root()), floor, progress)
+            found = _find_sources(wanted, "" if all else str(project_root()), floor, progress)
         sight = together([one for _, one in found])
         # A dry run creates no store. Without one, everything would be new, as in an empty store in memory.
-        url = store if not dry_run or _is_there(locate(store).url) else "memory:"
+        url = store if not dry_run or _store_exists(locate(store).url) else "memory:"
         opened = stack.enter_context(connect(url, create=not dry_run or url == "memory:"))
         into = _project(project)
         if sight.bundles and sight.bundles == wanted[:1] and len(wanted) == 1:
@@ -146,7 +146,7 @@ def _run(bringing: Bringing) -> StoreError | None:
 # -- finding sources --------------------------------------------------------------------------------
 
 
-def _look(
+def _find_sources(
     wanted: list[str], root: str, since: int, progress: ProgressCallback | None
 ) -> list[tuple[str, Sight]]:
     """Find the transcripts of the named agents (of all, if none is named) and at the named paths."""
@@ -187,12 +187,12 @@ def _home_of(cwd: str) -> tuple[str, str]:
     return project_id(root), str(root)
 
 
-def _is_there(url: str) -> bool:
+def _store_exists(url: str) -> bool:
     return "://" in url or os.path.lexists(url.removeprefix("sqlite:"))
 
 
 @contextmanager
-def _piped() -> Iterator[str]:
+def _copy_of_stdin() -> Iterator[str]:
     """Copy stdin to a temporary file, if its format is known and it is not too large."""
     import tempfile
 
@@ -247,7 +247,7 @@ def _answer(screen: Screen, found: list[tuple[str, Sight]], bringing: Bringing) 
 
     if screen.json:
         agents = {name: len(sight.told) for name, sight in found if name}
-        document = {**import_report.plain(bringing.brought), "agents": agents}
+        document = {**import_report.as_json(bringing.brought), "agents": agents}
         screen.document("stator.import/1", document)
         return
     if not found:
@@ -260,7 +260,7 @@ def _answer(screen: Screen, found: list[tuple[str, Sight]], bringing: Bringing) 
 
 def _answer_bundle(screen: Screen, report: Imported) -> None:
     if screen.json:
-        screen.document("stator.import/1", plain(report))
+        screen.document("stator.import/1", as_json(report))
     else:
         _show(screen, report)
 
@@ -290,7 +290,7 @@ def _lines(one: Brought, width: int) -> list[Line]:
     return lines
 
 
-def plain(report: Imported) -> dict[str, Any]:
+def as_json(report: Imported) -> dict[str, Any]:
     return {
         **{name: getattr(report, name) for name in report.__struct_fields__ if name != "sessions"},
         "sessions": [

@@ -56,13 +56,13 @@ def ingest(
         died = bury(opened.port, world)
         read = sum(reconcile(opened.port, world, one, done.transcripts) for one in chosen)
         if json:
-            screen.document("stator.ingest/1", plain(done) | {"transcripts": read, "died": died})
+            screen.document("stator.ingest/1", as_json(done) | {"transcripts": read, "died": died})
         else:
             screen.lines(_lines(done, read, died), hang=2)
     return FINDING if done.bad or done.refused else OK
 
 
-def plain(done: Ingested) -> dict[str, Any]:
+def as_json(done: Ingested) -> dict[str, Any]:
     """The result as JSON."""
     return {
         "lines": done.lines,

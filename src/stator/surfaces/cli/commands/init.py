@@ -155,13 +155,13 @@ def _agents(
                 for edit in edits:
                     _show_edit(screen, edit)
             screen.flush()
-        written = not dry_run and bool(todo) and (yes or _agreed(json))
+        written = not dry_run and bool(todo) and (yes or _confirmed(json))
         made: list[str] = []
         if not dry_run and where.scope == "project" and not remove and (written or not todo):
             made = _project(where.root, where.store)[0]
         kept = [copy for edit in todo if (copy := apply(edit))] if written else []
         if json:
-            screen.document("stator.init/1", _plain(plans, made, kept, written=written))
+            screen.document("stator.init/1", _as_json(plans, made, kept, written=written))
         else:
             _show_end(
                 screen, agents, made, kept, bool(todo),
@@ -170,7 +170,7 @@ def _agents(
     return FINDING if todo and not written and not dry_run else OK
 
 
-def _agreed(json: bool) -> bool:
+def _confirmed(json: bool) -> bool:
     """Ask the person at the terminal to confirm."""
     if json or not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
         return False
@@ -211,7 +211,7 @@ def _show_end(
             screen.line(Line("the MCP server needs: pip install 'stator[mcp]'", "doubt"))
 
 
-def _plain(
+def _as_json(
     plans: dict[str, list[Edit]], made: list[str], kept: list[str], *, written: bool
 ) -> dict[str, Any]:
     return {

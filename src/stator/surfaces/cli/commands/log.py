@@ -93,7 +93,7 @@ def log(
                 raise BadQuery("--follow cannot be combined with a range or --reverse")
             return _follow(screen, view, opened, kinds, FOLLOWED if limit is None else limit, full)
         floor = parse_since(since, opened.now) if since is not None else None
-        found = _chosen(view, span, kinds, floor, limit, reverse=reverse, load=full)
+        found = _matching(view, span, kinds, floor, limit, reverse=reverse, load=full)
         if json:
             for commit in found:
                 screen.item(wire.commit(commit))
@@ -116,7 +116,7 @@ def _follow(
 ) -> int:
     """Show the newest commits, oldest of them first, then each new commit until interrupted."""
     head = view.head.seq
-    recent = _chosen(view, None, kinds, None, limit, reverse=True, load=full)
+    recent = _matching(view, None, kinds, None, limit, reverse=True, load=full)
     if not screen.json:
         title(screen, view, opened.now)
     coming = (commit for commit in view.tail(head, load=full) if not kinds or commit.kind in kinds)
@@ -141,7 +141,7 @@ def _kinds(given: list[str]) -> frozenset[str]:
     return frozenset(given)
 
 
-def _chosen(
+def _matching(
     view: SessionView,
     span: str | None,
     kinds: frozenset[str],
@@ -180,7 +180,7 @@ def _show(screen: Screen, commits: Iterable[Commit], *, full: bool, reverse: boo
         if date != today:
             screen.line(Line(date, "dim"))
             today = date
-        for commit in turn if full else _story(turn):
+        for commit in turn if full else _condensed(turn):
             screen.line(row(commit, screen.width))
             if full:
                 screen.whole(contents(commit))
@@ -188,7 +188,7 @@ def _show(screen: Screen, commits: Iterable[Commit], *, full: bool, reverse: boo
     return any_shown
 
 
-def _story(turn: list[Commit]) -> list[Commit]:
+def _condensed(turn: list[Commit]) -> list[Commit]:
     """Leave out model calls that were answered: the log shows the answer instead."""
     answered = {commit.call for commit in turn if commit.kind == "entry" and commit.call}
     return [

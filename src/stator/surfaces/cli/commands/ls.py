@@ -76,13 +76,13 @@ def ls(
         found = list(islice(kept, wanted + 1))
         if json:
             for row in found[:wanted]:
-                screen.item(plain(row))
+                screen.item(as_json(row))
         else:
             screen.lines(_lines(found[:wanted], opened.now, projects=all))
         if len(found) > wanted and not json:
             screen.line(Line(f"… more sessions; show them with -n {wanted * 2}", "dim"))
         if not found:
-            return opened.report_empty("no sessions" if all else _none(opened))
+            return opened.report_empty("no sessions" if all else _empty_message(opened))
     return 0
 
 
@@ -93,7 +93,7 @@ def _trash(opened: OpenedStore, screen: Screen, project: str | None) -> int:
     for session, mark in in_trash(port).items():
         row = port.session(session)
         about: dict[str, Any] = {"trashed": mark.at, "purged": None, "by": mark.by}
-        found.append((row.record.project, {**plain(row), **about, "policy": mark.why}))
+        found.append((row.record.project, {**as_json(row), **about, "policy": mark.why}))
     for one in tombstones(port):
         about = {"id": one.session, "name": one.name, "project": one.project, "trashed": None}
         about |= {"purged": one.at, "by": one.by, "policy": one.policy, "about": one.about}
@@ -112,7 +112,7 @@ def _trash(opened: OpenedStore, screen: Screen, project: str | None) -> int:
     return 0 if shown else opened.report_empty("the trash is empty")
 
 
-def _none(opened: OpenedStore) -> str:
+def _empty_message(opened: OpenedStore) -> str:
     others = bool(opened.store.sessions(limit=1).rows)
     return "no matching sessions in this project" + (
         "; --all lists every project" if others else ""
@@ -148,7 +148,7 @@ def _lines(rows: list[SessionRow], now: int, *, projects: bool) -> Iterator[Line
         yield line.add(f"  {row.record.project}" if projects else "", "dim")
 
 
-def plain(row: SessionRow) -> dict[str, Any]:
+def as_json(row: SessionRow) -> dict[str, Any]:
     """A session as JSON: its record, its status as shown, its size and its driver."""
     holder = row.holder
     return {

@@ -49,7 +49,7 @@ def ps(
         shown.sort(key=lambda one: ORDER.get(one.status, 2))
         if json:
             for one in shown:
-                screen.item(plain(one))
+                screen.item(as_json(one))
         else:
             screen.lines(_lines(shown, opened.now))
         if not shown:
@@ -59,7 +59,7 @@ def ps(
     return 0
 
 
-def plain(one: Standing) -> dict[str, Any]:
+def as_json(one: Standing) -> dict[str, Any]:
     """A run as JSON: what is recorded, and its status now."""
     info, last = one.info, one.last
     return {

@@ -43,13 +43,13 @@ def recall(
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         found = opened.session(session).recall(key)
         if json:
-            screen.document("stator.recalled/1", _plain(found))
+            screen.document("stator.recalled/1", _as_json(found))
         else:
             _show(screen, found)
     return 0 if found.status == "recallable" else 1
 
 
-def _plain(found: Recalled) -> dict[str, Any]:
+def _as_json(found: Recalled) -> dict[str, Any]:
     return {**msgspec.structs.asdict(found), "content": canon.to_plain(found.content)}
 
 

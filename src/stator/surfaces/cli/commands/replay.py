@@ -72,7 +72,7 @@ def replay(
                 found, agent, copy.port, copy.context, turns=turns, strict=strict
             )
         if json:
-            screen.document("stator.replay/1", _plain(replayed))
+            screen.document("stator.replay/1", _as_json(replayed))
         else:
             _show(screen, replayed)
     return OK if replayed.ok else FINDING
@@ -129,7 +129,7 @@ def diff_lines(diff: str) -> list[Line]:
     return [Line("  ").add(row, STYLES.get(row[:1], "")) for row in diff.splitlines()]
 
 
-def _plain(replayed: Replayed) -> dict[str, Any]:
+def _as_json(replayed: Replayed) -> dict[str, Any]:
     return {
         "session": replayed.session,
         "name": replayed.name,

@@ -80,7 +80,7 @@ def rerun(
                 name=name,
             )
         if json:
-            screen.document("stator.rerun/1", _plain(found))
+            screen.document("stator.rerun/1", _as_json(found))
         else:
             _show(screen, view.name, found)
     return OK if found.same else FINDING
@@ -108,7 +108,7 @@ def _line(call: Again) -> Line:
     return line.add(f" — {call.why}" if call.why else "", "dim")
 
 
-def _plain(found: Rerun) -> dict[str, Any]:
+def _as_json(found: Rerun) -> dict[str, Any]:
     calls = [
         {**msgspec.structs.asdict(call), "arguments": canon.to_plain(call.arguments)}
         for call in found.calls

@@ -98,7 +98,7 @@ def restore(
 
 def _show(screen: Screen, opened: OpenedStore, view: SessionView, found: Restoration) -> None:
     if screen.json:
-        screen.document("stator.restore/1", plain(found))
+        screen.document("stator.restore/1", as_json(found))
         return
     if view.record.project != opened.project:
         note(
@@ -134,7 +134,7 @@ def _line(file: Restoring, *, applied: bool) -> Line:
     return line.add(" (changed since the session wrote it)" if since else "", "doubt")
 
 
-def plain(found: Restoration) -> dict[str, Any]:
+def as_json(found: Restoration) -> dict[str, Any]:
     """A restore as JSON."""
     return {
         "session": found.session,
@@ -150,7 +150,7 @@ def plain(found: Restoration) -> dict[str, Any]:
                 "reason": file.reason,
                 "changed_since": file.changed_since,
                 "needs_force": file.needs_force,
-                "patch": patch.plain(file.change) if file.change is not None else None,
+                "patch": patch.as_json(file.change) if file.change is not None else None,
             }
             for file in found.files
         ],

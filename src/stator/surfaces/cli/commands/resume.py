@@ -15,14 +15,14 @@ from stator.model.records.types import Entry, PlanRecord
 from stator.model.values import canon
 from stator.runtime.driving import approvals, budgets, settlement
 from stator.runtime.views.session import FileChange, SessionView
-from stator.surfaces.cli.commands.ls import plain as session_plain
+from stator.surfaces.cli.commands.ls import as_json as session_as_json
 from stator.surfaces.cli.commands.show import pair, section
 from stator.surfaces.cli.parts.hand_over import become, environ_for
 from stator.surfaces.cli.parts.open_store import OpenedStore, heading, open_to_read
 from stator.surfaces.cli.render import record_line, wire
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
-from stator.surfaces.cli.render.waiting_calls import doubt_lines, plain, waiting_lines
+from stator.surfaces.cli.render.waiting_calls import as_json, doubt_lines, waiting_lines
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption, Text
@@ -97,7 +97,7 @@ def _summary(view: SessionView, opened: OpenedStore) -> SessionSummary:
 def _show(screen: Screen, view: SessionView, opened: OpenedStore) -> None:
     found = _summary(view, opened)
     if screen.json:
-        screen.document("stator.resume/1", _plain(view, found, opened))
+        screen.document("stator.resume/1", _as_json(view, found, opened))
         return
     screen.line(heading(view, opened.now))
     screen.lines(_status(view, found, opened))
@@ -110,7 +110,7 @@ def _show(screen: Screen, view: SessionView, opened: OpenedStore) -> None:
     screen.lines(_files(found.files))
     screen.line()
     screen.line(Line("To continue", "title"))
-    screen.whole(Line(f"  {line}") for line in _code(view, opened))
+    screen.whole(Line(f"  {line}") for line in _how_to_continue(view, opened))
 
 
 def _status(view: SessionView, found: SessionSummary, opened: OpenedStore) -> Iterator[Line]:
@@ -123,21 +123,21 @@ def _status(view: SessionView, found: SessionSummary, opened: OpenedStore) -> It
     elif row.record.reason:
         yield pair(row.shown, f"reason: {row.record.reason}")
     if found.turn is not None:
-        line = pair("last turn", f"t{found.turn.turn} ").status(_ended(found.turn, row.shown))
+        line = pair("last turn", f"t{found.turn.turn} ").status(_turn_status(found.turn, row.shown))
         asked = record_line.of_commit(found.began) if found.began is not None else Line()
         yield line.add(" · ", "dim").extend(asked)
     for limit in budgets.limits(opened.store.port, view.id):
         used = budgets.spent_tree(opened.store.port, limit.session)
-        parts = [_of(unit, most, used) for unit, most in sorted(limit.budget.items())]
+        parts = [_spent_of_limit(unit, most, used) for unit, most in sorted(limit.budget.items())]
         whose = "" if limit.session == view.id else f" (limit of its parent {limit.name})"
         yield pair("budget", ", ".join(parts) + whose)
 
 
-def _ended(turn: TurnRow, shown: str) -> str:
+def _turn_status(turn: TurnRow, shown: str) -> str:
     return turn.status or ("interrupted" if shown == "interrupted" else "open")
 
 
-def _of(unit: str, limit: int, used: Mapping[str, int]) -> str:
+def _spent_of_limit(unit: str, limit: int, used: Mapping[str, int]) -> str:
     amount = used.get(unit, 0) if is_whole(used, unit) else None
     return f"{shown(unit, amount)} of {shown(unit, limit)}"
 
@@ -163,7 +163,7 @@ def _files(files: list[FileChange]) -> Iterator[Line]:
         yield line.add(change.path).add(f"  t{change.turn}", "dim")
 
 
-def _code(view: SessionView, opened: OpenedStore) -> list[str]:
+def _how_to_continue(view: SessionView, opened: OpenedStore) -> list[str]:
     """How a program continues the session."""
     if view.record.status == "archived":
         return [f"the session is archived; continue in a fork: store.fork({view.name!r})"]
@@ -176,24 +176,24 @@ def _code(view: SessionView, opened: OpenedStore) -> list[str]:
     ]
 
 
-def _plain(view: SessionView, found: SessionSummary, opened: OpenedStore) -> dict[str, Any]:
+def _as_json(view: SessionView, found: SessionSummary, opened: OpenedStore) -> dict[str, Any]:
     turn = found.turn
     prompt = record_line.value_of(found.began, "input") if found.began is not None else None
     return {
-        "session": session_plain(view.row),
+        "session": session_as_json(view.row),
         "turn": None
         if turn is None
         else {
             "turn": turn.turn,
-            "status": _ended(turn, view.row.shown),
+            "status": _turn_status(turn, view.row.shown),
             "prompt": canon.to_plain(prompt),
         },
-        "in_doubt": [plain(doubt) for doubt in found.doubts],
-        "waiting": [plain(item) for item in found.waiting],
+        "in_doubt": [as_json(doubt) for doubt in found.doubts],
+        "waiting": [as_json(item) for item in found.waiting],
         "plan": [wire.record(entry.record) for entry in found.plan],
         "pending": [wire.record(entry.record) for entry in found.pending],
         "files": [msgspec.to_builtins(change) for change in found.files],
         "spent": budgets.spent_tree(opened.store.port, view.id),
         "limits": view.record.budget,
-        "code": _code(view, opened)[0],
+        "code": _how_to_continue(view, opened)[0],
     }

@@ -71,9 +71,9 @@ def retry(
 
 def _show(screen: Screen, made: Retry, opened: OpenedStore) -> None:
     if screen.json:
-        screen.document("stator.retry/1", _plain(made))
+        screen.document("stator.retry/1", _as_json(made))
         return
-    screen.lines(fork.made(made.row, opened, f"t{made.turn}"))
+    screen.lines(fork.new_session_lines(made.row, opened, f"t{made.turn}"))
     ref = f"{short(made.original)}:t{made.turn}"
     if made.prompt is not None:
         screen.line(Line("  prompt: ", "dim").add(brief(made.prompt), "user"))
@@ -81,9 +81,9 @@ def _show(screen: Screen, made: Retry, opened: OpenedStore) -> None:
     screen.line(Line(f"  stator adopt {ref}.{made.number}", "dim"))
 
 
-def _plain(made: Retry) -> dict[str, Any]:
+def _as_json(made: Retry) -> dict[str, Any]:
     return {
-        **fork.plain(made.row),
+        **fork.as_json(made.row),
         "turn": made.turn,
         "number": made.number,
         "made": made.made,

@@ -12,7 +12,7 @@ from stator.model.values.ids import short
 from stator.runtime.facade.store import Store
 from stator.runtime.runs import run as runs
 from stator.runtime.runs.run import Run
-from stator.surfaces.cli.commands.ps import plain
+from stator.surfaces.cli.commands.ps import as_json
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen, note
 from stator.surfaces.supervisor import Supervisor
@@ -68,19 +68,19 @@ def run(
                 )
             found = opened.attach(again)
             note(f"running again: {decide.title(found.info)}")
-            info = _again(found, detach=detach, json=json)
+            info = _start_again(found, detach=detach, json=json)
         else:
-            found, info = _new(
+            found, info = _start_new(
                 opened, list(command), session or "", restart or "no", detach=detach, json=json
             )
         if json:
-            screen.document("stator.run/1", plain(found.standing()))
+            screen.document("stator.run/1", as_json(found.standing()))
         elif detach:
             screen.lines(_started(found.info))
     return 0 if detach or info is None else decide.exit_code(info)
 
 
-def _new(
+def _start_new(
     store: Store, command: list[str], session: str, restart: str, *, detach: bool, json: bool
 ) -> tuple[Run, RunInfo | None]:
     if detach:
@@ -91,18 +91,18 @@ def _new(
         _,
     ):
         found = Run(store.port, store.context, files)
-        return found, _here(found, json=json)
+        return found, _in_foreground(found, json=json)
 
 
-def _again(run: Run, *, detach: bool, json: bool) -> RunInfo | None:
+def _start_again(run: Run, *, detach: bool, json: bool) -> RunInfo | None:
     if detach:
         run.again()
         return None
     with runs.renewed(run):
-        return _here(run, json=json)
+        return _in_foreground(run, json=json)
 
 
-def _here(run: Run, *, json: bool) -> RunInfo:
+def _in_foreground(run: Run, *, json: bool) -> RunInfo:
     """Supervise the program in this process, and pass its output on unchanged."""
 
     def show(data: bytes) -> None:

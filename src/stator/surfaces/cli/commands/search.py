@@ -85,7 +85,7 @@ def search(
         Only matches about this path or part of a path.
     """
     wanted = check_limit(LIMIT if limit is None else limit)
-    asked = " ".join([*map(_worded, words or ()), *map(_unwanted, not_ or ())])
+    asked = " ".join([*map(_as_term, words or ()), *map(_as_excluded_term, not_ or ())])
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         with _delayed_bar(screen, opened) as progress:
             found = opened.store.search(
@@ -104,7 +104,7 @@ def search(
         shown = found[:wanted]
         if json:
             for hit in shown:
-                screen.item(_plain(hit))
+                screen.item(_as_json(hit))
         else:
             screen.lines(_lines(shown, projects=all))
             if len(found) > wanted:
@@ -115,7 +115,9 @@ def search(
         if not keeps_index(opened.store.port):
             note("cannot write a search index beside this store, so each search reads all of it")
         if not found:
-            return opened.report_empty(_nothing(opened, everywhere=all or session is not None))
+            return opened.report_empty(
+                _empty_message(opened, everywhere=all or session is not None)
+            )
     return 0
 
 
@@ -125,18 +127,18 @@ def _until(text: str, now: int) -> int:
     return parse_since(text, now) + whole_day
 
 
-def _worded(word: str) -> str:
+def _as_term(word: str) -> str:
     """One search term: an argument with spaces in it was quoted in the shell, so it is a phrase."""
     return f'"{word}"' if len(word.split()) > 1 and not QUOTES.search(word) else word
 
 
-def _unwanted(word: str) -> str:
+def _as_excluded_term(word: str) -> str:
     """An argument of --not as an excluded word or phrase."""
     bare = QUOTES.sub(" ", word).strip()
     return f'-"{bare}"' + ("*" if bare.endswith("*") else "")
 
 
-def _nothing(opened: OpenedStore, *, everywhere: bool) -> str:
+def _empty_message(opened: OpenedStore, *, everywhere: bool) -> str:
     others = not everywhere and bool(opened.store.sessions(limit=1).rows)
     return "no matches" + (" in this project; --all searches every project" if others else "")
 
@@ -199,6 +201,6 @@ def _line(hit: Hit, places: int, turns: int, kinds: int) -> Line:
     return line.add(hit.snippet[place:])
 
 
-def _plain(hit: Hit) -> dict[str, Any]:
+def _as_json(hit: Hit) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(hit)
     return {"schema": "stator.hit/1", **plain}

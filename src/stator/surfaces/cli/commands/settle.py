@@ -16,7 +16,7 @@ from stator.runtime.driving.settlement import Verdict
 from stator.surfaces.cli.parts.open_store import open_to_read, open_to_write
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
-from stator.surfaces.cli.render.waiting_calls import doubt_lines, plain
+from stator.surfaces.cli.render.waiting_calls import as_json, doubt_lines
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -120,7 +120,7 @@ def _list(session: str | None, all: bool, store: str | None, *, json: bool, no_p
         found = settlement.doubts(opened.store.port, session=one, project=scope)
         for item in found:
             if json:
-                screen.item(plain(item))
+                screen.item(as_json(item))
             else:
                 screen.lines(doubt_lines(item), hang=4)
         if not found:

@@ -10,7 +10,7 @@ from stator.model.records.types import CallRecord, Entry, PlanRecord
 from stator.model.values.ids import short
 from stator.runtime.base.provenance import imported_upto, provenance
 from stator.runtime.views.session import SessionView
-from stator.surfaces.cli.commands.ls import plain
+from stator.surfaces.cli.commands.ls import as_json
 from stator.surfaces.cli.parts.open_store import OpenedStore, heading, open_to_read
 from stator.surfaces.cli.render import record_line, wire
 from stator.surfaces.cli.render.detail import contents
@@ -95,14 +95,14 @@ def _session(screen: Screen, view: SessionView, opened: OpenedStore) -> None:
     if screen.json:
         counts, head = view.counts, view.head
         found = {
-            **plain(view.row),
+            **as_json(view.row),
             "head": {"seq": head.seq, "hash": head.hash, "turn": head.turn},
             "counts": {name: getattr(counts, name) for name in counts.__struct_fields__},
         }
         screen.document("stator.session/1", found)
         return
     screen.line(heading(view, opened.now))
-    screen.lines(_facts_of(view, opened))
+    screen.lines(_details(view, opened))
     screen.lines(_attention(view))
     screen.lines(_turns(view))
     screen.lines(section("Decisions in force", view.entries("decisions", limit=DECISIONS)))
@@ -114,12 +114,12 @@ def _session(screen: Screen, view: SessionView, opened: OpenedStore) -> None:
     screen.lines(section("Tags", view.entries("tags")))
 
 
-def _by(view: SessionView) -> str:
+def _recorder(view: SessionView) -> str:
     """Who recorded the newest commit: `import:codex`."""
     return record_line.brief(record_line.value_of(view.commit("head"), "principal"))
 
 
-def _facts_of(view: SessionView, opened: OpenedStore) -> Iterator[Line]:
+def _details(view: SessionView, opened: OpenedStore) -> Iterator[Line]:
     row, counts, head = view.row, view.counts, view.head
     record = row.record
     yield pair("id", record.id)
@@ -133,7 +133,7 @@ def _facts_of(view: SessionView, opened: OpenedStore) -> Iterator[Line]:
     if upto := imported_upto(opened.store.port, record):
         yield pair("imported", f"from a bundle, up to @{upto}")
     if record.mode == "recorded":
-        yield pair("recorded", f"{_by(view)}; its agent runs outside Stator")
+        yield pair("recorded", f"{_recorder(view)}; its agent runs outside Stator")
     yield pair("created", stamp(record.created))
     yield pair("updated", stamp(row.updated))
     if record.reason and row.shown != "active":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stator.model.sessions.detached_run import GRACE_S
-from stator.surfaces.cli.commands.ps import ending, plain
+from stator.surfaces.cli.commands.ps import as_json, ending
 from stator.surfaces.cli.exits import FINDING, OK
 from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.render.screen import Screen
@@ -45,7 +45,7 @@ def stop(
         status = found.stop(grace_s=grace)
         standing = found.standing()
         if json:
-            screen.document("stator.run/1", plain(standing))
+            screen.document("stator.run/1", as_json(standing))
         else:
             screen.line(ending(standing))
     return FINDING if status == "running" else OK

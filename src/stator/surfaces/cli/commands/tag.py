@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stator.connect import connect, locate
 from stator.errors import BadPosition
 from stator.model.values.ids import short
 from stator.model.values.position import AtName, parse_position
-from stator.surfaces.cli.parts.open_store import OpenedStore
+from stator.surfaces.cli.parts.open_store import open_to_write
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 
@@ -42,16 +41,12 @@ def tag(
         The position: t3, @42 or SESSION:t3; default: the head.
     """
     _check(name)
-    place = locate(store)
-    with (
-        connect(place.url, create=False) as opened,
-        Screen(json=json, pager=not no_pager) as screen,
-    ):
-        view, ref = OpenedStore(opened, place).resolve(session, position)
+    with open_to_write(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        view, ref = opened.resolve(session, position)
         point = view.at(ref or "head")
         if point.session != view.id:
             raise BadPosition("a tag cannot name a position of another session")
-        opened.contribute(view.id).tag(name, f"@{point.seq}")
+        opened.store.contribute(view.id).tag(name, f"@{point.seq}")
         if json:
             found = {"name": name, "session": view.id, "seq": point.seq}
             screen.document("stator.tag/1", found)

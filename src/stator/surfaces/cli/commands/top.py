@@ -56,7 +56,7 @@ def top(
     with open_to_follow(store) as opened, Screen(json=json, pager=False) as screen:
         if json:
             for one in overview(opened.store.port, everything=all):
-                screen.item(plain(one, opened.now))
+                screen.item(as_json(one, opened.now))
             return 0
         if once or not screen.is_terminal:
             found = overview(opened.store.port, everything=all)
@@ -97,7 +97,7 @@ def _lines(found: list[Overview], now: int) -> Iterator[Line]:
         line.add(_call(one, now), "changed" if one.call else "dim", width=calls).add("  ")
         line.add(_plan(one), "dim", width=plans).add("  ")
         yield line.add(_spend(one.spend), "dim", width=costs)
-        for asked in _asks(one.waiting):
+        for asked in _requests(one.waiting):
             yield Line(f"{'':11}→ ", "dim").add(asked, "doubt")
 
 
@@ -124,12 +124,12 @@ def _spend(spend: dict[str, int]) -> str:
     return f"{spend['tokens']:,} tokens" if "tokens" in spend else "-"
 
 
-def _asks(waiting: list[Waiting]) -> Iterator[str]:
+def _requests(waiting: list[Waiting]) -> Iterator[str]:
     for one in waiting:
         yield f"{one.what} {one.tool} {short(one.call)}" if one.call else "budget used up"
 
 
-def plain(one: Overview, now: int) -> dict[str, Any]:
+def as_json(one: Overview, now: int) -> dict[str, Any]:
     """A session of the overview as JSON."""
     call = one.call
     return {

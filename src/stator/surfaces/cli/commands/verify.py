@@ -61,7 +61,7 @@ def verify(
             if not json:
                 screen.line(_line(finding), hang=2)
         if json:
-            screen.document("stator.verify/1", _plain(opened, findings, counted))
+            screen.document("stator.verify/1", _as_json(opened, findings, counted))
         else:
             _conclude(screen, opened, findings, counted)
     return FINDING if findings else OK
@@ -148,7 +148,9 @@ def _conclude(
         screen.line(Line(f"  {view.head.hash} ", "id").add(f"head of {view.name}", "dim"))
 
 
-def _plain(opened: OpenedStore, findings: list[Finding], counted: dict[str, int]) -> dict[str, Any]:
+def _as_json(
+    opened: OpenedStore, findings: list[Finding], counted: dict[str, int]
+) -> dict[str, Any]:
     return {
         "store": opened.place.url,
         "ok": not findings,
@@ -157,9 +159,9 @@ def _plain(opened: OpenedStore, findings: list[Finding], counted: dict[str, int]
         "heads": {session: opened.store.port.head(session).hash for session in counted}
         if not findings
         else {},
-        "findings": [plain(finding) for finding in findings],
+        "findings": [as_json(finding) for finding in findings],
     }
 
 
-def plain(finding: Finding) -> dict[str, Any]:
+def as_json(finding: Finding) -> dict[str, Any]:
     return {name: getattr(finding, name) for name in finding.__struct_fields__}

@@ -73,7 +73,7 @@ def why(
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         wide = project or all
         view = None if wide else opened.session(session)
-        found = _found(opened, view, path, None if all else opened.project, count)
+        found = _reasons(opened, view, path, None if all else opened.project, count)
         if json:
             for reason in found:
                 screen.item(msgspec.to_builtins(reason))
@@ -91,7 +91,7 @@ def why(
     return 0
 
 
-def _found(
+def _reasons(
     opened: OpenedStore, view: SessionView | None, path: str, project: str | None, limit: int
 ) -> list[Reason]:
     """Look the path up as typed, then relative to this folder; the first that the record knows."""

@@ -108,14 +108,14 @@ def workflow(
     found = model.parse(_read(what))
     if action == "show":
         with Screen(json=json, pager=not no_pager) as screen:
-            _shown(screen, found, json=json)
+            _show_workflow(screen, found, json=json)
         return OK
     hands = load_tools(tools)
     values = model.values_for(found, _values(found, set or []))
     if dry_run:
         workflows.check_tools(found, hands)
         with Screen(json=json, pager=not no_pager) as screen:
-            _dry(screen, found, values, json=json)
+            _show_dry_run(screen, found, values, json=json)
         return OK
     with connect(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         with prints_to_stderr():
@@ -128,7 +128,7 @@ def workflow(
                 session=session or "",
                 effects=effects,
             )
-        _ran(screen, ran, json=json)
+        _show_run(screen, ran, json=json)
     return OK if ran.status == "done" else FINDING
 
 
@@ -153,7 +153,7 @@ def _extract(
     except FileExistsError:  # never overwrite: the file may have been edited
         raise BadQuery(f"{output!r:.200} exists already", hint="choose another name") from None
     with Screen(json=json, pager=not no_pager) as screen:
-        _shown(screen, made, json=json)
+        _show_workflow(screen, made, json=json)
     note(f"wrote {output}")
     return OK
 
@@ -191,7 +191,7 @@ def _values(found: Workflow, given: list[str]) -> dict[str, Any]:
 # -- showing --------------------------------------------------------------------------------------
 
 
-def _shown(screen: Screen, found: Workflow, *, json: bool) -> None:
+def _show_workflow(screen: Screen, found: Workflow, *, json: bool) -> None:
     if json:
         plain: dict[str, Any] = msgspec.to_builtins(found)
         screen.document(model.SCHEMA, plain)
@@ -228,7 +228,7 @@ def _reference(value: Any) -> str:
     return brief(value, 60)
 
 
-def _dry(screen: Screen, found: Workflow, values: dict[str, Any], *, json: bool) -> None:
+def _show_dry_run(screen: Screen, found: Workflow, values: dict[str, Any], *, json: bool) -> None:
     if json:
         screen.document(
             "stator.workflow_run/1",
@@ -247,7 +247,7 @@ def _dry(screen: Screen, found: Workflow, values: dict[str, Any], *, json: bool)
         screen.line(_call(call.id, call.tool, call.effect, call.input), hang=6)
 
 
-def _ran(screen: Screen, ran: Ran, *, json: bool) -> None:
+def _show_run(screen: Screen, ran: Ran, *, json: bool) -> None:
     if json:
         calls = [
             {**msgspec.structs.asdict(call), "arguments": canon.to_plain(call.arguments)}
@@ -260,14 +260,14 @@ def _ran(screen: Screen, ran: Ran, *, json: bool) -> None:
     head = Line(ran.workflow, "title").add(" · ", "dim").add(ran.status, style)
     screen.line(head.add(f" · {ran.name} ", "dim").add(short(ran.session), "id"))
     for call in ran.calls:
-        screen.line(_made(call), hang=6)
+        screen.line(_call_result(call), hang=6)
     if ran.waiting:
         screen.lines(["", waiting_hint(ran.waiting)])
     elif ran.status == "failed":
         screen.lines(["", Line("run the same command again to continue from there", "dim")])
 
 
-def _made(call: Made) -> Line:
+def _call_result(call: Made) -> Line:
     line = Line(f"  {call.id:5} ", "id").status(call.status, width=18).add(" ")
     line.extend(Line(call.tool) if call.arguments is None else call_text(call.tool, call.arguments))
     line.add(" · ran before" if call.replayed else "", "dim")

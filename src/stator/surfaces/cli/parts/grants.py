@@ -14,7 +14,7 @@ from stator.surfaces.cli.parts.open_store import OpenedStore
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.times import parse_until
-from stator.surfaces.cli.render.waiting_calls import grant_line, grant_plain
+from stator.surfaces.cli.render.waiting_calls import grant_as_json, grant_line
 
 
 class ApprovalAnswer:
@@ -36,10 +36,10 @@ class ApprovalAnswer:
         self._pattern, self._verdict, self._why = pattern, verdict, why
         self._until = parse_until(expires, opened.now) if expires is not None else 0
 
-    def give(self, calls: Sequence[str]) -> list[Grant]:
+    def apply(self, calls: Sequence[str]) -> list[Grant]:
         """Answer these calls; without any, answer every call that matches the pattern."""
         if calls:
-            return [self._one(call) for call in calls]
+            return [self._answer_call(call) for call in calls]
         if self._pattern is None:
             raise BadQuery(
                 "name a call or a --pattern", hint="stator approvals lists the calls that wait"
@@ -53,7 +53,7 @@ class ApprovalAnswer:
             )
         ]  # fmt: skip
 
-    def _one(self, call: str) -> Grant:
+    def _answer_call(self, call: str) -> Grant:
         store = self._ask.store
         return approvals.answer(
             store.port, store.context, call, self._verdict,
@@ -65,7 +65,7 @@ class ApprovalAnswer:
 def show_grant(screen: Screen, grant: Grant) -> None:
     """Show a grant and the commit that records it."""
     if screen.json:
-        screen.item(grant_plain(grant))
+        screen.item(grant_as_json(grant))
     else:
         line = grant_line(grant).add(" ").add(short(grant.session), "id")
         screen.line(line.add(f" @{grant.seq}", "id"))

@@ -77,6 +77,7 @@ class OpenedStore:
         try:
             return self._position(session, parse_range(text), text)
         except (BadPosition, NotFound):
+            # Not a position or a tag of the session, so it may be the name of a session.
             found = self._session_or_none(text) if session is None else None
             if found is None:
                 raise

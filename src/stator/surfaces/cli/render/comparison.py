@@ -103,7 +103,7 @@ def _call(pair: CallPair) -> Line:
     return line.add(f" · {pair.change}", "dim")
 
 
-def plain(found: Comparison) -> dict[str, Any]:
+def as_json(found: Comparison) -> dict[str, Any]:
     """The comparison as JSON; values in their recorded form."""
     sides = {name: _side(getattr(found, name)) for name in ("a", "b")}
     calls = [

@@ -158,13 +158,13 @@ def _listed(rows: list[tuple[str, str]]) -> Iterator[Line]:
 # -- as JSON ------------------------------------------------------------------------------------
 
 
-def plain(brought: Brought) -> dict[str, Any]:
+def as_json(brought: Brought) -> dict[str, Any]:
     """The JSON document `stator.import/1` for transcripts."""
     total = brought.total
     return {
         "dry_run": brought.dry_run,
         "stopped": brought.stopped,
-        "sessions": [_plain(one) for one in brought.taken],
+        "sessions": [_as_json(one) for one in brought.taken],
         "imported": total.sessions,
         "unchanged": total.unchanged,
         **{name: getattr(total, name) for name in _NUMBERS},
@@ -178,7 +178,7 @@ def plain(brought: Brought) -> dict[str, Any]:
     }
 
 
-def _plain(one: Taken) -> dict[str, Any]:
+def _as_json(one: Taken) -> dict[str, Any]:
     return {
         "session": one.session or None,
         "name": one.name,

@@ -32,7 +32,7 @@ def coloured(patches: Iterable[FilePatch]) -> Iterator[Line]:
             yield Line(shown, style)
 
 
-def plain(patch: FilePatch) -> dict[str, Any]:
+def as_json(patch: FilePatch) -> dict[str, Any]:
     """A patch as JSON."""
     found: dict[str, Any] = msgspec.structs.asdict(patch)
     return found

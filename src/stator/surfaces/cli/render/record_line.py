@@ -210,7 +210,7 @@ def _approval(record: ApprovalRecord) -> Line:
     return line.add(f" · {record.scope} · by {record.by}", "dim")
 
 
-def _used(record: WorkingRecord) -> Line:
+def _working(record: WorkingRecord) -> Line:
     return _because(Line(f"{record.kind} {record.name}"), record.detail)
 
 
@@ -241,7 +241,7 @@ _RECORDS: dict[type[Record], Callable[[Any], Line]] = {
     SpendRecord: lambda r: Line(f"{r.amount:,} {r.unit}"),
     TagRecord: lambda r: Line(r.name, "bold").add(f" → @{r.seq}"),
     ToolRecord: lambda r: Line(f"{r.name}: used {r.uses} times, {r.failures} failed"),
-    WorkingRecord: _used,
+    WorkingRecord: _working,
 }
 
 
@@ -370,7 +370,7 @@ def _purge(commit: Commit) -> Line:
     return _because(Line(f"{name}"), brief(value_of(commit, "why")))
 
 
-def _approving(commit: Commit) -> Line:
+def _approval_commit(commit: Commit) -> Line:
     """An approval or denial and who gave it; or that it was revoked, or used."""
     if _record(commit, "approvals") is not None:
         return _records(commit)
@@ -477,7 +477,7 @@ _KINDS: dict[str, Callable[[Commit], Line]] = {
     "budget": _budget,
     "retention": _retention,
     "purge": _purge,
-    "approval": _approving,
+    "approval": _approval_commit,
     "erasure": _erasure,
     "rewind": _rewind,
     "adopt": _adopt,

@@ -109,6 +109,7 @@ class Screen:
         if self._console is None:
             from rich.console import Console
 
+            # Far wider than any line: rich must not wrap, because `Line` has cut or wrapped already.
             self._console = Console(file=self.out, force_terminal=True, width=WIDTH_MAX * 100)
         return self._console
 
@@ -131,6 +132,8 @@ class Screen:
     def _write(self, text: str) -> None:
         if self._ascii:
             text = text.translate(ASCII)
+        # Without a pager lines go out at once. With one they wait until they fill the screen: a short answer
+        # must not open the pager.
         if self._process is not None:
             self._to_pager(text)
         elif not self._pager:

@@ -76,13 +76,13 @@ def grant_line(found: Grant) -> Line:
     return line
 
 
-def plain(found: Waiting | Doubt) -> dict[str, Any]:
+def as_json(found: Waiting | Doubt) -> dict[str, Any]:
     """A waiting call as JSON; its arguments in their recorded form."""
     fields: dict[str, Any] = msgspec.structs.asdict(found)
     return {**fields, "arguments": canon.to_plain(found.arguments)}
 
 
-def grant_plain(found: Grant) -> dict[str, Any]:
+def grant_as_json(found: Grant) -> dict[str, Any]:
     """A grant as JSON."""
     record: Mapping[str, Any] = msgspec.structs.asdict(found.record)
     fields = {name: getattr(found, name) for name in ("id", "session", "name", "seq", "state")}
