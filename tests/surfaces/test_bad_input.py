@@ -158,6 +158,21 @@ def test_an_error_says_what_is_wrong_with_the_arguments(words, code, store, ask)
     refused(ask(*words), code)
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["log", "fix-login", "t2"], "unexpected argument 't2' (stator log --help)"),
+        (["sql"], "QUERY is missing (stator sql --help)"),
+        (["ls", "--since"], "--since needs a value (stator ls --help)"),
+        (["ls", "-n", "many"], "invalid value for -n: 'many' is not a whole number"),
+        (["ls", "--jsn"], "unknown option: --jsn. Did you mean --json?"),
+    ],
+    ids=["extra", "missing", "no value", "not a number", "unknown option"],
+)
+def test_an_error_of_the_parser_is_plain_english(words, message, store, ask):
+    assert f"stator: {message}" in refused(ask(*words), 2)
+
+
 def test_a_mistyped_command_gets_a_suggestion(ask):
     assert "did you mean decisions?" in refused(ask("decsions"), 2)
 

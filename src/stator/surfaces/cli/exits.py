@@ -13,7 +13,7 @@ from stator.surfaces.cli.render.escape import bounded
 
 OK, FINDING, USAGE, NOT_FOUND, BUSY, UNUSABLE, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 
-# In this order: Busy, Conflict and others are also subclasses of more general errors below them.
+# The order matters: StoreBusy is a StoreError too, and every error is a StatorError.
 _CODES: tuple[tuple[type[errors.StatorError], int], ...] = (
     (errors.NotFound, NOT_FOUND),
     (errors.Busy, BUSY),

@@ -10,7 +10,11 @@ from cyclopts import Parameter, Token
 
 def _whole(_: Any, tokens: Sequence[Token]) -> int:
     """Parse a whole number; the parser itself would round 1.5."""
-    return int(tokens[0].value)
+    text = tokens[0].value
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{text!r:.40} is not a whole number") from None
 
 
 _SESSION = "A session name, an id or its last characters, or last."

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, get_type_hints
 
 from cyclopts import App, CycloptsError, Parameter
-from cyclopts.exceptions import CycloptsError as _Error
+from cyclopts.exceptions import MissingArgumentError, UnusedCliTokensError
 
 from stator import __version__
 from stator.errors import BadQuery
@@ -53,7 +53,7 @@ def parse(words: Sequence[str]) -> Callable[[], int] | None:
         return None
     try:
         command, bound, _ = made.parse_args(list(words), exit_on_error=False, print_error=False)
-    except _Error as error:
+    except CycloptsError as error:
         raise BadQuery(_message(error), hint=f"stator {words[0]} --help") from None
     arguments: tuple[Any, ...] = bound.args
     keywords: dict[str, Any] = bound.kwargs
@@ -66,6 +66,11 @@ def _asked_for_help(words: Sequence[str]) -> bool:
 
 
 def _message(error: CycloptsError) -> str:
-    """The parser's message on one line, without the full stop."""
-    text = " ".join(str(error).split())
-    return text.rstrip(".") or type(error).__name__
+    """The parser's message on one line, in the style of our own."""
+    if isinstance(error, UnusedCliTokensError):
+        return f"unexpected argument {(error.unused_tokens or [''])[0]!r:.60}"
+    if isinstance(error, MissingArgumentError) and error.argument is not None:
+        name = error.keyword or error.argument.name
+        return f"{name} needs a value" if name.startswith("-") else f"{name} is missing"
+    text = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    return text[0].lower() + text[1:]
