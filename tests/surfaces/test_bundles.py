@@ -103,7 +103,7 @@ def test_a_session_continued_on_two_machines_becomes_a_fork_on_import(machines, 
     first.agent("here")
     second.agent("there")
     second.stator("export", "fix-login", "-o", str(tmp_path / "y.stator"))
-    assert "diverged: imported as a fork" in first.stator("import", str(tmp_path / "y.stator"))
+    assert "· diverged" in first.stator("import", str(tmp_path / "y.stator"))
     first.stator("verify")
     assert first.stator("ls").count("fix-login") == 2
 

@@ -16,8 +16,8 @@ from stator.model.records.types import (
 )
 from stator.model.views.compare import Comparison
 from stator.model.views.diff import CallItem, Diff, Item
+from stator.runtime.facade.view import SessionView
 from stator.runtime.views.compare import are_siblings
-from stator.runtime.views.session import SessionView
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, title
 from stator.surfaces.cli.render import (
     comparison,
@@ -86,7 +86,8 @@ def diff(
         if patch:
             return _patch(screen, opened, view, span, end)
         found = view.diff(span, end) if end is not None else view.diff(span)
-        siblings = span is not None and end is not None and are_siblings(view, span, end)
+        port = opened.store.port
+        siblings = span is not None and end is not None and are_siblings(port, view.id, span, end)
         tries = view.compare(span or "", end or "") if siblings else None
         if json:
             _document(screen, view, found, tries)

@@ -59,7 +59,7 @@ def retry(
     with open_to_write(store) as opened:
         view, _ = opened.resolve(session, turn)
         port, context = opened.store.port, opened.store.context
-        made = retries.make(port, context, view, turn, effects=effects, name=name or "")
+        made = retries.make(port, context, view.id, turn, effects=effects, name=name or "")
         if not command:
             with Screen(json=json, pager=not no_pager) as screen:
                 _show(screen, made, opened)

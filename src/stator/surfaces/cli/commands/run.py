@@ -9,9 +9,10 @@ from stator.connect import connect
 from stator.errors import BadQuery, InvalidInput
 from stator.model.sessions import detached_run as decide
 from stator.model.values.ids import short
+from stator.runtime.facade import run as runs
+from stator.runtime.facade.run import Run
 from stator.runtime.facade.store import Store
-from stator.runtime.runs import run as runs
-from stator.runtime.runs.run import Run
+from stator.runtime.runs import prepare
 from stator.surfaces.cli.commands.ps import as_json
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen, note
@@ -68,7 +69,7 @@ def run(
                 )
             found = opened.attach(again)
             note(f"running again: {decide.title(found.info)}")
-            info = _start_again(found, detach=detach, json=json)
+            info = _start_again(opened, found, detach=detach, json=json)
         else:
             found, info = _start_new(
                 opened, list(command), session or "", restart or "no", detach=detach, json=json
@@ -86,7 +87,7 @@ def _start_new(
     if detach:
         started = runs.start(store.port, store.context, command, session=session, restart=restart)
         return started, None
-    with runs.prepared(store.port, store.context, command, session=session, restart=restart) as (
+    with prepare.prepared(store.port, store.context, command, session=session, restart=restart) as (
         files,
         _,
     ):
@@ -94,11 +95,11 @@ def _start_new(
         return found, _in_foreground(found, json=json)
 
 
-def _start_again(run: Run, *, detach: bool, json: bool) -> RunInfo | None:
+def _start_again(store: Store, run: Run, *, detach: bool, json: bool) -> RunInfo | None:
     if detach:
         run.again()
         return None
-    with runs.renewed(run):
+    with prepare.renewed(store.port, store.context, run.files):
         return _in_foreground(run, json=json)
 
 

@@ -15,7 +15,7 @@ from stator.model.calls.workflow import Workflow
 from stator.model.values import canon
 from stator.model.values.ids import short
 from stator.runtime.replay import workflow as workflows
-from stator.runtime.replay.workflow import Made, Ran
+from stator.runtime.replay.workflow import Ran, WorkflowCall
 from stator.surfaces.cli.exits import FINDING, OK
 from stator.surfaces.cli.parts.load_function import load_tools, prints_to_stderr
 from stator.surfaces.cli.parts.open_store import open_to_read
@@ -267,7 +267,7 @@ def _show_run(screen: Screen, ran: Ran, *, json: bool) -> None:
         screen.lines(["", Line("run the same command again to continue from there", "dim")])
 
 
-def _call_result(call: Made) -> Line:
+def _call_result(call: WorkflowCall) -> Line:
     line = Line(f"  {call.id:5} ", "id").status(call.status, width=18).add(" ")
     line.extend(Line(call.tool) if call.arguments is None else call_text(call.tool, call.arguments))
     line.add(" · ran before" if call.replayed else "", "dim")
