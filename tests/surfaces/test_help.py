@@ -13,7 +13,8 @@ import stator
 from stator.surfaces.cli import commands
 from stator.surfaces.cli.commands import examples, load
 from stator.surfaces.cli.parser import app, parse
-from stator.surfaces.cli.registry import COMMANDS, GROUPS, help_text
+from stator.surfaces.cli.program_help import help_text
+from stator.surfaces.cli.registry import COMMANDS, GROUPS
 from surfaces.recorded import program
 
 
@@ -98,7 +99,7 @@ def test_a_paragraph_of_the_help_is_wrapped_once(ask, monkeypatch):
 
 
 def test_a_long_example_continues_on_the_next_line_as_a_shell_reads_it():
-    from stator.surfaces.cli.help import example_lines
+    from stator.surfaces.cli.command_help import example_lines
 
     line = "stator search 'two words' --tool bash --path tests/ --since 30d --not retry"
     assert example_lines(line, 50) == [

@@ -34,9 +34,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help"):
+        from stator.surfaces.cli.program_help import help_text
         from stator.surfaces.cli.render.width import widths
 
-        sys.stdout.write(registry.help_text(widths(sys.stdout.isatty())[0]))
+        sys.stdout.write(help_text(widths(sys.stdout.isatty())[0]))
         return 0
     if words[0] in ("--version", "-V"):
         from stator import __version__

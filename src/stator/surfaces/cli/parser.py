@@ -47,7 +47,7 @@ def parse(words: Sequence[str]) -> Callable[[], int] | None:
     """The command with its arguments, ready to run; None if the words ask for help, which is printed."""
     made = app(words[:1])  # one command only: adding all of them would import all of them
     if _asked_for_help(words):
-        from stator.surfaces.cli.help import print_help
+        from stator.surfaces.cli.command_help import print_help
 
         print_help(made, words[0])
         return None

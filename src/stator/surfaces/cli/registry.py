@@ -1,12 +1,10 @@
-"""Lists all commands with their summaries, and lays out `stator --help`.
+"""Lists all commands with their summaries, and the other text of `stator --help`.
 
 Plain data, because help must print fast: a command's file is not imported for it. The command `name` is the function
 of that name in `commands/name.py`, and a test compares each summary with the first line of its docstring.
 """
 
 from __future__ import annotations
-
-from stator.surfaces.cli.render.columns import rows, wrap
 
 GROUPS: dict[str, dict[str, str]] = {
     "Ask": {
@@ -90,21 +88,8 @@ NAMING = {
     "session": "a name, an id or its last characters, or last; default: $STATOR_SESSION, then last",
     "store": "--store, $STATOR_STORE, the nearest .stator/store.db upward, or your user store",
 }
-WIDTH_MAX = 80
-"""Columns of the help on a terminal that has more."""
 OPTIONS = {
     "-h, --help": "Show this help; stator COMMAND --help shows one command.",
     "--version": "Show the version.",
     "--install-completion": "Install completion for your shell (bash, zsh, fish).",
 }
-
-
-def help_text(width: int = WIDTH_MAX) -> str:
-    """What `stator --help` prints, laid out for at most `width` columns."""
-    width, longest = min(width, WIDTH_MAX), max(map(len, COMMANDS))
-    parts = [*wrap(USAGE, width), "", *wrap(ABOUT, width)]
-    for group, commands in GROUPS.items():
-        parts += ["", group, *rows(commands.items(), width, term_min=longest)]
-    parts += ["", "Options", *rows(OPTIONS.items(), width)]
-    parts += ["", "Naming things", *rows(NAMING.items(), width)]
-    return "\n".join([*parts, ""])
