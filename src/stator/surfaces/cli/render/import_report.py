@@ -1,4 +1,4 @@
-"""What an import of transcripts did, for people and for programs."""
+"""Shows what an import of transcripts did, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen
 
 LISTED = 20
-"""Rows of each kind that are shown."""
+"""At most this many rows of each kind are shown."""
 _STYLES = {"new": "ok", "grown": "ok", "left": "dim", "refused": "bad"}
 _NUMBERS = (
     "turns", "calls", "files", "commits", "in_doubt", "orphans", "unknown", "mended", "skipped",
@@ -32,14 +32,16 @@ def show(screen: Screen, result: ImportResult) -> None:
     for one in rows[:LISTED]:
         screen.line(_row(one, names, agents))
     if len(rows) > LISTED:
-        screen.line(Line(f"  … and {len(rows) - LISTED:,} more: stator ls", "dim"))
-    screen.whole(_remarks(result))  # a path that is cut is of no use
-    if result.stopped:
-        screen.line(Line("! ", "doubt").add("stopped", "bold").add(": run it again to go on"))
+        screen.line(Line(f"  … {len(rows) - LISTED:,} more; list them with stator ls", "dim"))
+    screen.whole(_remarks(brought))  # whole lines: a path that is cut is of no use
+    if brought.stopped:
+        screen.line(
+            Line("! ", "doubt").add("stopped", "bold").add(": run the import again to continue")
+        )
 
 
-def show_found(screen: Screen, found: Sequence[tuple[str, Discovery]]) -> None:
-    """What there is of each agent that was looked for."""
+def show_found(screen: Screen, found: Sequence[tuple[str, Sight]]) -> None:
+    """Show how many sessions of each agent were found."""
     width = widest((name for name, _ in found), 20)
     for name, discovery in found:
         line = Line().add(name, "bold", width=width).add("  ")
@@ -61,18 +63,18 @@ def _first(result: ImportResult) -> Line:
     if not total.sessions and not result.bundles:
         same = sum(one.fate == "same" for one in result.taken)
         line.add("nothing new", "bold")
-        return line.add(f" · {count(same, 'session')} as they were" if same else "", "dim")
-    said = [count(total.sessions, "session"), count(total.turns, "turn")]
-    said += [count(total.calls, "call"), count(total.files, "file")]
-    line.add(" · ".join(said), "bold")
-    line.add(" would come in" if result.dry_run else "", "dim")
-    return line.add(f" · {total.unchanged:,} as they were" if total.unchanged else "", "dim")
+        return line.add(f" · {count(same, 'session')} unchanged" if same else "", "dim")
+    counts = [count(total.sessions, "session"), count(total.turns, "turn")]
+    counts += [count(total.calls, "call"), count(total.files, "file")]
+    line.add(" · ".join(counts), "bold")
+    line.add(" would be imported" if brought.dry_run else "", "dim")
+    return line.add(f" · {total.unchanged:,} unchanged" if total.unchanged else "", "dim")
 
 
-def _by_session(result: ImportResult) -> Iterator[ImportedConversation]:
-    """What something came of, a session once, however many files tell of it."""
-    by_id: dict[str, list[ImportedConversation]] = {}
-    for one in result.changed:
+def _by_session(brought: Brought) -> Iterator[Taken]:
+    """One row for each changed session, even if several files belong to it."""
+    by_id: dict[str, list[Taken]] = {}
+    for one in brought.changed:
         by_id.setdefault(one.session, []).append(one)
     for several in by_id.values():
         report = Report()
@@ -92,24 +94,24 @@ def _row(one: ImportedConversation, names: int, agents: int) -> Line:
     return line
 
 
-def _remarks(result: ImportResult) -> Iterator[Line]:
-    """What somebody may want to look at, each kind with its number."""
-    total = result.total
+def _remarks(brought: Brought) -> Iterator[Line]:
+    """Remarks about what was left out or needs attention, each kind with its count."""
+    total = brought.total
     yield from _numbers(total)
-    if result.others and (result.changed or not result.taken):
-        files = count(sum(result.others.values()), "file")
-        yield _remark("not read", f"{files}, no transcripts ({_kinds(result.others)})")
-    if result.elsewhere:
-        sessions = count(result.elsewhere, "session")
-        yield _remark("elsewhere", f"{sessions} of other projects: --all takes them too")
-    if result.older:
-        yield _remark("older", f"{count(result.older, 'session')} from before --since")
+    if brought.others and (brought.changed or not brought.taken):
+        files = count(sum(brought.others.values()), "file")
+        yield _remark("not read", f"{files}, not transcripts ({_kinds(brought.others)})")
+    if brought.elsewhere:
+        sessions = count(brought.elsewhere, "session")
+        yield _remark("elsewhere", f"{sessions} of other projects; --all imports them too")
+    if brought.older:
+        yield _remark("older", f"{count(brought.older, 'session')} older than --since")
     if total.skipped:
-        yield _remark("skipped", f"{count(total.skipped, 'line')} that cannot be read", "doubt")
+        yield _remark("skipped", f"{count(total.skipped, 'line')} that could not be read", "doubt")
         yield from _listed([(f"{one.path}:{one.line}", one.why) for one in total.skips])
     left = [(one.name, one.why) for one in result.taken if one.fate == "left"]
     if left:
-        yield _remark("left alone", count(len(left), "session"))
+        yield _remark("unchanged", count(len(left), "session"))
         yield from _listed(left)
     refused = [(one.path, one.why) for one in result.refused] + list(result.unread.items())
     if refused:
@@ -120,13 +122,15 @@ def _remarks(result: ImportResult) -> Iterator[Line]:
 def _numbers(total: Report) -> Iterator[Line]:
     if total.in_doubt:
         what = f"{count(total.in_doubt, 'call')} that may or may not have happened"
-        yield _remark("in doubt", f"{what}: stator calls --project --open", "doubt")
+        yield _remark("in doubt", f"{what}; see stator calls --project --open", "doubt")
     if total.orphans:
         yield _remark("orphans", f"{count(total.orphans, 'result')} without a call")
     if total.unknown:
-        yield _remark("unknown", f"{count(total.unknown, 'record')} nobody can read yet, kept")
+        yield _remark(
+            "unknown", f"{count(total.unknown, 'record')} of an unknown type, kept as they are"
+        )
     if total.mended:
-        yield _remark("mended", f"{count(total.mended, 'value')} too large or too deep to keep")
+        yield _remark("shortened", f"{count(total.mended, 'value')} too large or too deep to store")
     if total.noise and total.sessions:
         records = count(sum(total.noise.values()), "record")
         yield _remark("left out", f"{records} without content ({_kinds(total.noise)})")
@@ -137,30 +141,32 @@ def _remark(what: str, text: str, style: str = "dim") -> Line:
 
 
 def _kinds(numbers: Mapping[str, int]) -> str:
-    """The most frequent kinds first."""
+    """Counts by kind, the most frequent first."""
     ranked = sorted(numbers.items(), key=lambda pair: (-pair[1], pair[0]))
-    said = ", ".join(f"{kind} {number:,}" for kind, number in ranked[:6])
-    return said + (", …" if len(ranked) > 6 else "")
+    shown = ", ".join(f"{kind} {number:,}" for kind, number in ranked[:6])
+    return shown + (", …" if len(ranked) > 6 else "")
 
 
 def _listed(rows: list[tuple[str, str]]) -> Iterator[Line]:
     for what, why in rows[:LISTED]:
-        said = why.removeprefix(what).removesuffix(f" - at {what}").lstrip(": ")  # it is named once
-        yield Line(" " * 16).add(what).add(": ").add(said, "dim")
+        reason = (
+            why.removeprefix(what).removesuffix(f" - at {what}").lstrip(": ")
+        )  # the reason often repeats the name
+        yield Line(" " * 16).add(what).add(": ").add(reason, "dim")
     if len(rows) > LISTED:
-        yield Line(f"{'':16}… and {len(rows) - LISTED:,} more: --json lists them", "dim")
+        yield Line(f"{'':16}… {len(rows) - LISTED:,} more; --json lists them all", "dim")
 
 
-# -- for programs ---------------------------------------------------------------------------------
+# -- as JSON ------------------------------------------------------------------------------------
 
 
-def plain(result: ImportResult) -> dict[str, Any]:
-    """The document `stator.import/1` of transcripts."""
-    total = result.total
+def as_json(brought: Brought) -> dict[str, Any]:
+    """The JSON document `stator.import/1` for transcripts."""
+    total = brought.total
     return {
-        "dry_run": result.dry_run,
-        "stopped": result.stopped,
-        "sessions": [_plain(one) for one in result.taken],
+        "dry_run": brought.dry_run,
+        "stopped": brought.stopped,
+        "sessions": [_as_json(one) for one in brought.taken],
         "imported": total.sessions,
         "unchanged": total.unchanged,
         **{name: getattr(total, name) for name in _NUMBERS},
@@ -174,7 +180,7 @@ def plain(result: ImportResult) -> dict[str, Any]:
     }
 
 
-def _plain(one: ImportedConversation) -> dict[str, Any]:
+def _as_json(one: Taken) -> dict[str, Any]:
     return {
         "session": one.session or None,
         "name": one.name,
