@@ -32,7 +32,7 @@ PARTS: dict[str, str] = {
     "budgets": "model runtime",
     "lifecycle": "model runtime",
     "workflows": "model runtime",
-    "importing": "importers",
+    "importing": "model importers",
     "testing": "errors model store runtime connect",
     "pytest_plugin": "testing",
     "surfaces": "errors locations model runtime importers hooks connect surfaces __version__",

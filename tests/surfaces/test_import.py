@@ -45,8 +45,8 @@ def document(answer):
 
 
 def test_import_finds_the_agents_sessions_of_this_project(ask, kept):
-    here(kept / "a.jsonl", *turn(1), name="fix it")
-    talk(kept / "b.jsonl", *turn(1), id="n2", cwd="/elsewhere")
+    here(kept / "a.jsonl", *turn_lines(1), name="fix it")
+    write_conversation(kept / "b.jsonl", *turn_lines(1), id="n2", cwd="/elsewhere")
     answer = ask("import", "notebook")
     assert answer.code == 0
     assert "1 session · 1 turn · 1 call · 1 file" in answer.out
@@ -57,7 +57,7 @@ def test_import_finds_the_agents_sessions_of_this_project(ask, kept):
 
 
 def test_import_without_arguments_looks_for_every_agent(ask, kept):
-    here(kept / "a.jsonl", *turn(1))
+    here(kept / "a.jsonl", *turn_lines(1))
     answer = ask("import", "--json")
     assert document(answer)["agents"] == {"notebook": 1}
     assert "1 session" in ask("import").out
@@ -81,8 +81,8 @@ def test_all_imports_every_project_into_its_own(ask, kept, tmp_path):
 
 
 def test_a_name_means_the_agent_and_a_path_means_the_folder(ask, kept):
-    here(kept / "a.jsonl", *turn(1), id="kept")
-    talk(Path("notebook", "b.jsonl"), *turn(1), id="folder")
+    here(kept / "a.jsonl", *turn_lines(1), id="kept")
+    write_conversation(Path("notebook", "b.jsonl"), *turn_lines(1), id="folder")
     assert [one["path"] for one in document(ask("import", "notebook", "--json"))["sessions"]] == [
         str(kept / "a.jsonl")
     ]
@@ -91,14 +91,14 @@ def test_a_name_means_the_agent_and_a_path_means_the_folder(ask, kept):
 
 
 def test_since_skips_older_sessions(ask, kept):
-    path = here(kept / "a.jsonl", *turn(1))
+    path = here(kept / "a.jsonl", *turn_lines(1))
     os.utime(path, (1, 1))
     answer = ask("import", "notebook", "--since", "30d")
     assert "1 session older than --since" in answer.out
 
 
 def test_a_second_import_reports_nothing_new(ask, kept):
-    here(kept / "a.jsonl", *turn(1))
+    here(kept / "a.jsonl", *turn_lines(1))
     ask("import", "notebook")
     answer = ask("import", "notebook")
     assert answer.code == 0
@@ -115,7 +115,9 @@ def test_a_dry_run_creates_no_store(ask, kept, tmp_path, monkeypatch):
 
 
 def test_the_report_lists_what_needs_attention(ask, tmp_path):
-    path = talk(tmp_path / "in" / "a.jsonl", *turn(1, done=False), {"noise": "tick"}, {"odd": 1})
+    path = write_conversation(
+        tmp_path / "in" / "a.jsonl", *turn_lines(1, done=False), {"noise": "tick"}, {"odd": 1}
+    )
     with path.open("a") as file:
         file.write("oh no\n")
     (tmp_path / "in" / "notes.md").write_text("text")
@@ -169,7 +171,7 @@ def test_bundles_and_transcripts_can_be_imported_together(ask, store, tmp_path, 
 
 
 def test_commands_work_on_imported_sessions(ask, kept):
-    here(kept / "a.jsonl", *turn(1), *turn(2), name="fix it")
+    here(kept / "a.jsonl", *turn_lines(1), *turn_lines(2), name="fix it")
     ask("import", "notebook")
     assert "paused      2 turns    2023-11-14    notebook" in ask("ls").out
     assert "fix it" in ask("ls", "--status", "paused").out
@@ -263,7 +265,7 @@ def test_two_simultaneous_imports_lose_and_duplicate_nothing():
 
 
 def test_a_transcript_can_be_read_from_stdin():
-    path = talk(Path("a.jsonl"), *turn(1))
+    path = write_conversation(Path("a.jsonl"), *turn_lines(1))
     code, out, err = run("import", "-", input=path.read_bytes())
     assert (code, err) == (0, "")
     assert "1 turn" in out

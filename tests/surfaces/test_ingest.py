@@ -23,14 +23,14 @@ def test_ingest_of_an_empty_queue_does_nothing(hooked, ask):
 
 
 def test_ingest_imports_the_queue_and_counts_it(hooked, ask):
-    hooked.write(*talk())
+    hooked.write(*conversation_lines())
     done = ask("ingest")
     assert done.code == 0
     assert done.out.startswith("imported 6 hook lines, 6 commits in 1 session")
 
 
 def test_ingest_as_json(hooked, ask):
-    hooked.write(*talk())
+    hooked.write(*conversation_lines())
     found = json.loads(ask("ingest", "--json").out)
     assert found["schema"] == "stator.ingest/1"
     assert (found["lines"], found["bad"], found["all"]) == (6, 0, True)
@@ -44,14 +44,14 @@ def test_hook_lines_that_cannot_be_imported_are_a_finding(hooked, ask):
 
 
 def test_reading_commands_see_queued_hook_lines(hooked, ask):
-    hooked.write(*talk())
+    hooked.write(*conversation_lines())
     assert "do it" in ask("ls").out
     assert "Shell" in ask("calls").out
     assert hooked.lines()
 
 
 def test_doctor_counts_queued_hook_lines(hooked, ask):
-    hooked.write(*talk())
+    hooked.write(*conversation_lines())
     done = ask("doctor")
     assert done.code == 0
     assert "6 hook lines queued in 1 file" in done.out
@@ -69,7 +69,7 @@ def test_doctor_warns_about_an_old_queue(hooked, ask, monkeypatch):
 
 
 def test_doctor_warns_about_an_import_of_the_queue_that_died(hooked, ask):
-    hooked.write(*talk(), name="taken-0")
+    hooked.write(*conversation_lines(), name="taken-0")
     done = ask("doctor")
     assert done.code == 1
     assert "a program that began to import them is gone" in done.out
@@ -98,7 +98,7 @@ def test_a_queue_that_cannot_be_imported_is_a_warning_beside_the_answer(hooked, 
 
 
 def test_doctor_warns_about_a_queue_of_another_user(hooked, ask, monkeypatch):
-    hooked.write(*talk())
+    hooked.write(*conversation_lines())
     monkeypatch.setattr("os.access", lambda *_, **__: False)
     result = ask("doctor")
     assert result.code == 1

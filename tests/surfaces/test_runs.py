@@ -14,7 +14,7 @@ import pytest
 
 import stator
 from surfaces.recorded import normal, program
-from waiting import PATIENCE_S, eventually
+from waiting import eventually
 
 AGENT = """
 import os, sys, time

@@ -336,7 +336,7 @@ def _hook_queue(place: StorePlace, now: int) -> Iterator[Finding]:
             "use your own store: stator init AGENT --store PATH",
         )
         return
-    queue = standing(folder)
+    queue = status_of(folder)
     if queue.lines:
         old = now - queue.since > STUCK_US
         what = f"{count(queue.lines, 'hook line')} queued in {count(queue.files, 'file')}"

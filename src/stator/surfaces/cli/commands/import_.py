@@ -94,7 +94,7 @@ def import_(
         wanted = [stack.enter_context(_copy_of_stdin()) if n == STDIN else n for n in sources or []]
         with bar(screen) as progress:
             found = _find_sources(wanted, "" if all else str(project_root()), floor, progress)
-        sight = together([one for _, one in found])
+        discovery = merge([one for _, one in found])
         # A dry run creates no store. Without one, everything would be new, as in an empty store in memory.
         url = store if not dry_run or _store_exists(locate(store).url) else "memory:"
         opened = stack.enter_context(connect(url, create=not dry_run or url == "memory:"))
@@ -113,7 +113,7 @@ def import_(
         from stator.surfaces.cli.parts.interrupt import deferred_interrupt
 
         with bar(screen, of_bytes=True) as progress, deferred_interrupt() as stop:
-            bringing = Bringing(
+            importing = ImportRun(
                 opened,
                 discovery,
                 project=into or "",
@@ -134,7 +134,7 @@ def import_(
         return FINDING if result.refused or result.unread else OK
 
 
-def _run(bringing: Bringing) -> StoreError | None:
+def _run(importing: ImportRun) -> StoreError | None:
     """Run the import. An error of the store ends it; it is returned, so that the report still prints."""
     try:
         importing.run()
@@ -148,9 +148,9 @@ def _run(bringing: Bringing) -> StoreError | None:
 
 def _find_sources(
     wanted: list[str], root: str, since: int, progress: ProgressCallback | None
-) -> list[tuple[str, Sight]]:
+) -> list[tuple[str, Discovery]]:
     """Find the transcripts of the named agents (of all, if none is named) and at the named paths."""
-    from stator.importers.discover import kept_by, look
+    from stator.importers.discover import discover, existing_paths
 
     def seen(files: int) -> None:
         if progress is not None:
@@ -250,14 +250,14 @@ def _answer(screen: Screen, found: list[tuple[str, Discovery]], importing: Impor
     from stator.surfaces.cli.render import import_report
 
     if screen.json:
-        agents = {name: len(sight.told) for name, sight in found if name}
-        document = {**import_report.as_json(bringing.brought), "agents": agents}
+        agents = {name: len(discovery.candidates) for name, discovery in found if name}
+        document = {**import_report.as_json(importing.result), "agents": agents}
         screen.document("stator.import/1", document)
         return
     if not found:
         note(f"found no agents on this machine; looked for {', '.join(registry.MODULES)}")
-    import_report.show_found(screen, [(name, sight) for name, sight in found if name])
-    for report in bringing.brought.bundles:
+    import_report.show_found(screen, [(name, discovery) for name, discovery in found if name])
+    for report in importing.result.bundles:
         _show(screen, report)
     import_report.show(screen, importing.result)
 

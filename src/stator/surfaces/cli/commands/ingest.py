@@ -48,7 +48,7 @@ def ingest(
     place = locate(store)
     path = path_of(place.url)
     with connect_as_is(place.url) as opened, Screen(json=json, pager=not no_pager) as screen:
-        done = take_spool(opened.port, spool_of(path)) if path else Ingested()
+        done = take_spool(opened.port, spool_of(path)) if path else IngestResult()
         chosen = [OpenedStore(opened, place).session(session).id] if session is not None else []
         if transcripts:
             chosen += [row.id for row in matching(opened.port, SessionQuery(mode="recorded"))]
@@ -62,7 +62,7 @@ def ingest(
     return FINDING if done.bad or done.refused else OK
 
 
-def as_json(done: Ingested) -> dict[str, Any]:
+def as_json(done: IngestResult) -> dict[str, Any]:
     """The result as JSON."""
     return {
         "lines": done.lines,

@@ -33,14 +33,14 @@ def show(screen: Screen, result: ImportResult) -> None:
         screen.line(_row(one, names, agents))
     if len(rows) > LISTED:
         screen.line(Line(f"  … {len(rows) - LISTED:,} more; list them with stator ls", "dim"))
-    screen.whole(_remarks(brought))  # whole lines: a path that is cut is of no use
-    if brought.stopped:
+    screen.whole(_remarks(result))  # whole lines: a path that is cut is of no use
+    if result.stopped:
         screen.line(
             Line("! ", "doubt").add("stopped", "bold").add(": run the import again to continue")
         )
 
 
-def show_found(screen: Screen, found: Sequence[tuple[str, Sight]]) -> None:
+def show_found(screen: Screen, found: Sequence[tuple[str, Discovery]]) -> None:
     """Show how many sessions of each agent were found."""
     width = widest((name for name, _ in found), 20)
     for name, discovery in found:
@@ -67,14 +67,14 @@ def _first(result: ImportResult) -> Line:
     counts = [count(total.sessions, "session"), count(total.turns, "turn")]
     counts += [count(total.calls, "call"), count(total.files, "file")]
     line.add(" · ".join(counts), "bold")
-    line.add(" would be imported" if brought.dry_run else "", "dim")
+    line.add(" would be imported" if result.dry_run else "", "dim")
     return line.add(f" · {total.unchanged:,} unchanged" if total.unchanged else "", "dim")
 
 
-def _by_session(brought: Brought) -> Iterator[Taken]:
+def _by_session(result: ImportResult) -> Iterator[ImportedConversation]:
     """One row for each changed session, even if several files belong to it."""
-    by_id: dict[str, list[Taken]] = {}
-    for one in brought.changed:
+    by_id: dict[str, list[ImportedConversation]] = {}
+    for one in result.changed:
         by_id.setdefault(one.session, []).append(one)
     for several in by_id.values():
         report = Report()
@@ -94,18 +94,18 @@ def _row(one: ImportedConversation, names: int, agents: int) -> Line:
     return line
 
 
-def _remarks(brought: Brought) -> Iterator[Line]:
+def _remarks(result: ImportResult) -> Iterator[Line]:
     """Remarks about what was left out or needs attention, each kind with its count."""
-    total = brought.total
+    total = result.total
     yield from _numbers(total)
-    if brought.others and (brought.changed or not brought.taken):
-        files = count(sum(brought.others.values()), "file")
-        yield _remark("not read", f"{files}, not transcripts ({_kinds(brought.others)})")
-    if brought.elsewhere:
-        sessions = count(brought.elsewhere, "session")
+    if result.others and (result.changed or not result.taken):
+        files = count(sum(result.others.values()), "file")
+        yield _remark("not read", f"{files}, not transcripts ({_kinds(result.others)})")
+    if result.elsewhere:
+        sessions = count(result.elsewhere, "session")
         yield _remark("elsewhere", f"{sessions} of other projects; --all imports them too")
-    if brought.older:
-        yield _remark("older", f"{count(brought.older, 'session')} older than --since")
+    if result.older:
+        yield _remark("older", f"{count(result.older, 'session')} older than --since")
     if total.skipped:
         yield _remark("skipped", f"{count(total.skipped, 'line')} that could not be read", "doubt")
         yield from _listed([(f"{one.path}:{one.line}", one.why) for one in total.skips])
@@ -160,13 +160,13 @@ def _listed(rows: list[tuple[str, str]]) -> Iterator[Line]:
 # -- as JSON ------------------------------------------------------------------------------------
 
 
-def as_json(brought: Brought) -> dict[str, Any]:
+def as_json(result: ImportResult) -> dict[str, Any]:
     """The JSON document `stator.import/1` for transcripts."""
-    total = brought.total
+    total = result.total
     return {
-        "dry_run": brought.dry_run,
-        "stopped": brought.stopped,
-        "sessions": [_as_json(one) for one in brought.taken],
+        "dry_run": result.dry_run,
+        "stopped": result.stopped,
+        "sessions": [_as_json(one) for one in result.taken],
         "imported": total.sessions,
         "unchanged": total.unchanged,
         **{name: getattr(total, name) for name in _NUMBERS},
@@ -180,7 +180,7 @@ def as_json(brought: Brought) -> dict[str, Any]:
     }
 
 
-def _as_json(one: Taken) -> dict[str, Any]:
+def _as_json(one: ImportedConversation) -> dict[str, Any]:
     return {
         "session": one.session or None,
         "name": one.name,
