@@ -69,6 +69,7 @@ def take_up(
         terms = terms_of(store, row.record, terms)
         return Driver(store, row, context, lease, terms, program=program)
     except StatorError:
+        # Nobody drives it now; with the lease kept, nobody else could.
         store.release(lease)
         raise
 

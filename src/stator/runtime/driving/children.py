@@ -49,7 +49,7 @@ def announce(turn: OpenTurn, name: str) -> tuple[ChildRecord, list[list[int]] | 
 
 def conclude(turn: OpenTurn, record: ChildRecord, child: Driver, status: str) -> None:
     """Copy a child's end into its parent: its status, and its last answer."""
-    if turn.take_child_end(record.session):
+    if turn.take_child_end(record.session):  # recorded by the run that is being repeated
         return
     ended = msgspec.structs.replace(record, status=status)
     said = _last_said(child.store, child.id)

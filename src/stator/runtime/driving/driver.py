@@ -297,6 +297,7 @@ class Driver:
         """Whole seconds since this was last asked, as spend."""
         now = self.context.monotonic()
         seconds = int(now - self._timed)
+        # The fraction of a second is left for the next time: many short turns must not cost nothing.
         self._timed += seconds
         return {"seconds": seconds} if seconds else None
 
@@ -346,6 +347,7 @@ class Driver:
         """Run several calls at once, each in a thread of its own, in this context."""
         if len(calls) < 2:
             return [call() for call in calls]
+        # Each thread gets a copy of this context: calls must find their turn and their parent call.
         with ThreadPoolExecutor(min(len(calls), PARALLEL_MAX), "stator call") as pool:
             begun = [pool.submit(contextvars.copy_context().run, call) for call in calls]
             return [future.result() for future in begun]
@@ -399,6 +401,8 @@ class Driver:
                 turn.interrupt(f"left: {reason}")
             self.append(drafts)
         finally:
+            # Also where the append failed: a lease that is kept would make the session busy for
+            # as long as this process lives. The next driver records what is missing here.
             self.left = True
             self.store.release(self.lease)
         self.on_leave("interrupted" if status != "ok" else ENDED[kind])

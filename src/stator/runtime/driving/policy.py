@@ -107,6 +107,8 @@ class Limits:
 
     def __init__(self, store: StorePort, session: str) -> None:
         self._store, self._session = store, session
+        # A limit may be set on a session above a child while the child runs. That is written to the
+        # other session's log, where this driver would not notice it, so a child always checks.
         parent = store.session(session).record.parent
         self._child = parent is not None and parent.kind == "child"
         self.refresh()

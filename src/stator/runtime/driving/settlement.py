@@ -175,6 +175,7 @@ def _settle_left(
 ) -> Commit:
     """Settle a call that its dead driver left running: first record that it is in doubt."""
     with held(store, context, session) as hold:
+        # Paused in the same transaction: the session would look driven, and it is not.
         paused = hold.draft("pause", cause=DIED, actor="system")
         drafts = [*hold.left_behind(), paused, hold.draft("settlement", **fields)]
         return store.append(session, drafts, barrier=True)[-1]

@@ -251,6 +251,7 @@ class Session(SessionView, Marker, Generic[A]):
         )
         terms = self._driver.terms
         driver = opening.drive(self._store, self.context, record, terms, busy=busy, program=program)
+        # The turn that is open when the child is left, which need not be the one it began in.
         driver.on_leave = lambda status: children.conclude(
             self._turn_for(name), known, driver, status
         )

@@ -222,7 +222,8 @@ class SessionReader:
         versions = self._store.versions(
             self._id, after=after, upto=self.head.seq, collections=("files",)
         )
-        back = {rewind.seq for rewind in rewinds(self._store, self._id)}  # it touches no file
+        # A rewind puts older file records back without writing any file.
+        back = {rewind.seq for rewind in rewinds(self._store, self._id)}
         versions = [version for version in versions if version.seq not in back]
         return net_files(versions, reads=reads, session=self._id)
 
