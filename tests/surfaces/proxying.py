@@ -13,9 +13,9 @@ from typing import Any
 
 import stator
 from stator.runtime.views.session import SessionView
-from stator.surfaces.proxy.recorder import Recording, Work
+from stator.surfaces.proxy.recorder import PendingWrite, ProxyRecorder
 from stator.surfaces.proxy.session import choose
-from stator.surfaces.proxy.stdio import Options, Proxy
+from stator.surfaces.proxy.stdio import StdioOptions, StdioProxy
 from waiting import PATIENCE_S
 
 SERVER = Path(__file__).parent / "servers" / "scripted.py"
@@ -69,8 +69,8 @@ class Client:
         self.store = stator.connect(store, project="shop")
         self.run_id = self.store.context.mint("run")
         chosen = choose(self.store, session, "test", self.run_id)
-        self.recording = Recording(
-            self.store, chosen.opened,
+        self.recording = ProxyRecorder(
+            self.store, chosen.open_recorder,
             server="test", run=self.run_id[-8:], shared=chosen.shared, say=self.said.append,
         )  # fmt: skip
         source, self._in = os.pipe()
@@ -78,8 +78,8 @@ class Client:
         self._reader = Reader(self._out)
         self._fds = [source, out]
         self.code: int | None = None
-        self._proxy = Proxy(
-            command or COMMAND, self.recording, Options(**options), say=self.said.append,
+        self._proxy = StdioProxy(
+            command or COMMAND, self.recording, StdioOptions(**options), say=self.said.append,
             source=source, out=out,
         )  # fmt: skip
         self._thread = threading.Thread(target=self._run)
@@ -135,7 +135,7 @@ class Client:
         if self._in < 0:
             return
         done: Future[None] = Future()
-        self.recording.put(Work(lambda recorder: [], done))
+        self.recording.put(PendingWrite(lambda recorder: [], done))
         done.result()
 
     @property

@@ -15,9 +15,9 @@ import httpx2
 import pytest
 
 import stator
-from stator.surfaces.proxy.gate import Gate, Upstream
-from stator.surfaces.proxy.http import App
-from stator.surfaces.proxy.recording import Recording
+from stator.surfaces.proxy.http import ProxyApp
+from stator.surfaces.proxy.http_policy import RequestPolicy, Upstream
+from stator.surfaces.proxy.recorder import ProxyRecorder
 from stator.surfaces.proxy.session import choose
 from surfaces.proxying import call, request
 from surfaces.servers.streaming import Server
@@ -296,8 +296,8 @@ def test_an_answer_is_recorded_when_its_client_leaves_before_the_end_of_it(tmp_p
     arriving = [{"type": "http.request", "body": json.dumps(call(1, "echo")).encode()}]
 
     async def exchange(recording):
-        app = App(
-            recording, Upstream("http://127.0.0.1:9/mcp"), Gate(80), None,
+        app = ProxyApp(
+            recording, Upstream("http://127.0.0.1:9/mcp"), RequestPolicy(80), None,
             timeout_answer=False, say=pytest.fail,
         )  # fmt: skip
         await app.transport.aclose()
@@ -320,8 +320,13 @@ def test_an_answer_is_recorded_when_its_client_leaves_before_the_end_of_it(tmp_p
 
     with stator.connect(tmp_path / "a.db") as store:
         chosen = choose(store, "talk", "test", "run")
-        recording = Recording(
-            store, chosen.opened, server="test", run="run", shared=chosen.shared, say=pytest.fail
+        recording = ProxyRecorder(
+            store,
+            chosen.open_recorder,
+            server="test",
+            run="run",
+            shared=chosen.shared,
+            say=pytest.fail,
         )
         asyncio.run(exchange(recording))
         recording.close()

@@ -15,19 +15,19 @@ from hypothesis import strategies as st
 
 from stator.errors import InvalidInput
 from stator.surfaces.proxy.classify import (
-    Answer,
-    Notice,
-    Request,
-    Strange,
+    NotAMessage,
+    RpcNotification,
+    RpcRequest,
+    RpcResponse,
+    call_result,
     classify,
     edge_id,
-    task_told,
-    told,
+    task_result,
 )
 from stator.surfaces.proxy.definitions import definitions
-from stator.surfaces.proxy.framing import Line, Lines, ServerSent
+from stator.surfaces.proxy.framing import EventStreamReader, LineSplitter, WholeLine
 from stator.surfaces.proxy.http_policy import Upstream
-from stator.surfaces.proxy.pending_requests import Book
+from stator.surfaces.proxy.pending_requests import PendingRequests
 from stator.surfaces.proxy.session import server_name
 
 
@@ -42,12 +42,12 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
     st.integers(1, 40),
 )
 def test_however_bytes_arrive_the_same_bytes_leave(data, places, limit):
-    lines = Lines(limit)
+    lines = LineSplitter(limit)
     pieces = [piece for chunk in cut(data, places) for piece in lines.feed(chunk)]
     pieces += lines.close()
     assert b"".join(piece.data for piece in pieces) == data
     for piece in pieces:
-        if isinstance(piece, Line):
+        if isinstance(piece, WholeLine):
             assert piece.data.count(b"\n") <= 1
             assert len(piece.data) <= limit
 
@@ -55,7 +55,7 @@ def test_however_bytes_arrive_the_same_bytes_leave(data, places, limit):
 @given(st.lists(st.binary(max_size=60)).map(b"\n".join), st.lists(st.integers(0, 10_000)))
 def test_lines_are_the_same_however_they_arrive(data, places):
     def whole(chunks):
-        lines = Lines()
+        lines = LineSplitter()
         return [p.data for chunk in chunks for p in lines.feed(chunk)] + [
             p.data for p in lines.close()
         ]
@@ -75,13 +75,13 @@ def test_server_sent_data_is_the_same_however_it_arrives(texts, newline, places)
         + newline
         for text in texts
     )  # fmt: skip
-    reader = ServerSent()
+    reader = EventStreamReader()
     found = [data for chunk in cut(stream, places) for data in reader.feed(chunk)]
     assert found == [f"{text}\nmore".encode() for text in texts]
 
 
 def test_server_sent_data_that_is_too_long_is_not_kept():
-    reader = ServerSent(limit=100)
+    reader = EventStreamReader(limit=100)
     assert list(reader.feed(b"data: " + b"x" * 1_000 + b"\n\ndata: y\n\n")) == [b"y"]
     assert reader.unread == 1
 
@@ -90,7 +90,7 @@ def test_server_sent_data_that_is_too_long_is_not_kept():
 def test_no_bytes_are_too_strange_to_be_looked_at(data):
     found = classify(data)
     assert found is None or all(
-        isinstance(one, Request | Notice | Answer | Strange) for one in found
+        isinstance(one, RpcRequest | RpcNotification | RpcResponse | NotAMessage) for one in found
     )
 
 
@@ -110,9 +110,9 @@ JSON = st.recursive(
 @given(JSON)
 def test_no_message_is_too_strange_to_be_looked_at(value):
     for one in classify(json.dumps(value).encode()) or []:
-        if isinstance(one, Answer):
-            assert told(one).status in ("ok", "error", "in doubt")
-            task_told(one)
+        if isinstance(one, RpcResponse):
+            assert call_result(one).status in ("ok", "error", "in doubt")
+            task_result(one)
 
 
 @pytest.mark.parametrize(
@@ -136,14 +136,14 @@ def answered(result):
 
 
 def test_a_call_that_goes_on_as_a_task_is_in_doubt_until_the_task_ends():
-    begun = told(answered({"resultType": "task", "taskId": "t1", "status": "working"}))
+    begun = call_result(answered({"resultType": "task", "taskId": "t1", "status": "working"}))
     assert (begun.status, begun.task) == ("in doubt", "t1")
-    assert told(answered({"task": {"taskId": "t1"}})).task == "t1"
-    assert task_told(answered({"taskId": "t1", "status": "working"})) is None
-    done = task_told(answered({"status": "completed", "result": {"content": []}}))
+    assert call_result(answered({"task": {"taskId": "t1"}})).task == "t1"
+    assert task_result(answered({"taskId": "t1", "status": "working"})) is None
+    done = task_result(answered({"status": "completed", "result": {"content": []}}))
     assert done is not None
     assert done.status == "ok"
-    failed = task_told(answered({"status": "failed", "error": {"code": 5, "message": "no"}}))
+    failed = task_result(answered({"status": "failed", "error": {"code": 5, "message": "no"}}))
     assert failed is not None
     assert (failed.status, failed.cause) == ("error", "JSON-RPC error 5")
 
@@ -242,7 +242,7 @@ def asked(id, **arguments):
 def test_a_request_that_falls_out_of_the_book_is_said_to_be_unanswered(monkeypatch):
     monkeypatch.setattr("stator.surfaces.proxy.pending_requests.PENDING_MAX", 2)
     kept: Any = Kept()
-    book = Book(kept)
+    book = PendingRequests(kept)
     for id in (7, 7, 8):
         book.outgoing(asked(id))
     assert kept.said == [("7", "no answer, and 2 requests since")]
@@ -251,8 +251,8 @@ def test_a_request_that_falls_out_of_the_book_is_said_to_be_unanswered(monkeypat
 
 def test_what_was_answered_is_not_kept():
     kept: Any = Kept()
-    book = Book(kept)
-    (one,) = book.outgoing(asked(1, words="x" * 100), keep=True).asked
+    book = PendingRequests(kept)
+    (one,) = book.outgoing(asked(1, words="x" * 100), keep=True).requests
     assert one.call is not None
     gone = weakref.ref(one.call.done)
     book.incoming(b'{"jsonrpc":"2.0","id":1,"result":{}}')

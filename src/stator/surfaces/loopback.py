@@ -67,7 +67,7 @@ def run(app: Any, listener: socket.socket, ready: Callable[[], None], **more: An
     Announced(config).run(sockets=[listener])
 
 
-class Callers:
+class AllowedCallers:
     """Who may speak to a port: programs that call it by its own name, and pages it served itself."""
 
     def __init__(self, port: int) -> None:
@@ -76,19 +76,19 @@ class Callers:
 
     def refusal(self, headers: Headers) -> tuple[int, str] | None:
         """The status and the words with which a request is turned away; None: it is let in."""
-        if values(headers, b"host") not in self._hosts:
+        if header_values(headers, b"host") not in self._hosts:
             return 421, "it answers to its own loopback address only"
-        if values(headers, b"origin") not in self._origins:
+        if header_values(headers, b"origin") not in self._origins:
             return 403, "not from this origin"
         return None
 
 
 def is_json(headers: Headers) -> bool:
     """Whether a body is said to be JSON: no page can send that elsewhere without asking first."""
-    kind = ",".join(values(headers, b"content-type")).partition(";")[0].strip().lower()
+    kind = ",".join(header_values(headers, b"content-type")).partition(";")[0].strip().lower()
     return kind == "application/json"
 
 
-def values(headers: Headers, name: bytes) -> list[str]:
+def header_values(headers: Headers, name: bytes) -> list[str]:
     """What a request says under that name."""
     return [value.decode("latin-1") for key, value in headers if key.lower() == name]

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs
 import anyio
 
 from stator.errors import InvalidInput, NotFound
-from stator.surfaces.loopback import Callers, is_json, values
+from stator.surfaces.loopback import AllowedCallers, header_values, is_json
 
 TOKEN_BYTES = 32
 TOKEN_LEAST, TOKEN_MOST = 20, 500
@@ -92,7 +92,7 @@ class Guard:
     def __init__(self, app: App, *, port: int, token: str | None) -> None:
         self._app = app
         self._token = token
-        self._callers = Callers(port)
+        self._callers = AllowedCallers(port)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -115,7 +115,7 @@ class Guard:
             return refusal
         if any(name in parse_qs(scope["query_string"].decode("latin-1")) for name in TOKEN_NAMES):
             return 400, "a token belongs in the Authorization header, never in an address"
-        if self._token is not None and not self._knows(values(headers, b"authorization")):
+        if self._token is not None and not self._knows(header_values(headers, b"authorization")):
             return 401, "a bearer token is needed: stator mcp says where it is kept"
         if scope["method"] == "POST" and not is_json(headers):
             return 415, "a message is application/json"
