@@ -18,9 +18,9 @@ from stator.surfaces.agent_settings.agents import (
     SERVER,
     Programs,
     hooks_of,
-    wanted,
+    wanted_settings,
 )
-from stator.surfaces.agent_settings.merge import added, is_ours, removed
+from stator.surfaces.agent_settings.merge import add_entries, is_ours, remove_entries
 
 PROGRAMS = Programs("/opt/bin/stator-hook", "/opt/bin/stator")
 OTHERS: dict[str, Any] = {
@@ -44,7 +44,9 @@ def home(tmp_path, monkeypatch):
 
 
 def files(agent, scope="project", root=Path("/p"), home=Path("/h"), **options):
-    return wanted(AGENTS[agent], PROGRAMS, scope, root=root, home=home, environ={}, **options)
+    return wanted_settings(
+        AGENTS[agent], PROGRAMS, scope, root=root, home=home, environ={}, **options
+    )
 
 
 @pytest.mark.parametrize("scope", ["project", "user"])
@@ -52,7 +54,7 @@ def files(agent, scope="project", root=Path("/p"), home=Path("/h"), **options):
 def test_what_others_put_there_stays(agent, scope):
     for file in files(agent, scope):
         if file.kind == "json":
-            after = json.loads(added(json.dumps(OTHERS), file))
+            after = json.loads(add_entries(json.dumps(OTHERS), file))
             assert after["permissions"] == OTHERS["permissions"]
             assert after["hooks"]["Stop"][0] == OTHERS["hooks"]["Stop"][0]
             assert after["mcpServers"]["other"] == {"command": "y"}
@@ -61,8 +63,8 @@ def test_what_others_put_there_stays(agent, scope):
 @pytest.mark.parametrize("agent", AGENTS)
 def test_adding_twice_is_adding_once(agent):
     for file in files(agent):
-        once = added("", file)
-        assert added(once, file) == once
+        once = add_entries("", file)
+        assert add_entries(once, file) == once
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -71,20 +73,20 @@ def test_removing_gives_back_what_was_there(agent):
         before = (
             "# mine\nmodel = 1\n" if file.kind == "toml" else json.dumps(OTHERS, indent=2) + "\n"
         )
-        assert removed(added(before, file), file) == before
+        assert remove_entries(add_entries(before, file), file) == before
 
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_removing_from_a_file_of_ours_alone_leaves_nothing(agent):
     for file in files(agent):
-        assert removed(added("", file), file) == ""
+        assert remove_entries(add_entries("", file), file) == ""
 
 
 def test_another_path_of_our_program_replaces_the_old_one():
     file = files("claude-code")[0]
-    old = json.loads(added("", file))
+    old = json.loads(add_entries("", file))
     old["hooks"]["Stop"][0]["hooks"][0]["command"] = "/old/stator-hook claude-code"
-    after = json.loads(added(json.dumps(old), file))
+    after = json.loads(add_entries(json.dumps(old), file))
     (entry,) = after["hooks"]["Stop"]
     assert entry["hooks"][0]["command"] == "/opt/bin/stator-hook claude-code"
 
@@ -110,30 +112,32 @@ def test_a_program_that_shares_a_group_with_ours_stays():
     ours = {"type": "command", "command": "stator-hook claude-code"}
     text = json.dumps({"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [lint, ours]}]}})
     kept = {"matcher": "Bash", "hooks": [lint]}
-    assert json.loads(added(text, file))["hooks"]["PreToolUse"][0] == kept
-    assert json.loads(removed(text, file)) == {"hooks": {"PreToolUse": [kept]}}
+    assert json.loads(add_entries(text, file))["hooks"]["PreToolUse"][0] == kept
+    assert json.loads(remove_entries(text, file)) == {"hooks": {"PreToolUse": [kept]}}
 
 
 def test_from_a_folder_with_a_space_adding_twice_is_adding_once():
     programs = Programs("/my tools/stator-hook", "/my tools/stator")
     for agent in AGENTS.values():
-        for file in wanted(agent, programs, "user", root=Path("/p"), home=Path("/h"), environ={}):
-            once = added("", file)
-            assert added(once, file) == once
-            assert removed(once, file) == ""
+        for file in wanted_settings(
+            agent, programs, "user", root=Path("/p"), home=Path("/h"), environ={}
+        ):
+            once = add_entries("", file)
+            assert add_entries(once, file) == once
+            assert remove_entries(once, file) == ""
 
 
 def test_half_a_character_in_somebodys_settings_stays_one():
     file = files("claude-code")[0]
-    after = added('{"prompts": ["cut \\ud83d"]}', file)
+    after = add_entries('{"prompts": ["cut \\ud83d"]}', file)
     assert json.loads(after.encode())["prompts"] == ["cut \ud83d"]
 
 
 def test_a_comment_above_the_table_after_ours_stays():
     file = files("codex")[1]
     text = '[mcp_servers.stator]\ncommand = "old"\n\n# about the other\n[other]\nb = 2\n'
-    assert removed(text, file) == "# about the other\n[other]\nb = 2\n"
-    assert "# about the other\n[other]" in added(text, file)
+    assert remove_entries(text, file) == "# about the other\n[other]\nb = 2\n"
+    assert "# about the other\n[other]" in add_entries(text, file)
 
 
 @pytest.mark.parametrize(
@@ -141,27 +145,27 @@ def test_a_comment_above_the_table_after_ours_stays():
 )
 def test_a_table_that_cannot_be_taken_out_is_refused(text):
     with pytest.raises(InvalidInput):
-        removed(text, files("codex")[1])
+        remove_entries(text, files("codex")[1])
 
 
 def test_servers_that_are_no_table_are_refused():
     with pytest.raises(InvalidInput):
-        added("mcp_servers = 5\n", files("codex")[1])
+        add_entries("mcp_servers = 5\n", files("codex")[1])
 
 
 def test_a_toml_file_keeps_every_byte_outside_our_table():
     file = files("codex")[1]
     before = '# mine\nmodel = "x"  # good\n\n[mcp_servers.other]\ncommand = "y"\n'
-    after = added(before, file)
+    after = add_entries(before, file)
     assert after.startswith(before)
     assert tomllib.loads(after)["mcp_servers"][SERVER]["args"] == ["mcp"]
-    assert removed(after, file) == before
+    assert remove_entries(after, file) == before
 
 
 def test_a_table_of_ours_in_the_middle_of_a_file_is_taken_out():
     file = files("codex")[1]
     text = 'a = 1\n\n[mcp_servers.stator]\ncommand = "old"\n\n[other]\nb = 2\n'
-    assert tomllib.loads(removed(text, file)) == {"a": 1, "other": {"b": 2}}
+    assert tomllib.loads(remove_entries(text, file)) == {"a": 1, "other": {"b": 2}}
 
 
 def test_servers_written_inline_are_refused_rather_than_broken(ask, home):
@@ -196,7 +200,7 @@ def test_a_dry_run_changes_nothing(ask, home):
 def test_yes_writes_it_and_makes_the_store(ask, home):
     assert ask("init", "claude-code", "--yes").code == 0
     settings = json.loads(Path(".claude/settings.local.json").read_text())
-    assert set(settings["hooks"]) == set(CLAUDE.moments)
+    assert set(settings["hooks"]) == set(CLAUDE.events)
     assert json.loads(Path(".mcp.json").read_text())["mcpServers"][SERVER]["args"] == ["mcp"]
     assert Path(".stator/store.db").exists()
 

@@ -137,7 +137,7 @@ class ProxyApp:
         path = scope.get("raw_path", scope["path"].encode()).decode("latin-1")
         target = self.upstream.target(path, scope["query_string"])
         if target is None:
-            await _send_text(send, 404, "nothing is served here")
+            await _send_text(send, 404, "the proxy does not pass on requests for this path")
             return
         exchange = Exchange(self, scope["method"], target, headers, receive, send)
         await exchange.run()

@@ -25,7 +25,7 @@ HOP_BY_HOP = frozenset(
 _OURS = frozenset({b"host", b"content-length", b"accept-encoding", b"expect"})
 
 
-_CLIMBS = re.compile(r"\.\.|%2e|%2f|%5c|\\", re.IGNORECASE)
+_TRAVERSAL = re.compile(r"\.\.|%2e|%2f|%5c|\\", re.IGNORECASE)
 
 
 class Upstream:
@@ -39,7 +39,7 @@ class Upstream:
             known = False
         if not known or parts.fragment or parts.username is not None:
             raise InvalidInput(
-                f"not the address of a server: {_shown(url)!r:.200}",
+                f"not an HTTP address of a server: {_without_password(url)!r:.200}",
                 hint="for example http://127.0.0.1:3001/mcp",
             )
         self.origin = f"{parts.scheme}://{parts.netloc}"
@@ -52,7 +52,7 @@ class Upstream:
 
     def target(self, path: str, query: bytes) -> str | None:
         """Return the address to which a request for a path is passed on; None if it is not."""
-        if path != self.path and (not path.startswith(WELL_KNOWN) or _CLIMBS.search(path)):
+        if path != self.path and (not path.startswith(WELL_KNOWN) or _TRAVERSAL.search(path)):
             return None
         given = query.decode("latin-1")
         own = self.query if path == self.path else ""
@@ -60,7 +60,7 @@ class Upstream:
         return self.origin + path + (f"?{both}" if both else "")
 
 
-def _shown(url: str) -> str:
+def _without_password(url: str) -> str:
     """Return an address that is safe to print: the part before an @ may be a password."""
     return re.sub(r"//.*@", "//…@", url)
 
@@ -77,9 +77,9 @@ class RequestPolicy:
         if refusal is not None:
             return refusal
         if method not in METHODS:
-            return 405, "GET, POST or DELETE"
+            return 405, "method not allowed: use GET, POST or DELETE"
         if method == "POST" and not is_json(headers):
-            return 415, "a message is application/json"
+            return 415, "Content-Type must be application/json"
         return None
 
 

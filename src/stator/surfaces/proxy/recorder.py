@@ -196,7 +196,7 @@ class ProxyRecorder:
         self._queue.put(None)
         self._thread.join()
         if self.lost:
-            self._say(f"{self.lost} things could not be recorded")
+            self._say(f"{self.lost} messages could not be recorded")
 
     def now(self) -> int:
         return self._clock()
@@ -261,7 +261,7 @@ class ProxyRecorder:
             return
         self.lost += 1
         what = error if isinstance(error, StatorError) else f"{type(error).__name__}: {error}"
-        self._say(f"could not be recorded: {visible(str(what)[:300])}")
+        self._say(f"a message could not be recorded: {visible(str(what)[:300])}")
 
     def _opened_recorder(self) -> Recorder:
         if self._recorder is None:

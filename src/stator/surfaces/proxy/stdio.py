@@ -261,7 +261,7 @@ class StdioProxy:
             return
         found = self._pending.incoming(piece.data)
         if found is None:
-            self._say(f"the server wrote what is no message: {excerpt(piece.data)}")
+            self._say(f"the server wrote a line that is not a message: {excerpt(piece.data)}")
             self._recorder.put(self._recorder.raw("no message, from the server", piece.data))
             return
         # queued first: the client's next call may depend on it, for example on a tool's effect
