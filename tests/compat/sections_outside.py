@@ -45,7 +45,7 @@ from stator.model.exchange.items import (
 from stator.runtime.base.context import Context
 from stator.runtime.facade.store import Store
 from stator.runtime.ingest.recorder import Recorder
-from stator.surfaces.mcp.request_context import Desk
+from stator.surfaces.mcp.request_context import RequestContext
 from stator.surfaces.mcp.scope import Scope
 from stator.surfaces.mcp.tools import registry as tools
 from stator.surfaces.proxy.classify import RpcResponse
@@ -312,10 +312,10 @@ def _end_in_every_way(proxy: Proxied) -> None:
 def served(place: Place) -> None:
     """What an agent records and manages with the tools of the MCP server."""
     with place.open() as store:
-        desk = Desk(Scope(store, "compat"), "agent")
+        context = RequestContext(Scope(store, "compat"), "agent")
 
         def ask(tool: str, **given: Any) -> dict[str, Any]:
-            return tools.call(desk, tool, given).data
+            return tools.call(context, tool, given).data
 
         made = ask("open", session="mine", purpose="Fix the login bug")["session"]
         told: list[dict[str, Any]] = [

@@ -52,7 +52,7 @@ def status_of(
 
     raw = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
     scope = {"type": "http", "method": method, "headers": raw, "query_string": query}
-    anyio.run(auth.Guard(app, port=PORT, token=token), scope, receive, send)
+    anyio.run(auth.TokenGuard(app, port=PORT, token=token), scope, receive, send)
     return said[0]
 
 
@@ -141,7 +141,7 @@ def test_a_request_that_never_ends_is_given_up(monkeypatch):
 
     raw = [(name.encode(), value.encode()) for name, value in FINE.items()]
     scope = {"type": "http", "method": "POST", "headers": raw, "query_string": b""}
-    anyio.run(auth.Guard(app, port=PORT, token=TOKEN), scope, receive, send)
+    anyio.run(auth.TokenGuard(app, port=PORT, token=TOKEN), scope, receive, send)
     assert said[0]["status"] == 408
 
 
@@ -152,16 +152,16 @@ def test_a_token_is_made_once_and_only_its_owner_can_read_it(tmp_path):
     folder = tmp_path / "store"
     folder.mkdir()
     path = str(folder / "agent.db-mcp-token")
-    token = auth.token_in(path)
+    token = auth.read_or_create_token(path)
     assert len(token) >= 40
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
-    assert auth.token_in(path) == token
+    assert auth.read_or_create_token(path) == token
     assert os.listdir(folder) == ["agent.db-mcp-token"]
 
 
 def test_a_token_that_cannot_be_kept_is_said_and_what_to_do(tmp_path):
-    with pytest.raises(InvalidInput, match="cannot be made") as caught:
-        auth.token_in(str(tmp_path / "nowhere" / "token"))
+    with pytest.raises(InvalidInput, match="cannot create") as caught:
+        auth.read_or_create_token(str(tmp_path / "nowhere" / "token"))
     assert "--no-token" in caught.value.hint
 
 
@@ -177,7 +177,7 @@ def test_a_token_file_that_others_may_have_written_is_not_trusted(tmp_path, wron
         path.write_text({"open": TOKEN, "short": "abc", "empty": ""}[wrong])
         path.chmod(0o644 if wrong == "open" else 0o600)
     with pytest.raises(InvalidInput):
-        auth.token_in(str(path))
+        auth.read_or_create_token(str(path))
 
 
 # -- the program ----------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ def serving(store, *words: str):
         said = json.loads(process.stderr.readline())
         assert said["schema"] == "stator.mcp/1"
         file = said["token_file"]
-        yield said["address"], auth.token_in(file) if file else None
+        yield said["address"], auth.read_or_create_token(file) if file else None
         process.send_signal(signal.SIGINT)
         process.wait(timeout=60)
         assert "Traceback" not in process.stderr.read()

@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 
 from stator.errors import Busy
 from stator.runtime.facade.store import Store
-from stator.surfaces.mcp.notifications import Notices
+from stator.surfaces.mcp.notifications import Notifier
 from stator.surfaces.mcp.scope import Scope
 from surfaces.agents import ERAS, LEGACY, MODERN, next_uri, talking
 from surfaces.recorded import record
@@ -176,7 +176,7 @@ async def test_a_client_that_is_gone_is_forgotten_and_the_others_hear(store, fix
         async def send_resource_updated(self, uri):
             self.told.append(uri)
 
-    notices = Notices(Scope(store, "shop"))
+    notices = Notifier(Scope(store, "shop"))
     uri = f"session://{fixed}/head"
     for name, client in (("1", Gone()), ("2", Heard())):
         request = SimpleNamespace(headers={"mcp-session-id": name})
@@ -184,7 +184,7 @@ async def test_a_client_that_is_gone_is_forgotten_and_the_others_hear(store, fix
         await notices.subscribe(ctx, types.SubscribeRequestParams(uri=uri))
     for flag in ("look", "again"):
         await anyio.to_thread.run_sync(store.contribute("fix-login").flag, flag)
-        await notices.look()
+        await notices.check_heads()
     assert Heard.told == [uri, uri]
 
 

@@ -141,7 +141,7 @@ async def test_a_session_in_the_trash_is_answered_like_one_of_nobody(store, thei
             assert (await agent.refused("log", session=handle))["code"] == "E_NOT_FOUND"
         assert (await agent.call("sessions"))["sessions"] == []
         taken = await agent.refused("open", session="ours", purpose="again")
-    assert (taken["code"], taken["hint"]) == ("E_CONFLICT", "take another name")
+    assert (taken["code"], taken["hint"]) == ("E_CONFLICT", "choose another name")
 
 
 async def test_an_unknown_handle_is_not_taken_for_the_name_of_a_new_session(store, theirs):

@@ -115,7 +115,7 @@ def test_a_line_that_is_no_message_is_answered_with_an_error(line, code, number)
     reading, writing = os.pipe()
     feeding = threading.Thread(target=_feed, args=(writing, line))
     feeding.start()
-    (found,) = stdio.lines(reading)
+    (found,) = stdio.read_lines(reading)
     feeding.join()
     os.close(reading)
     answer = stdio.parse(found)
@@ -141,7 +141,7 @@ def test_lines_come_whole_however_they_are_cut(size):
 
     feeding = threading.Thread(target=feed)
     feeding.start()
-    assert list(stdio.lines(reading)) == [line for line in sent if line]
+    assert list(stdio.read_lines(reading)) == [line for line in sent if line]
     feeding.join()
     os.close(reading)
 

@@ -86,7 +86,7 @@ def gated(store):
 
 def test_at_most_eight_tools_cost_a_model_at_most_1500_tokens():
     said = [
-        {"name": tool.name, "description": tool.description, "inputSchema": tool.takes}
+        {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
         for tool in DEFINITIONS
     ]
     assert len(said) <= 8
@@ -94,7 +94,7 @@ def test_at_most_eight_tools_cost_a_model_at_most_1500_tokens():
 
 
 def test_nothing_that_is_a_persons_to_say_is_offered():
-    said = json.dumps([tool.takes for tool in DEFINITIONS]).lower() + " ".join(BY_NAME)
+    said = json.dumps([tool.input_schema for tool in DEFINITIONS]).lower() + " ".join(BY_NAME)
     for word in ("approve", "deny", "grant", "erase", "export", "budget", "verified", "archive"):
         assert word not in said
     assert set(BY_NAME) == set(registry.TOOLS)
@@ -598,7 +598,7 @@ async def test_an_action_refuses_what_it_would_ignore(store, fixed, given):
     async with talking(store) as agent:
         error = await agent.refused("sessions", session=fixed, **given)
     assert error["path"] == f"$.{list(given)[-1]}"
-    assert "open begins a session" in error["hint"]
+    assert "open creates a session" in error["hint"]
 
 
 async def test_a_fork_at_a_position_of_another_session_says_of_which(store, fixed):
@@ -660,7 +660,7 @@ async def test_words_are_found_in_every_session_of_the_project(searched):
 
 
 async def test_a_mistake_of_ours_says_so_and_repeats_nothing(store, monkeypatch, capsys):
-    def broken(desk, given):
+    def broken(request, given):
         raise KeyError("a secret")
 
     monkeypatch.setitem(registry.TOOLS, "log", broken)
