@@ -26,14 +26,11 @@ from stator.model.window.reply import Reply
 from stator.runtime.base.context import Context
 from stator.runtime.driving.tools import Tool
 from stator.runtime.facade.store import Store
+from stator.runtime.facade.view import SessionView
 from stator.runtime.replay import engine
 from stator.runtime.replay.report import Replayed, Uncaptured
 from stator.runtime.replay.sources import Source, gather, load_fixture
-from stator.runtime.views.session import SessionView
 from stator.store.memory import MemoryStore
-
-with contextlib.suppress(ImportError):  # pytest is not needed for the rest
-    from stator.pytest_plugin import stator_replay
 
 __all__ = [
     "Divergence",
@@ -230,6 +227,28 @@ def replay(
     """
     found = _source(source, session or "", passphrase)
     return engine.replay(found, agent, MemoryStore(), real_context(), turns=turns, strict=strict)
+
+
+def checked_replay(fail: Callable[[str], Any]) -> Callable[..., Replayed]:
+    """`replay`, which calls `fail` with the report where the agent leaves its record."""
+
+    def check(source: Any, agent: Any, **options: Any) -> Replayed:
+        __tracebackhide__ = True
+        replayed = replay(source, agent, **options)
+        if not replayed.ok:
+            fail(str(replayed))
+        return replayed
+
+    return check
+
+
+with contextlib.suppress(ImportError):  # pytest is not needed for the rest
+    import pytest
+
+    @pytest.fixture
+    def stator_replay() -> Any:
+        """The fixture of `stator.pytest_plugin`, for a test suite that does not load plugins."""
+        return checked_replay(lambda report: pytest.fail(report, pytrace=False))
 
 
 def _source(source: Any, session: str, passphrase: str | None) -> Source:

@@ -1,6 +1,6 @@
 """Calls a Python function as the program of a run: `python -m stator.surfaces.target DOCUMENT`.
 
-The document names the function, the module search path and the arguments; `runtime.runs.run.target`
+The document names the function, the module search path and the arguments; `runtime.runs.prepare.target`
 writes it. Only the person who starts a run chooses the function: nothing is imported because a session
 recorded it.
 """

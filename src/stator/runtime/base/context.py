@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from stator.model.values.ids import Mint
-from stator.store.port import Index, Store
+from stator.store.port import Index, StorePort
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Context:
     """The folder file paths are relative to; empty where there is none."""
     policy: Callable[[], str] = str
     """The text of the project's policy file, looked at when it is needed; nothing where there is none."""
-    index: Callable[[Store, bool], AbstractContextManager[Index | None]] | None = None
+    index: Callable[[StorePort, bool], AbstractContextManager[Index | None]] | None = None
     """Opens the search index of a store and closes it; the flag: makes one if there is none."""
 
 

@@ -11,7 +11,7 @@ import re
 from stator.model.log.commit import Commit, Provenance
 from stator.model.records.types import FlagRecord, SessionRecord
 from stator.runtime.base.project_session import known
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 IMPORTED = "imported"
 EVERYTHING = 2**62
@@ -23,14 +23,14 @@ def mark(session: str, head: str, seq: int, by: str) -> FlagRecord:
     return FlagRecord(name=IMPORTED, on=session, why=f"head {head} upto {seq}", by=by)
 
 
-def provenance(store: Store, commit: Commit) -> Provenance:
+def provenance(store: StorePort, commit: Commit) -> Provenance:
     """Where a commit's content came from as far as this store knows, whatever the commit says."""
     if commit.seq <= imported_upto(store, store.session(commit.session).record):
         return Provenance("import", "unverified")
     return commit.provenance
 
 
-def imported_upto(store: Store, record: SessionRecord) -> int:
+def imported_upto(store: StorePort, record: SessionRecord) -> int:
     """The last seq of a session, or of what it was forked from, that came from a bundle; 0: none did."""
     own = known(store, record)
     if own is None:
@@ -39,7 +39,7 @@ def imported_upto(store: Store, record: SessionRecord) -> int:
     return max(_marked(store, own.id, *part) for part in [*parts, (record.id, EVERYTHING)])
 
 
-def _marked(store: Store, own: str, session: str, upto: int) -> int:
+def _marked(store: StorePort, own: str, session: str, upto: int) -> int:
     """How far a session is marked; a mark that does not say so is about all of it."""
     entry = store.find(own, "flags", f"{IMPORTED}\n{session}")
     if entry is None:

@@ -22,15 +22,15 @@ from stator.model.sessions.lifecycle import (
 from stator.model.values.ids import short
 from stator.runtime.base.context import Context
 from stator.runtime.views.refs import Point
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 
-def head_of(store: Store, row: SessionRow) -> Point:
+def head_of(store: StorePort, row: SessionRow) -> Point:
     return Point(row.id, store.head(row.id).seq, "head")
 
 
 def fork(
-    store: Store,
+    store: StorePort,
     context: Context,
     point: Point,
     *,

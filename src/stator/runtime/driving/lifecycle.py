@@ -1,8 +1,8 @@
-"""Lifecycle from outside: pausing, closing, archiving and resuming a session one does not drive.
+"""Pauses, closes, archives and resumes a session that this program does not drive.
 
-A session without a live driver is taken for a moment, what a dead driver left is said first, and the
-transition is appended in the same transaction. A live driver is never displaced: it is asked to
-pause, and nothing else can be done to it from here.
+The lease of a session without a live driver is taken for a moment: what a dead driver left open is
+recorded first, and the transition is appended in the same transaction. A live driver is never
+displaced: it is asked to pause, and nothing else can be done to it from here.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from stator.model.records.types import CallRecord, PendingRecord, to_settle
 from stator.model.sessions.lifecycle import REASONS, TRANSITIONS
 from stator.model.values.ids import run_id
 from stator.runtime.base.context import Context
-from stator.store.port import Store
+from stator.runtime.views.open_calls import DIED, is_running, unknown
+from stator.store.port import StorePort
 
 MakeDraft = Callable[..., Draft]
-DIED = "process died"
 
 
 class Moved(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ class Moved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pause(
-    store: Store,
+    store: StorePort,
     context: Context,
     session: str,
     *,
@@ -59,7 +59,7 @@ def pause(
 
 
 def close(
-    store: Store,
+    store: StorePort,
     context: Context,
     session: str,
     *,
@@ -72,14 +72,14 @@ def close(
 
 
 def archive(
-    store: Store, context: Context, session: str, *, reason: str = "done", by: str = ""
+    store: StorePort, context: Context, session: str, *, reason: str = "done", by: str = ""
 ) -> Moved:
     """Archive a closed session: it can be read and forked, and never driven again."""
     return _move(store, context, session, "archive", reason, by)
 
 
 def resume(
-    store: Store,
+    store: StorePort,
     context: Context,
     session: str,
     *,
@@ -94,7 +94,7 @@ def resume(
 
 
 def _move(
-    store: Store,
+    store: StorePort,
     context: Context,
     session: str,
     kinds: str | tuple[str, ...],
@@ -126,7 +126,7 @@ def _move(
     return _moved(store, session)
 
 
-def _moved(store: Store, session: str, asked: Holder | None = None) -> Moved:
+def _moved(store: StorePort, session: str, asked: Holder | None = None) -> Moved:
     row = store.session(session)
     record = row.record
     return Moved(
@@ -149,7 +149,9 @@ def _draft(context: Context, session: str, kind: str, **fields: Any) -> Draft:
 class Hold:
     """A session held for a moment, to append what needs the lease."""
 
-    def __init__(self, store: Store, context: Context, session: str, lease: Lease | None) -> None:
+    def __init__(
+        self, store: StorePort, context: Context, session: str, lease: Lease | None
+    ) -> None:
         self._store = store
         self._context = context
         self._session = session
@@ -173,7 +175,7 @@ class Hold:
 
 
 @contextmanager
-def held(store: Store, context: Context, session: str) -> Iterator[Hold]:
+def held(store: StorePort, context: Context, session: str) -> Iterator[Hold]:
     """Hold a session; `Busy` if somebody drives it. One that is not driven needs no holding."""
     if store.session(session).record.mode != "driven":
         yield Hold(store, context, session, None)
@@ -196,12 +198,16 @@ def holder(context: Context) -> Holder:
     )
 
 
-def close_out(store: Store, lease: Lease, draft: MakeDraft) -> list[Draft]:
-    """What a driver that is gone left behind, said: unknown writes are in doubt, its turn is interrupted.
+def close_out(store: StorePort, lease: Lease, draft: MakeDraft) -> list[Draft]:
+    """The commits that record what a driver that is gone left open: writes without an outcome are
+    in doubt, its turn is interrupted.
 
-    Nothing is executed, and what waits for a person's word goes on waiting. A driver that was
-    displaced may still be at it: its calls are in doubt for that reason, and no tool is asked.
-    `draft(kind, **fields)` makes a commit under the lease.
+    Nothing is executed, and what waits for a person keeps waiting. `draft(kind, **fields)` makes a
+    commit under the lease.
+
+    A driver that was displaced may still be running: its calls get a cause of their own, and are
+    never reconciled. A tool that is asked now could answer that the call did not happen, and the
+    old driver could make it a moment later; the call would then run twice.
     """
     session = lease.session
     cause = DIED if lease.displaced is None else DISPLACED
@@ -230,19 +236,9 @@ def close_out(store: Store, lease: Lease, draft: MakeDraft) -> list[Draft]:
     return drafts
 
 
-def is_running(record: CallRecord) -> bool:
-    """Whether a call was begun here and has no outcome."""
-    return record.status in ("requested", "started") and not record.elsewhere
-
-
 def fate(record: CallRecord) -> str:
     """What is known of a call whose driver died while it ran."""
     return "in doubt" if unknown(record) else "cancelled"
-
-
-def unknown(record: CallRecord) -> bool:
-    """Whether a call without an outcome may have changed something."""
-    return record.effect == "write"
 
 
 def left_to_settle(call: CallRecord | Asked, why: str) -> Upsert:

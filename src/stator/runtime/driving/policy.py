@@ -15,7 +15,7 @@ from stator.model.records.types import ApprovalRecord, Entry
 from stator.runtime.base.context import Context
 from stator.runtime.driving import approvals, budgets
 from stator.runtime.driving.tools import Tool
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 ApproveMode = Literal["raise", "wait"]
 Gate = Literal["", "ask", "deny"]
@@ -68,7 +68,7 @@ class Terms:
 
 
 def answer(
-    store: Store, context: Context, session: str, asked: Asked, scrub: known.Scrub
+    store: StorePort, context: Context, session: str, asked: Asked, scrub: known.Scrub
 ) -> Granted | Refused | None:
     """What people have said to a call: yes, no, or nothing yet. A yes that holds once is used up."""
     standing = approvals.standing(store, session)
@@ -92,7 +92,7 @@ def answer(
     return None
 
 
-def _reason(store: Store, session: str, entry: Entry) -> str:
+def _reason(store: StorePort, session: str, entry: Entry) -> str:
     """What whoever denied a call gave as the reason."""
     for commit in store.commits(session, after=entry.seq - 1, upto=entry.seq, limit=1):
         if commit.kind == "approval" and any(op.id == entry.id for op in commit.delta):
@@ -103,7 +103,7 @@ def _reason(store: Store, session: str, entry: Entry) -> str:
 class Limits:
     """Whether a session may spend more; nobody is asked while no limit holds for it."""
 
-    def __init__(self, store: Store, session: str) -> None:
+    def __init__(self, store: StorePort, session: str) -> None:
         self._store, self._session = store, session
         parent = store.session(session).record.parent
         self._child = parent is not None and parent.kind == "child"

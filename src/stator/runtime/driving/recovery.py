@@ -18,7 +18,7 @@ from stator.runtime.base.paging import commit_at
 from stator.runtime.driving import settlement
 from stator.runtime.driving.settlement import Doubt
 from stator.runtime.views import reflog
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 PAGE = 200
 FEW = 8
@@ -75,7 +75,7 @@ class LastRun(msgspec.Struct, frozen=True):
     """Its program's turns."""
 
 
-def last_run(store: Store, row: SessionRow, program: list[list[int]] | None = None) -> LastRun:
+def last_run(store: StorePort, row: SessionRow, program: list[list[int]] | None = None) -> LastRun:
     """How the last run of a session ended, and the turns its program had come to.
 
     One that was left in order has none, unless it came to no turn: whoever opened the session only to
@@ -102,13 +102,15 @@ def last_run(store: Store, row: SessionRow, program: list[list[int]] | None = No
     return cut(store, row.id, LastRun(interrupted, replay.program(spans, begun, upto, place)))
 
 
-def cut(store: Store, session: str, run: LastRun) -> LastRun:
+def cut(store: StorePort, session: str, run: LastRun) -> LastRun:
     """A run without the turns that were rewound since: nobody goes on in those, nor replays them."""
     spans = reflog.standing_program(store, session, run.spans)
     return run if spans == run.spans else LastRun(False, spans)
 
 
-def _began(store: Store, session: str) -> tuple[int | None, Literal["ok", "idle", "interrupted"]]:
+def _began(
+    store: StorePort, session: str
+) -> tuple[int | None, Literal["ok", "idle", "interrupted"]]:
     """Where the last run began (None: there was none, or it does not say), and how it ended; "idle":
     in order, and without coming to a turn."""
     stale = store.entries(session, "runs")
@@ -154,7 +156,7 @@ class Past(msgspec.Struct):
         return bool(key) and self.first.known("key") == key
 
 
-def keyed(store: Store, session: str, spans: list[list[int]], key: str) -> Past | None:
+def keyed(store: StorePort, session: str, spans: list[list[int]], key: str) -> Past | None:
     """The turn of a program that was begun under a key, newest first."""
     for first, last in reversed(spans):
         for number in range(last, first - 1, -1):
@@ -164,17 +166,17 @@ def keyed(store: Store, session: str, spans: list[list[int]], key: str) -> Past 
     return None
 
 
-def past(store: Store, session: str, number: int) -> Past:
+def past(store: StorePort, session: str, number: int) -> Past:
     row = store.turns(session, after=number - 1, upto=number)[0]
     return Past(row, commit_at(store, session, row.first))
 
 
-def known(store: Store, session: str, row: TurnRow) -> Known:
+def known(store: StorePort, session: str, row: TurnRow) -> Known:
     """Everything a turn recorded."""
     return Known(_turn_commits(store, session, row))
 
 
-def _turn_commits(store: Store, session: str, row: TurnRow) -> list[Commit]:
+def _turn_commits(store: StorePort, session: str, row: TurnRow) -> list[Commit]:
     found: list[Commit] = []
     upto = store.head(session).seq
     after = row.first
@@ -189,7 +191,7 @@ def _turn_commits(store: Store, session: str, row: TurnRow) -> list[Commit]:
 # -- the report -----------------------------------------------------------------------------------
 
 
-def report(store: Store, session: str, run: LastRun) -> Recovery:
+def report(store: StorePort, session: str, run: LastRun) -> Recovery:
     """What the last run left, after what it left open has been said."""
     doubts = settlement.doubts(store, session=session)
     rows = store.turns(session, newest_first=True, limit=1)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class OutsideDoors:
     """The part of a store that gives what people and other programs work with."""
 
-    port: port.Store
+    port: port.StorePort
     context: Context
 
     @property

@@ -29,7 +29,7 @@ from stator.store import port
 class _Outside:
     """A store, and the principal in whose name things are recorded unless a caller names another."""
 
-    def __init__(self, store: port.Store, context: Context) -> None:
+    def __init__(self, store: port.StorePort, context: Context) -> None:
         self._store = store
         self._context = context
 

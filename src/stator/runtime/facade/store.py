@@ -26,23 +26,21 @@ from stator.runtime.branches import fork as forks
 from stator.runtime.facade.doors import OutsideDoors
 from stator.runtime.facade.retention import Keeper
 from stator.runtime.facade.runs import Runner
+from stator.runtime.facade.view import SessionView
+from stator.runtime.views.file_changes import FileChange
 from stator.runtime.views.refs import find_session
-from stator.runtime.views.session import (
-    DecisionLine,
-    FileChange,
-    SessionView,
-    list_calls,
-)
+from stator.runtime.views.session import DecisionLine, list_calls
 from stator.runtime.views.why import Reason, explain
 from stator.store import port
 
 if TYPE_CHECKING:  # what driving needs is loaded when somebody drives
     from stator.model.calls.approval import Rule
     from stator.model.calls.budget import PriceFunction, PriceTable
+    from stator.runtime.branches.opening import HeldMode
     from stator.runtime.bundles.transfer import Exported, Imported, Progress
     from stator.runtime.driving.policy import ApproveMode
     from stator.runtime.facade.contributor import Contributor
-    from stator.runtime.facade.session import HeldMode, Session
+    from stator.runtime.facade.session import Session
     from stator.runtime.views.artifacts import Document
     from stator.runtime.views.search import Hit
     from stator.runtime.views.search import Progress as SearchProgress
@@ -54,7 +52,7 @@ BUSY = ("fail", "wait", "read", "fork", "take")
 class Store(Runner, Keeper, OutsideDoors):
     """A store of sessions, as `stator.connect` gives it."""
 
-    def __init__(self, store: port.Store, context: Context) -> None:
+    def __init__(self, store: port.StorePort, context: Context) -> None:
         self.port = store
         self.context = context
 
@@ -107,8 +105,9 @@ class Store(Runner, Keeper, OutsideDoors):
         warn_on_loop()
         from stator.model.calls.approval import parse_policy
         from stator.model.calls.budget import parse_prices
+        from stator.runtime.branches.opening import drive
         from stator.runtime.driving.policy import Terms
-        from stator.runtime.facade.session import drive
+        from stator.runtime.facade.session import Session
 
         if exact := is_id(str(name), "session"):  # that session, whoever goes on for it
             known = self.port.session(name).record
@@ -133,14 +132,20 @@ class Store(Runner, Keeper, OutsideDoors):
             prices=(parse_prices(policy) if policy else None) if prices is None else prices,
         )
         types: dict[str, Any] = {"app_type": app, "app_version": app_version, "upcasts": upcasts}
-        types["exact"] = exact
-        if busy != "read":
-            return drive(self.port, self.context, record, terms, busy=busy, **types)
         try:
-            return drive(self.port, self.context, record, terms, **types)
+            driver = drive(
+                self.port,
+                self.context,
+                record,
+                terms,
+                busy="fail" if busy == "read" else busy,
+                exact=exact,
+            )
+            return Session(driver, **types)
         except Busy as held:
-            # What reading offers of a session; driving it is refused by its absence.
-            del types["exact"]
+            if busy != "read":
+                raise
+            # It has the methods that read. Those that drive are missing, which refuses them.
             view = SessionView(self.port, held.ids["session"], root=self._root(record), **types)
             return cast("Session[Any]", view)
 

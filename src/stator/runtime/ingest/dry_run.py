@@ -12,7 +12,7 @@ from stator.runtime.ingest.recorder import (
     fork_point,
     mended,
 )
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 SHARED = (("entry", 0), ("turn", 0), ("call", 1), ("outcome", 1))
 """What a fork may share with the conversation it comes from: kinds of commits, and which try."""
@@ -25,7 +25,7 @@ class Foreteller(Recorder):
     """
 
     def __init__(
-        self, store: Store, context: Context, conversation: Conversation, foretold: set[int]
+        self, store: StorePort, context: Context, conversation: Conversation, foretold: set[int]
     ) -> None:
         super().__init__(store, context, conversation)
         self._foretold = foretold
@@ -88,6 +88,6 @@ class Foreteller(Recorder):
         return []
 
 
-def is_foretold(store: Store, conversation: Conversation, foretold: set[int]) -> bool:
+def is_foretold(store: StorePort, conversation: Conversation, foretold: set[int]) -> bool:
     """Whether a conversation is on record, or would be by then."""
     return hash(conversation.session) in foretold or find(store, conversation) is not None

@@ -50,7 +50,7 @@ from stator.runtime.base.project_flags import purged
 from stator.runtime.branches import fork
 from stator.runtime.views.refs import Point
 from stator.runtime.window import compaction
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 CURSOR = "where reading goes on"
 """The note that holds, for each source of a session, how far it was read."""
@@ -69,7 +69,7 @@ class Recorder:
 
     def __init__(
         self,
-        store: Store,
+        store: StorePort,
         context: Context,
         conversation: Conversation,
         *,
@@ -422,13 +422,13 @@ def _told_at(commit: Commit) -> int:
     return commit.happened if commit.happened < commit.at else 0
 
 
-def noted_cursor(store: Store, session: str, name: str) -> Any:
+def noted_cursor(store: StorePort, session: str, name: str) -> Any:
     """What a reader of a session's source left under a name, or None."""
     entry = store.find(session, "scratch", f"{CURSOR}: {name}")
     return getattr(entry.record, "value", None) if entry is not None else None
 
 
-def find(store: Store, conversation: Conversation) -> SessionRow | None:
+def find(store: StorePort, conversation: Conversation) -> SessionRow | None:
     """The session a conversation is recorded in, if it has begun."""
     alias = conversation.source, legible(conversation.id)
     rows = store.sessions(SessionQuery(alias=alias), limit=1).rows
@@ -441,7 +441,7 @@ def find(store: Store, conversation: Conversation) -> SessionRow | None:
 
 
 def begin(
-    store: Store,
+    store: StorePort,
     context: Context,
     conversation: Conversation,
     drafts: Sequence[Draft] = (),
@@ -472,7 +472,9 @@ def begin(
     return _created(store, [first, *drafts], record)
 
 
-def _created(store: Store, drafts: list[Draft], record: SessionRecord) -> tuple[SessionRow, bool]:
+def _created(
+    store: StorePort, drafts: list[Draft], record: SessionRecord
+) -> tuple[SessionRow, bool]:
     """Create it; another session may have its name, and another process may have been first."""
     for name in (record.name, f"{record.name[:NAME_MAX]} {short(record.id)[2:]}"):
         named = msgspec.structs.replace(record, name=name)
@@ -516,7 +518,7 @@ def root_of(context: Context, project: str, conversation: Conversation) -> str:
     return here if not cwd or (below and project == context.project) else cwd
 
 
-def _parent(store: Store, conversation: Conversation) -> Parent | None:
+def _parent(store: StorePort, conversation: Conversation) -> Parent | None:
     if not conversation.parent:
         return None
     parent = _known(store, conversation.source, conversation.parent)
@@ -530,11 +532,11 @@ def _parent(store: Store, conversation: Conversation) -> Parent | None:
     return Parent(session=parent.id, seq=seq, hash=commit.hash, kind="child")
 
 
-def _known(store: Store, source: str, foreign: str) -> SessionRow | None:
+def _known(store: StorePort, source: str, foreign: str) -> SessionRow | None:
     return find(store, Conversation(source=source, id=foreign))
 
 
-def fork_point(store: Store, conversation: Conversation) -> Point | None:
+def fork_point(store: StorePort, conversation: Conversation) -> Point | None:
     """Where in its parent a fork begins: after the last item they share."""
     if not conversation.fork_of:
         return None
@@ -550,7 +552,9 @@ def last_of(log: Iterable[Commit], ids: Container[str]) -> int:
     return max((c.seq for c in log if c.origin is not None and c.origin[1] in ids), default=0)
 
 
-def _forked(store: Store, context: Context, conversation: Conversation, base: Point) -> SessionRow:
+def _forked(
+    store: StorePort, context: Context, conversation: Conversation, base: Point
+) -> SessionRow:
     return fork.fork(
         store,
         context,

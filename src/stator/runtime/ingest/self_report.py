@@ -22,8 +22,8 @@ from stator.runtime.base.context import Context
 from stator.runtime.base.first_commit import opening
 from stator.runtime.driving import children, lifecycle
 from stator.runtime.driving.lifecycle import Moved
-from stator.runtime.driving.turn import FROM_MODEL, Recorder
-from stator.store.port import Store
+from stator.runtime.driving.state_writer import FROM_MODEL, StateWriter
+from stator.store.port import StorePort
 
 SAID: dict[str, Any] = {"actor": "agent", "provenance": FROM_MODEL}
 """Fields of every commit made here."""
@@ -34,7 +34,7 @@ KEY_MAX = 200
 _NOT_A_WORD = re.compile(r"[^\w]+")
 
 
-class Reporter(Recorder):
+class Reporter(StateWriter):
     """Collects what an agent reports of one session, and appends it all or not at all.
 
     Reported again under the same `key`, the same things are there once, and other things are
@@ -43,7 +43,7 @@ class Reporter(Recorder):
 
     def __init__(
         self,
-        store: Store,
+        store: StorePort,
         context: Context,
         session: str,
         *,
@@ -58,7 +58,6 @@ class Reporter(Recorder):
         self._source = source
         self._key = key
         self._root = context.root
-        self._app_version = 1
         self._drafts: list[Draft] = []
 
     def _draft(self, kind: str, **fields: Any) -> Draft:
@@ -96,7 +95,7 @@ class Reporter(Recorder):
 
 
 def begin(
-    store: Store,
+    store: StorePort,
     context: Context,
     *,
     agent: str,
@@ -129,7 +128,7 @@ def named_after(purpose: str, identifier: str) -> str:
 
 
 def begin_child(
-    store: Store, context: Context, above: SessionRow, *, agent: str, name: str, purpose: str
+    store: StorePort, context: Context, above: SessionRow, *, agent: str, name: str, purpose: str
 ) -> SessionRow:
     """A session for a sub-agent: its parent knows its id before it is there. `Busy` while somebody
     drives the parent."""
@@ -165,7 +164,7 @@ def _taken(row: SessionRow) -> Conflict:
 
 
 def _tell_parent(
-    store: Store, context: Context, parent: Parent, child: ChildRecord, status: str
+    store: StorePort, context: Context, parent: Parent, child: ChildRecord, status: str
 ) -> None:
     stands = msgspec.structs.replace(child, status=status)
     said = {**SAID, "principal": context.principal}
@@ -174,7 +173,7 @@ def _tell_parent(
         store.append(parent.session, [*hold.left_behind(), draft], barrier=True)
 
 
-def close(store: Store, context: Context, session: str) -> Moved:
+def close(store: StorePort, context: Context, session: str) -> Moved:
     """Close a session: of one that was reported to, the turn that is open ends with it, and its parent
     is told."""
     row = store.session(session)

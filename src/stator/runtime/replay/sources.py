@@ -13,8 +13,8 @@ from stator.model.log.delta import Put
 from stator.model.log.rewinds import stands, visible
 from stator.model.records.types import SessionRecord
 from stator.runtime.views.reflog import rewind_of
-from stator.runtime.views.session import SessionView
-from stator.store.port import Store
+from stator.runtime.views.session import SessionReader
+from stator.store.port import StorePort
 
 
 class Source:
@@ -82,13 +82,13 @@ def load_fixture(path: str | Path, passphrase: str | None = None) -> list[list[C
     return transfer.read_commits(str(path), passphrase)
 
 
-def gather(store: Store, session: str) -> Source:
+def gather(store: StorePort, session: str) -> Source:
     """Everything a replay of a session needs."""
-    logs = [list(SessionView(store, session).log())]
+    logs = [list(SessionReader(store, session).log())]
     for found in logs:
         for child in child_sessions(found):
             try:
-                logs.append(list(SessionView(store, child).log()))
+                logs.append(list(SessionReader(store, child).log()))
             except NotFound:
                 continue  # it was purged, or never began: said when the program comes to it
     return Source(logs, session)

@@ -39,7 +39,7 @@ from stator.runtime.base.project_flags import HOLD
 from stator.runtime.runs import folder
 from stator.runtime.views import search
 from stator.runtime.views.refs import Point, find_call, rows_of
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 PAGE = 500
 """Commits that one erasure is about."""
@@ -51,7 +51,7 @@ ASKED = ("input", "input_hash", "output", "output_summary", "why", "key")
 """What a call holds of what it was about."""
 
 
-class Item(msgspec.Struct, frozen=True, kw_only=True):
+class ErasureItem(msgspec.Struct, frozen=True, kw_only=True):
     """Content of one commit that would go."""
 
     session: str
@@ -65,7 +65,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
 class Erasing(msgspec.Struct, frozen=True, kw_only=True):
     """What would go, and what would not."""
 
-    items: list[Item] = []
+    items: list[ErasureItem] = []
     left: list[str] = []
     """What this does not reach, in words."""
     session: str = ""
@@ -92,7 +92,7 @@ class ErasureResult(msgspec.Struct, frozen=True, kw_only=True):
 # -- the plan -------------------------------------------------------------------------------------
 
 
-def of_commit(store: Store, point: Point, fields: Sequence[str] = ()) -> Erasing:
+def of_commit(store: StorePort, point: Point, fields: Sequence[str] = ()) -> Erasing:
     """Content fields of the commit at a position; none named: all of its content."""
     found = store.commits(point.session, after=point.seq - 1, upto=point.seq, load=False)
     if not found:
@@ -111,7 +111,7 @@ def of_commit(store: Store, point: Point, fields: Sequence[str] = ()) -> Erasing
     return _made(store, [item], left)
 
 
-def of_call(store: Store, text: str, *, session: str | None = None) -> Erasing:
+def of_call(store: StorePort, text: str, *, session: str | None = None) -> Erasing:
     """What a call was asked and answered, in every attempt."""
     intent = find_call(store, text, session=session)
     items = [
@@ -130,7 +130,7 @@ def of_call(store: Store, text: str, *, session: str | None = None) -> Erasing:
     return _made(store, items, left)
 
 
-def of_record(store: Store, session: str, collection: str, key: str) -> Erasing:
+def of_record(store: StorePort, session: str, collection: str, key: str) -> Erasing:
     """Every put of whatever stood under a key, or under a record's own id, wherever its log is shared."""
     if collection not in COLLECTIONS or collection == "session":
         known = ", ".join(name for name in COLLECTIONS if name != "session")
@@ -142,7 +142,7 @@ def of_record(store: Store, session: str, collection: str, key: str) -> Erasing:
         for version in _versions(store, row, collection)
         if version.key == key
     }
-    items: list[Item] = []
+    items: list[ErasureItem] = []
     left: list[str] = []
     names: set[str] = set()
     for row in family:
@@ -164,12 +164,12 @@ def of_record(store: Store, session: str, collection: str, key: str) -> Erasing:
     return _made(store, items, left)
 
 
-def of_path(store: Store, session: str, path: str, *, root: str = ".") -> Erasing:
+def of_path(store: StorePort, session: str, path: str, *, root: str = ".") -> Erasing:
     """A file's records, and what was kept of its content."""
     return of_record(store, session, "files", file_key(root, path))
 
 
-def of_session(store: Store, session: str) -> Erasing:
+def of_session(store: StorePort, session: str) -> Erasing:
     """Every payload of a session's own commits; its name, and that it was there, stay."""
     row = store.session(session)
     if row.record.mode == "project":
@@ -201,11 +201,11 @@ def of_session(store: Store, session: str) -> Erasing:
     return Erasing(items=[item for item in items if item.fields], left=left, session=session)
 
 
-def _made(store: Store, items: Iterable[Item], left: Sequence[str] = ()) -> Erasing:
+def _made(store: StorePort, items: Iterable[ErasureItem], left: Sequence[str] = ()) -> Erasing:
     """A plan without what is gone already, each commit once."""
     items = list(items)
     _check_holds(store, items)
-    found: dict[tuple[str, int], Item] = {}
+    found: dict[tuple[str, int], ErasureItem] = {}
     for item in items:
         if not item.fields:
             continue
@@ -220,7 +220,7 @@ def _made(store: Store, items: Iterable[Item], left: Sequence[str] = ()) -> Eras
     return Erasing(items=list(found.values()), left=[*left, *(more if printed else ())])
 
 
-def _check_holds(store: Store, items: Sequence[Item]) -> None:
+def _check_holds(store: StorePort, items: Sequence[ErasureItem]) -> None:
     """A hold is released and never erased: what it keeps would go with the next collection."""
     for session in {item.session for item in items}:
         if store.session(session).record.mode != "project":
@@ -236,18 +236,18 @@ def _check_holds(store: Store, items: Sequence[Item]) -> None:
                 )
 
 
-def _has_record(item: Item) -> bool:
+def _has_record(item: ErasureItem) -> bool:
     return any(name.startswith("put") for name in item.fields)
 
 
-def _item(commit: Commit, names: Iterable[str]) -> Item:
+def _item(commit: Commit, names: Iterable[str]) -> ErasureItem:
     wanted = set(names)
     there = {
         name: item
         for name, item in commit.content.items()
         if name in wanted and not isinstance(item, Gone)
     }
-    return Item(
+    return ErasureItem(
         session=commit.session,
         seq=commit.seq,
         turn=commit.turn,
@@ -257,13 +257,13 @@ def _item(commit: Commit, names: Iterable[str]) -> Item:
     )
 
 
-def _versions(store: Store, row: SessionRow, collection: str) -> list[Version]:
+def _versions(store: StorePort, row: SessionRow, collection: str) -> list[Version]:
     """What a session's own commits put of a collection."""
     found = store.versions(row.id, after=_low(row), upto=row.head, collections=[collection])
     return [version for version in found if isinstance(version.op, Put)]
 
 
-def _commits(store: Store, row: SessionRow, versions: Sequence[Version]) -> Iterator[Commit]:
+def _commits(store: StorePort, row: SessionRow, versions: Sequence[Version]) -> Iterator[Commit]:
     """The commits that put them, each once."""
     for seq in sorted({version.seq for version in versions}):
         yield from store.commits(row.id, after=seq - 1, upto=seq, load=False)
@@ -299,8 +299,8 @@ def _held(record: FileRecord) -> set[str]:
 
 
 def _contents(
-    store: Store, row: SessionRow, commits: Sequence[Commit], ids: set[str], left: list[str]
-) -> Iterator[Item]:
+    store: StorePort, row: SessionRow, commits: Sequence[Commit], ids: set[str], left: list[str]
+) -> Iterator[ErasureItem]:
     """What was kept of some files' contents, as the commits that put those files say."""
     held = {
         identifier
@@ -319,7 +319,7 @@ def _contents(
             yield _item(commit, ("input",))
 
 
-def _family(store: Store, session: str) -> Iterator[SessionRow]:
+def _family(store: StorePort, session: str) -> Iterator[SessionRow]:
     """A session and all that share some of its log: what it was forked from, and every fork of that."""
     root = _root(store.session(session))
     for row in rows_of(store):
@@ -332,7 +332,7 @@ def _root(row: SessionRow) -> str:
     return row.record.lineage[0].session if row.record.lineage else row.id
 
 
-def _own(store: Store, row: SessionRow) -> Iterator[Commit]:
+def _own(store: StorePort, row: SessionRow) -> Iterator[Commit]:
     return commits(store, row.id, after=_low(row), upto=row.head, load=False)
 
 
@@ -344,7 +344,7 @@ def _low(row: SessionRow) -> int:
 
 
 def erase(
-    store: Store, context: Context, made: Erasing, *, by: str, why: str = ""
+    store: StorePort, context: Context, made: Erasing, *, by: str, why: str = ""
 ) -> ErasureResult:
     """Carry a plan out. The bytes are gone when this returns, unless it says `pending`."""
     commits = []
@@ -376,21 +376,21 @@ def erase(
     )
 
 
-def _by_session(items: Sequence[Item]) -> dict[str, list[Item]]:
-    found: dict[str, list[Item]] = {}
+def _by_session(items: Sequence[ErasureItem]) -> dict[str, list[ErasureItem]]:
+    found: dict[str, list[ErasureItem]] = {}
     for item in items:
         found.setdefault(item.session, []).append(item)
     return found
 
 
-def _forget_output(store: Store, session: str) -> None:
+def _forget_output(store: StorePort, session: str) -> None:
     """What the session's runs printed goes too; one that still runs goes on printing."""
     for files in _runs(store, session):
         if not files.is_live():
             files.discard_output()
 
 
-def _runs(store: Store, session: str) -> Iterator[folder.RunFiles]:
+def _runs(store: StorePort, session: str) -> Iterator[folder.RunFiles]:
     """The folders of a session's detached runs."""
     for files in folder.beside(store):
         with contextlib.suppress(NotFound):

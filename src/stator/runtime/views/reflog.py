@@ -22,7 +22,7 @@ from stator.model.log.rewinds import (
     visible,
 )
 from stator.model.records.types import TagRecord
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 PAGE = 1000
 
@@ -41,12 +41,12 @@ class Reflog(msgspec.Struct, frozen=True, kw_only=True):
     """Turns that stood before it and not after it."""
 
 
-def rewinds(store: Store, session: str) -> list[Rewind]:
+def rewinds(store: StorePort, session: str) -> list[Rewind]:
     """The rewinds of a session and its lineage, in the order of its log."""
     return [rewind for _, rewind, _ in _tagged(store, session)]
 
 
-def _tagged(store: Store, session: str) -> list[tuple[str, Rewind, Commit]]:
+def _tagged(store: StorePort, session: str) -> list[tuple[str, Rewind, Commit]]:
     found: list[tuple[str, Rewind, Commit]] = []
     for entry in store.entries(session, "tags"):
         record = entry.record
@@ -68,7 +68,7 @@ def rewind_of(commit: Commit) -> Rewind | None:
     return Rewind(commit.seq, *ends)
 
 
-def reflog(store: Store, session: str) -> list[Reflog]:
+def reflog(store: StorePort, session: str) -> list[Reflog]:
     """The rewinds of a session, newest first."""
     tagged = _tagged(store, session)
     known = [rewind for _, rewind, _ in tagged]
@@ -86,7 +86,7 @@ def reflog(store: Store, session: str) -> list[Reflog]:
     ]
 
 
-def undone(store: Store, session: str, known: list[Rewind], left: int, to: int) -> list[int]:
+def undone(store: StorePort, session: str, known: list[Rewind], left: int, to: int) -> list[int]:
     """Turns that stand at one seq and not at another."""
     before, after = visible(known, left), visible(known, to)
     low, high = turn_at(store, session, agree_upto(before, after)), turn_at(store, session, left)
@@ -98,13 +98,15 @@ def undone(store: Store, session: str, known: list[Rewind], left: int, to: int) 
     return found
 
 
-def turn_at(store: Store, session: str, seq: int) -> int:
+def turn_at(store: StorePort, session: str, seq: int) -> int:
     """The turn a commit belongs to."""
     found = store.commits(session, after=seq - 1, upto=seq, limit=1, load=False) if seq else []
     return found[0].turn if found else 0
 
 
-def standing_turn(store: Store, session: str, seq: int, stretches: list[Stretch]) -> TurnRow | None:
+def standing_turn(
+    store: StorePort, session: str, seq: int, stretches: list[Stretch]
+) -> TurnRow | None:
     """The last turn that began at or before a seq and stands."""
     for after, upto in reversed(stretches):
         turn = turn_at(store, session, min(upto, seq)) if after < seq else 0
@@ -115,7 +117,7 @@ def standing_turn(store: Store, session: str, seq: int, stretches: list[Stretch]
 
 
 def shown(
-    store: Store, session: str, after: int, upto: int, stretches: list[Stretch]
+    store: StorePort, session: str, after: int, upto: int, stretches: list[Stretch]
 ) -> Iterator[Commit]:
     """Commits of a range that are in the stretches that stand, and what was learned elsewhere of
     their calls."""
@@ -125,7 +127,7 @@ def shown(
         after = page[-1].seq
 
 
-def left_turns(store: Store, session: str) -> set[int]:
+def left_turns(store: StorePort, session: str) -> set[int]:
     """Turns that do not stand any more."""
     known = rewinds(store, session)
     if not known:
@@ -138,7 +140,7 @@ def left_turns(store: Store, session: str) -> set[int]:
     return {turn for turn, row in rows.items() if not stands(stretches, row.first)}
 
 
-def standing_turns(store: Store, session: str, most: int) -> list[TurnRow]:
+def standing_turns(store: StorePort, session: str, most: int) -> list[TurnRow]:
     """The last turns that stand, newest first."""
     known = rewinds(store, session)
     if not known:
@@ -156,13 +158,13 @@ def standing_turns(store: Store, session: str, most: int) -> list[TurnRow]:
     return found[:most]
 
 
-def end_of_turn(store: Store, session: str, row: TurnRow) -> int:
+def end_of_turn(store: StorePort, session: str, row: TurnRow) -> int:
     """Where a turn ends: a rewind after it is not part of it."""
     left = [rewind.left for rewind in rewinds(store, session) if row.first <= rewind.left]
     return min([row.last, *left])
 
 
-def standing_program(store: Store, session: str, spans: list[list[int]]) -> list[list[int]]:
+def standing_program(store: StorePort, session: str, spans: list[list[int]]) -> list[list[int]]:
     """The turns of a program, up to the first that does not stand whole any more."""
     known = rewinds(store, session)
     if not known or not spans:
@@ -180,7 +182,7 @@ def standing_program(store: Store, session: str, spans: list[list[int]]) -> list
     return kept
 
 
-def _stands_whole(store: Store, session: str, row: TurnRow, stretches: list[Stretch]) -> bool:
+def _stands_whole(store: StorePort, session: str, row: TurnRow, stretches: list[Stretch]) -> bool:
     """Whether a turn stands from its beginning to its end."""
     upto = next((upto for after, upto in stretches if after < row.first <= upto), 0)
     if upto >= row.last or not upto:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 
 from stator.errors import BadPosition, BrokenChain, NotFound
 from stator.model.log.commit import Commit
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 PAGE = 500
 FIRST_S, LAST_S = 0.02, 0.5
@@ -31,7 +31,7 @@ class Tailing:
 
     def __init__(
         self,
-        store: Store,
+        store: StorePort,
         session: str,
         after: int | None = None,
         *,

@@ -13,7 +13,7 @@ from stator.model.log.delta import Put
 from stator.model.records.types import FileRecord
 from stator.model.window.reply import dialect, text_of
 from stator.runtime.base.paging import commit_at
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 WORDS_MAX = 6
 """What is said in a turn, up to which all of it is given."""
@@ -41,7 +41,7 @@ def why_of(commit: Commit) -> str:
         return "(erased)"
 
 
-def explain(store: Store, touches: Sequence[tuple[str, int, int]], path: str) -> list[Reason]:
+def explain(store: StorePort, touches: Sequence[tuple[str, int, int]], path: str) -> list[Reason]:
     """The reasons behind touches of a path, turn by turn, newest first."""
     reasons: list[Reason] = []
     seen: set[tuple[str, int]] = set()
@@ -78,7 +78,7 @@ def _edit(commit: Commit, path: str) -> Reason:
     )
 
 
-def _turn_reasons(store: Store, session: str, turn: int, path: str) -> list[Reason]:
+def _turn_reasons(store: StorePort, session: str, turn: int, path: str) -> list[Reason]:
     """Decisions and calls of a turn; where it has no decision, what was asked and said in it."""
     rows = store.turns(session, after=turn - 1, upto=turn)
     if not rows:

@@ -57,13 +57,12 @@ from stator.model.window.compaction import (
 )
 from stator.model.window.transcript import CountTokens
 from stator.runtime.base.provenance import imported_upto
-from stator.runtime.driving import approvals, settlement
 from stator.runtime.files import disk_check
 from stator.runtime.files import git as worktree
-from stator.runtime.views import reflog
+from stator.runtime.views import open_calls, reflog
+from stator.runtime.views.file_changes import FileChange, net_files
 from stator.runtime.views.refs import Point, arguments_of, intent_of
-from stator.runtime.views.session import FileChange, net_files
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 FEW = 8
 """Failed calls that are told of."""
@@ -93,7 +92,7 @@ class Here(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def brief(
-    store: Store,
+    store: StorePort,
     session: str,
     here: Here,
     at: Callable[[str], Point],
@@ -110,7 +109,7 @@ def brief(
 
 
 class _Gathering:
-    def __init__(self, store: Store, session: str, here: Here, items: int) -> None:
+    def __init__(self, store: StorePort, session: str, here: Here, items: int) -> None:
         self._store, self._id, self._here, self._items = store, session, here, items
         self._row = store.session(session)
         self._head = store.head(session)
@@ -133,7 +132,7 @@ class _Gathering:
             "files": self._files(),
             "dead_ends": self._live("dead_ends"),
             "failed": self._failed(),
-            "in_doubt": self._calls(settlement.in_doubt(self._row, calls), "stator settle"),
+            "in_doubt": self._calls(open_calls.in_doubt(self._row, calls), "stator settle"),
             "pending": self._pending(),
             "waiting": self._calls(_waiting(calls), "stator approve"),
             "evicted": self._evicted(),
@@ -541,7 +540,7 @@ def _waiting(calls: Sequence[Entry]) -> list[CallRecord]:
     found = [
         entry.record
         for entry in calls
-        if isinstance(entry.record, CallRecord) and approvals.waits(entry.record)
+        if isinstance(entry.record, CallRecord) and open_calls.waits(entry.record)
     ]
     return sorted(found, key=lambda record: (record.since, record.call))
 

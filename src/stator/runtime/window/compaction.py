@@ -1,15 +1,16 @@
-"""Compacting a session: shortening what its agent is shown, and saying what left.
+"""Works out a compaction: how to shorten what a session's agent is shown, and what leaves its view.
 
 Levels are tried from the mildest on, each as far as `keep` lets it, until the rendering fits. One
 commit records the boundaries, the summary and the keys that left the view; undoing it appends
-another. A crash leaves the one view or the other: there is nothing in between.
+another. A crash leaves the one view or the other: there is nothing in between. `driving.compact`
+appends what is worked out here.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
@@ -40,12 +41,8 @@ from stator.model.window.transcript import CountTokens, Transcript, tokens
 from stator.runtime.base.arguments import texts
 from stator.runtime.base.context import Context
 from stator.runtime.base.paging import commit_at
-from stator.runtime.driving.lifecycle import held
 from stator.runtime.window.transcript import Rendering, latest, stands_for
-from stator.store.port import Store
-
-if TYPE_CHECKING:
-    from stator.runtime.facade.session import Session
+from stator.store.port import StorePort
 
 KEEP = 4
 """Answers that stay whole unless told otherwise."""
@@ -78,7 +75,7 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True):
     """Of an undo: the compaction that was taken back."""
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class CompactionOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How to compact."""
 
     max_tokens: int | None = None
@@ -89,7 +86,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     count_tokens: CountTokens | None = None
     scratch: bool = False
 
-    def checked(self) -> Options:
+    def checked(self) -> CompactionOptions:
         if not all(level in LEVELS for level in texts(self.strategy, "strategy")):
             raise InvalidInput(
                 f"unknown strategy {self.strategy!r:.80}",
@@ -125,7 +122,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     scratch: list[str] = []
     """Notes that go with it."""
 
-    def fields(self, store: Store) -> dict[str, Any]:
+    def fields(self, store: StorePort) -> dict[str, Any]:
         """The fields of its commit."""
         found = self.found
         if _seq(latest(store, found.session)) != self.base:
@@ -145,7 +142,9 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-def propose(store: Store, session: str, transcript: Transcript, options: Options) -> Proposal:
+def propose(
+    store: StorePort, session: str, transcript: Transcript, options: CompactionOptions
+) -> Proposal:
     """Work out how to make a session's rendering fit, without recording anything."""
     work = _Work(store, session, transcript, options.checked())
     for level in LEVELS:
@@ -158,7 +157,7 @@ class _Work:
     """A compaction being worked out, level by level."""
 
     def __init__(
-        self, store: Store, session: str, transcript: Transcript, options: Options
+        self, store: StorePort, session: str, transcript: Transcript, options: CompactionOptions
     ) -> None:
         self._session = session
         self._transcript = transcript
@@ -272,7 +271,7 @@ def summarised(summary: Summary | None, messages: list[dict[str, Any]]) -> str:
     return text
 
 
-def _durable(store: Store, session: str) -> tuple[list[Entry], dict[str, int]]:
+def _durable(store: StorePort, session: str) -> tuple[list[Entry], dict[str, int]]:
     """The records whose eviction is named, and how many there are of all that is kept."""
     kept = {name: store.entries(session, name) for name in KEPT}
     counts = {name: len(found) for name, found in kept.items() if found}
@@ -298,7 +297,7 @@ def _seq(commit: Commit | None) -> int:
     return 0 if commit is None else commit.seq
 
 
-def _replaced(store: Store, session: str, records: Sequence[EvictedRecord]) -> list[Change]:
+def _replaced(store: StorePort, session: str, records: Sequence[EvictedRecord]) -> list[Change]:
     """The changes by which these keys, and no others, are those that left the view."""
     keys = {record.key for record in records}
     gone = [entry.key for entry in store.entries(session, "evicted") if entry.key not in keys]
@@ -308,63 +307,10 @@ def _replaced(store: Store, session: str, records: Sequence[EvictedRecord]) -> l
     ]
 
 
-# -- doing it -------------------------------------------------------------------------------------
+# -- undoing it ----------------------------------------------------------------------------------
 
 
-def compact(session: Session[Any], options: Options) -> Compaction:
-    """Compact a session that this program drives."""
-    store, identifier = session._store, session.id
-    turn = session._open_turn
-    if turn is not None and not turn.ended and turn._known is not None and turn._known.is_ahead:
-        return Compaction(session=identifier)  # what it did then is in the record
-    refuse_recorded(store, identifier)
-    proposal = propose(store, identifier, session._transcript(), options)
-    if not proposal.found.levels:
-        return proposal.found
-    with session._lock:
-        (commit,) = session._append(
-            [session._draft("compaction", actor="system", **proposal.fields(store))]
-        )
-    return msgspec.structs.replace(proposal.found, seq=commit.seq)
-
-
-def undo(session: Session[Any]) -> Compaction:
-    """Take back the last compaction of a session that this program drives."""
-    store, identifier = session._store, session.id
-    refuse_recorded(store, identifier)
-    with session._lock:
-        found, fields = undoing(store, identifier)
-        (commit,) = session._append([session._draft("compaction", actor="system", **fields)])
-    return msgspec.structs.replace(found, seq=commit.seq)
-
-
-def compact_from_outside(
-    store: Store, context: Context, session: str, options: Options, *, record: bool = True
-) -> Compaction:
-    """Compact a session that nobody drives; without `record`, only say what that would do."""
-    refuse_recorded(store, session)
-    if not record:
-        return propose(store, session, Rendering(store, session).current(), options).found
-    with held(store, context, session) as hold:
-        proposal = propose(store, session, Rendering(store, session).current(), options)
-        if not proposal.found.levels:
-            return proposal.found
-        draft = hold.draft("compaction", **proposal.fields(store))
-        commits = store.append(session, [*hold.left_behind(), draft], barrier=True)
-    return msgspec.structs.replace(proposal.found, seq=commits[-1].seq)
-
-
-def undo_from_outside(store: Store, context: Context, session: str) -> Compaction:
-    """Take back the last compaction of a session that nobody drives."""
-    refuse_recorded(store, session)
-    with held(store, context, session) as hold:
-        found, fields = undoing(store, session)
-        draft = hold.draft("compaction", **fields)
-        commits = store.append(session, [*hold.left_behind(), draft], barrier=True)
-    return msgspec.structs.replace(found, seq=commits[-1].seq)
-
-
-def undoing(store: Store, session: str) -> tuple[Compaction, dict[str, Any]]:
+def undoing(store: StorePort, session: str) -> tuple[Compaction, dict[str, Any]]:
     """What undoing the compaction that stands leads to, and the fields of the commit that does it."""
     last = latest(store, session)
     if last is None:
@@ -397,7 +343,7 @@ def undoing(store: Store, session: str) -> tuple[Compaction, dict[str, Any]]:
     }
 
 
-def _notes_again(store: Store, session: str, seq: int) -> list[Change]:
+def _notes_again(store: StorePort, session: str, seq: int) -> list[Change]:
     """The scratch notes a compaction dropped, unless others stand in their place by now."""
     drops = [
         op
@@ -415,7 +361,7 @@ def _notes_again(store: Store, session: str, seq: int) -> list[Change]:
     ]
 
 
-def refuse_recorded(store: Store, session: str) -> None:
+def refuse_recorded(store: StorePort, session: str) -> None:
     """What a session shows to its agent can be shortened only where Stator renders it."""
     record = store.session(session).record
     if record.mode != "driven":
@@ -430,7 +376,7 @@ def refuse_recorded(store: Store, session: str) -> None:
 
 
 def foreign(
-    store: Store,
+    store: StorePort,
     context: Context,
     session: str,
     *,

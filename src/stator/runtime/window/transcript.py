@@ -22,13 +22,13 @@ from stator.model.window.transcript import Transcript
 from stator.runtime.base.paging import commit_at
 from stator.runtime.views import reflog
 from stator.runtime.views.refs import intent_of
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 
 class Rendering:
     """A session's transcript, kept up with its log."""
 
-    def __init__(self, store: Store, session: str) -> None:
+    def __init__(self, store: StorePort, session: str) -> None:
         self._store = store
         self._session = session
         self._transcript: Transcript | None = None
@@ -64,7 +64,7 @@ class Rendering:
         return transcript
 
 
-def latest(store: Store, session: str, *, at: int | None = None) -> Commit | None:
+def latest(store: StorePort, session: str, *, at: int | None = None) -> Commit | None:
     """The compaction that says what is seen at a seq (default: head); None if all of it is.
 
     Every compaction puts the keys it evicted, and an undo those that stand again, so whatever put
@@ -90,7 +90,7 @@ def stands_for(commit: Commit) -> int:
     return stood if isinstance(stood, int) and 0 < stood < commit.seq else commit.seq
 
 
-def _before(store: Store, session: str, seq: int, stretches: list[Stretch]) -> Iterator[Commit]:
+def _before(store: StorePort, session: str, seq: int, stretches: list[Stretch]) -> Iterator[Commit]:
     """What is told of the log up to a boundary: the request of the turn it falls into, and the calls
     that were open there and may still become known."""
     row = reflog.standing_turn(store, session, seq, stretches)

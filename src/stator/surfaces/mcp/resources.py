@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from stator.errors import BadQuery, NotFound
 from stator.model.log.query import SessionRow
 from stator.model.values.escape import visible
-from stator.runtime.views.session import SessionView
+from stator.runtime.facade.view import SessionView
 from stator.surfaces.mcp.request_context import RequestContext, head_fields, session_fields
 from stator.surfaces.mcp.tools import questions
 from stator.surfaces.mcp.tools.answers import DATA_NOTE, visible_json

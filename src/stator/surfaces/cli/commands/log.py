@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from stator.errors import BadQuery
 from stator.model.log.commit import KINDS, Commit
 from stator.model.log.query import check_limit
-from stator.runtime.views.session import SessionView
+from stator.runtime.facade.view import SessionView
 from stator.surfaces.cli.parts.scope import (
     Asking,
     asking,
