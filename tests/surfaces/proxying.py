@@ -1,4 +1,4 @@
-"""A client of `stator proxy` for tests: sends messages, reads answers, and asks what was recorded."""
+"""Drives `stator proxy` in tests: sends messages, reads answers, and reads what was recorded."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def text(answer: dict[str, Any]) -> str:
 
 
 class Reader:
-    """Lines from a pipe, as they come."""
+    """Reads lines from a pipe as they arrive."""
 
     def __init__(self, source: int) -> None:
         self._source = source
@@ -60,7 +60,7 @@ class Reader:
 
 
 class Client:
-    """A client, and the proxy it speaks to in this process, in front of a real server."""
+    """A client with a proxy in this process, in front of a real server."""
 
     def __init__(
         self, store: Path, *, session: str = "", command: list[str] | None = None, **options: Any
@@ -116,7 +116,7 @@ class Client:
         return self.read()
 
     def end(self) -> list[bytes]:
-        """Leave, wait for the proxy to end, and give what it still said."""
+        """Close the input, wait until the proxy has ended, and return its last output."""
         if self._in < 0:
             return []
         os.close(self._in)
@@ -131,7 +131,7 @@ class Client:
         return rest
 
     def sync(self) -> None:
-        """Wait until what was seen so far is recorded."""
+        """Wait until everything seen so far is recorded."""
         if self._in < 0:
             return
         done: Future[None] = Future()
@@ -140,7 +140,7 @@ class Client:
 
     @property
     def view(self) -> SessionView:
-        """The session it is recorded in: the newest."""
+        """The session the proxy records in: the newest."""
         (row, *_) = [r for r in self.store.sessions(limit=5).rows if r.record.mode == "recorded"]
         return SessionView(self.store.port, row.id)
 

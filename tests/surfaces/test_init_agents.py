@@ -1,4 +1,4 @@
-"""`stator init AGENT`: recording switched on in somebody's settings, without harm to the rest of them."""
+"""Tests `stator init AGENT`: our entries are added to settings, and everything else stays."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OTHERS: dict[str, Any] = {
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """A folder with nothing in it, and a home of the same kind."""
+    """An empty project folder and an empty home."""
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "empty").mkdir()
@@ -51,7 +51,7 @@ def files(agent, scope="project", root=Path("/p"), home=Path("/h"), **options):
 
 @pytest.mark.parametrize("scope", ["project", "user"])
 @pytest.mark.parametrize("agent", AGENTS)
-def test_what_others_put_there_stays(agent, scope):
+def test_other_entries_in_the_settings_stay(agent, scope):
     for file in files(agent, scope):
         if file.kind == "json":
             after = json.loads(add_entries(json.dumps(OTHERS), file))
@@ -68,7 +68,7 @@ def test_adding_twice_is_adding_once(agent):
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_removing_gives_back_what_was_there(agent):
+def test_removing_restores_the_settings_as_they_were(agent):
     for file in files(agent):
         before = (
             "# mine\nmodel = 1\n" if file.kind == "toml" else json.dumps(OTHERS, indent=2) + "\n"
@@ -77,12 +77,12 @@ def test_removing_gives_back_what_was_there(agent):
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_removing_from_a_file_of_ours_alone_leaves_nothing(agent):
+def test_removing_deletes_a_file_that_has_only_our_entries(agent):
     for file in files(agent):
         assert remove_entries(add_entries("", file), file) == ""
 
 
-def test_another_path_of_our_program_replaces_the_old_one():
+def test_a_new_path_of_the_hook_program_replaces_the_old_one():
     file = files("claude-code")[0]
     old = json.loads(add_entries("", file))
     old["hooks"]["Stop"][0]["hooks"][0]["command"] = "/old/stator-hook claude-code"
@@ -102,7 +102,7 @@ def test_a_program_that_only_mentions_ours_is_not_ours(command):
     "command",
     ["stator-hook cursor", "'/my tools/stator-hook' x", "STATOR_STORE=/a /b/stator-hook x"],
 )
-def test_our_program_is_known_again_however_it_is_started(command):
+def test_the_hook_program_is_recognised_in_any_command_form(command):
     assert is_ours({"command": command})
 
 
@@ -127,7 +127,7 @@ def test_from_a_folder_with_a_space_adding_twice_is_adding_once():
             assert remove_entries(once, file) == ""
 
 
-def test_half_a_character_in_somebodys_settings_stays_one():
+def test_a_lone_surrogate_in_the_settings_is_kept():
     file = files("claude-code")[0]
     after = add_entries('{"prompts": ["cut \\ud83d"]}', file)
     assert json.loads(after.encode())["prompts"] == ["cut \ud83d"]
@@ -143,12 +143,12 @@ def test_a_comment_above_the_table_after_ours_stays():
 @pytest.mark.parametrize(
     "text", ['[mcp_servers]\nstator = {command = "x"}\n', 'a = """\n[mcp_servers.stator]\n"""\n']
 )
-def test_a_table_that_cannot_be_taken_out_is_refused(text):
+def test_a_toml_table_that_cannot_be_removed_is_refused(text):
     with pytest.raises(InvalidInput):
         remove_entries(text, files("codex")[1])
 
 
-def test_servers_that_are_no_table_are_refused():
+def test_mcp_servers_that_is_not_a_table_is_refused():
     with pytest.raises(InvalidInput):
         add_entries("mcp_servers = 5\n", files("codex")[1])
 
@@ -162,7 +162,7 @@ def test_a_toml_file_keeps_every_byte_outside_our_table():
     assert remove_entries(after, file) == before
 
 
-def test_a_table_of_ours_in_the_middle_of_a_file_is_taken_out():
+def test_our_toml_table_is_removed_from_the_middle_of_a_file():
     file = files("codex")[1]
     text = 'a = 1\n\n[mcp_servers.stator]\ncommand = "old"\n\n[other]\nb = 2\n'
     assert tomllib.loads(remove_entries(text, file)) == {"a": 1, "other": {"b": 2}}
@@ -205,7 +205,7 @@ def test_yes_writes_it_and_makes_the_store(ask, home):
     assert Path(".stator/store.db").exists()
 
 
-def test_run_again_it_changes_nothing(ask, home):
+def test_a_second_run_changes_nothing(ask, home):
     ask("init", "claude-code", "--yes")
     before = {path: path.read_bytes() for path in Path(".claude").iterdir()}
     result = ask("init", "claude-code", "--yes")
@@ -213,14 +213,14 @@ def test_run_again_it_changes_nothing(ask, home):
     assert {path: path.read_bytes() for path in Path(".claude").iterdir()} == before
 
 
-def test_a_copy_of_what_was_there_is_kept(ask, home):
+def test_the_previous_settings_are_backed_up(ask, home):
     Path(".claude").mkdir()
     Path(".claude/settings.local.json").write_text('{"a": 1}')
     ask("init", "claude-code", "--yes")
     assert Path(".claude/settings.local.json.before-stator").read_text() == '{"a": 1}'
 
 
-def test_remove_takes_everything_of_ours_out(ask, home):
+def test_remove_deletes_all_our_entries(ask, home):
     ask("init", "claude-code", "codex", "gemini", "cursor", "--yes")
     ask("init", "claude-code", "codex", "gemini", "cursor", "--remove", "--yes")
     left = [path for path in Path(".").rglob("*") if path.is_file() and ".stator" not in str(path)]
@@ -230,7 +230,7 @@ def test_remove_takes_everything_of_ours_out(ask, home):
 @pytest.mark.parametrize(
     "text", ["{", "[]", '{"hooks": []}', '{"hooks": {"Stop": 1}}', "// no\n{}"]
 )
-def test_settings_that_cannot_be_read_are_left_alone(ask, home, text):
+def test_settings_that_cannot_be_parsed_are_not_changed(ask, home, text):
     Path(".claude").mkdir()
     Path(".claude/settings.local.json").write_text(text)
     result = ask("init", "claude-code", "--yes")
@@ -262,7 +262,7 @@ def test_user_settings_are_where_the_environment_says(ask, home, tmp_path, monke
     assert (tmp_path / "cx" / "hooks.json").exists()
 
 
-def test_what_a_team_shares_names_no_folder_of_one_of_them(ask, home):
+def test_shared_settings_contain_no_path_of_one_user(ask, home):
     ask("init", "claude-code", "--shared", "--yes")
     assert "/stator-hook" not in Path(".claude/settings.json").read_text()
 
@@ -272,28 +272,28 @@ def test_a_folder_called_like_an_agent_can_be_named(ask, home):
     assert Path("codex/.stator/store.db").exists()
 
 
-def test_json_says_what_would_change(ask, home):
+def test_json_output_lists_the_changes(ask, home):
     document = json.loads(ask("init", "gemini", "--dry-run", "--json").out)
     (edit,) = document["agents"]["gemini"]
     assert edit["action"] == "create"
     assert document["written"] is False
 
 
-def test_the_plugin_says_what_init_would(ask):
+def test_the_plugin_contains_the_same_hooks_as_init(ask):
     folder = Path(ask("init", "--plugin").out.strip())
     bare = Programs("stator-hook", "stator")
-    hooks = {moment: [entry] for moment, entry in hooks_of(CLAUDE, bare).items()}
+    hooks = {event: [entry] for event, entry in hooks_of(CLAUDE, bare).items()}
     assert json.loads((folder / "hooks/hooks.json").read_text())["hooks"] == hooks
     assert json.loads((folder / ".mcp.json").read_text())["mcpServers"][SERVER] == bare.server
     assert json.loads((folder / ".claude-plugin/plugin.json").read_text())["name"] == "stator"
 
 
-def test_whoever_lacks_the_mcp_package_is_told(ask, home, monkeypatch):
+def test_init_names_the_missing_mcp_package(ask, home, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert "pip install 'stator[mcp]'" in ask("init", "claude-code", "--yes").out
 
 
-def test_an_agent_nobody_knows_is_named_with_those_that_are_known(ask, home):
+def test_an_unknown_agent_is_refused_and_known_ones_are_listed(ask, home):
     answer = ask("init", "windsurf", "--dry-run")
     assert answer.code == 2
     assert "'windsurf'" in answer.err
