@@ -196,6 +196,7 @@ class Supervisor:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         theirs.setblocking(False)
+        # our own write end keeps the pipe from reaching end of file when a requester closes it
         control, kept_open = self._files.listen()
         old = {number: signal.signal(number, lambda *_: None) for number in HANDLED_SIGNALS}
         wakeup = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)

@@ -186,10 +186,10 @@ class Handlers:
             raise MCPError(types.INVALID_PARAMS, f"Unknown prompt: {params.name!r:.60}")
         work = partial(prompts.get, self._request(ctx), prompt.name, params.arguments or {})
         text = await self._run_or_refuse(ctx, work)
-        said = types.TextContent(type="text", text=text)
+        content = types.TextContent(type="text", text=text)
         return types.GetPromptResult(
             description=prompt.description,
-            messages=[types.PromptMessage(role="user", content=said)],
+            messages=[types.PromptMessage(role="user", content=content)],
         )
 
     async def _run(self, work: Callable[[], T]) -> T:
@@ -241,8 +241,8 @@ def _error_result(error: StatorError) -> types.CallToolResult:
     structured = failure(error)
     found = structured["error"]
     hint = f" ({found['hint']})" if "hint" in found else ""
-    said = types.TextContent(type="text", text=f"{found['code']}: {found['what']}{hint}")
-    return types.CallToolResult(content=[said], structured_content=structured, is_error=True)
+    content = types.TextContent(type="text", text=f"{found['code']}: {found['what']}{hint}")
+    return types.CallToolResult(content=[content], structured_content=structured, is_error=True)
 
 
 def _protocol_error(ctx: Ctx, error: StatorError) -> MCPError:

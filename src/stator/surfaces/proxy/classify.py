@@ -266,8 +266,8 @@ def _error_text(result: Any) -> str:
 
 def error_answer(id: str, code: int, message: str) -> bytes:
     """Build an error response to a request, as one line."""
-    said = msgspec.json.encode({"code": code, "message": message})
-    return b'{"jsonrpc":"2.0","id":' + id.encode() + b',"error":' + said + b"}\n"
+    error = msgspec.json.encode({"code": code, "message": message})
+    return b'{"jsonrpc":"2.0","id":' + id.encode() + b',"error":' + error + b"}\n"
 
 
 def excerpt(data: bytes, limit: int = 200) -> str:

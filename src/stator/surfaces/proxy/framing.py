@@ -60,33 +60,33 @@ class LineSplitter:
     def __init__(self, limit: int = LINE_MAX) -> None:
         self._limit = limit
         self._waiting = bytearray()
-        self._looked = 0
+        self._searched = 0  # bytes that are known to contain no line break
         self._long: LongMessage | None = None
 
     def feed(self, chunk: bytes) -> Iterator[WholeLine | LinePart]:
         """Yield the lines that a chunk completes, and parts of a line that is too long."""
         self._waiting += chunk
-        while (end := self._waiting.find(b"\n", self._looked)) >= 0:
+        while (end := self._waiting.find(b"\n", self._searched)) >= 0:
             data = bytes(self._waiting[: end + 1])
             del self._waiting[: end + 1]
-            self._looked = 0
+            self._searched = 0
             yield self._ended(data)
-        self._looked = len(self._waiting)
-        if self._long is not None or self._looked > self._limit:
+        self._searched = len(self._waiting)
+        if self._long is not None or self._searched > self._limit:
             yield self._part()
 
     def close(self) -> Iterator[WholeLine | LinePart]:
         """Yield what is left when the stream has ended."""
         data = bytes(self._waiting)
         self._waiting.clear()
-        self._looked = 0
+        self._searched = 0
         if data or self._long is not None:
             yield self._ended(data)
 
     def _part(self) -> LinePart:
         data = bytes(self._waiting)
         self._waiting.clear()
-        self._looked = 0
+        self._searched = 0
         self._long = self._long or LongMessage()
         self._long.add(data)
         return LinePart(data)
@@ -107,7 +107,7 @@ class EventStreamReader:
         self._line = bytearray()
         self._data: list[bytes] = []
         self._size = 0
-        self._cr = False
+        self._cr = False  # the last chunk ended with CR: a LF that follows belongs to it
         self.resumable = False
         """Whether messages have ids, so that a client can reconnect and ask for those it missed."""
         self.unread = 0

@@ -102,11 +102,12 @@ class StdioProxy:
         self._pending = PendingRequests(recorder)
         self._handshake: list[tuple[str, bytes]] = []
         self._restarts: list[float] = []
+        # held from the intent of a call until it is sent: a restart in between would send it twice
         self._sending = threading.RLock()
         self._leaving = False
         self._must_end = False
         self._deadlines: SimpleQueue[tuple[float, PendingRequest]] = SimpleQueue()
-        self._wake, self._waker = os.pipe()
+        self._wake, self._waker = os.pipe()  # ends the select that waits for the client
         self._server = self._start()
 
     def run(self) -> int:

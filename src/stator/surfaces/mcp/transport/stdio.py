@@ -54,6 +54,7 @@ def _standard_streams() -> Iterator[tuple[int, int]]:
         raise InvalidInput(
             "standard input or output is closed", hint="start stator mcp from an MCP client"
         ) from None
+    # stdin becomes empty and stdout becomes stderr: a stray print must not corrupt the protocol
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(2, 1)
