@@ -95,9 +95,8 @@ def connect(
 
 
 def _with_spool(store: port.StorePort, folder: str, *, read_only: bool) -> port.StorePort:
-    """A store and what hooks left for it: taken in, or where nothing may be written laid over it.
-
-    That it cannot be done is no reason not to open the store; `stator doctor` says what is left.
+    """A store with its hook queue: imported, or applied as an overlay where nothing may be written. A failure
+    of that does not keep the store from opening; `stator doctor` says what is left.
     """
     try:
         if read_only:
@@ -111,7 +110,7 @@ def _with_spool(store: port.StorePort, folder: str, *, read_only: bool) -> port.
 
 
 def catch_up(store: Store) -> None:
-    """Take in what hooks left since a store was opened: for those who keep one open for long."""
+    """Import what hooks queued since a store was opened: for programs that keep one open for long."""
     info = store.info()
     path = path_of(info.url)
     if not path or not waits(spool_of(path)):
@@ -124,7 +123,7 @@ def catch_up(store: Store) -> None:
 
 
 def _overlaid(store: port.StorePort, folder: str) -> port.StorePort:
-    """The store as it would be if what hooks left were taken in."""
+    """The store as it would be with the hook queue imported."""
     from stator.hooks import ingest
     from stator.store.memory import MemoryStore
     from stator.store.overlay import Overlay
@@ -142,7 +141,7 @@ def connect_as_is(url: str, *, create: bool = False, start: str | None = None) -
 
 
 def take_spool(store: port.StorePort, folder: str, *, limits: Limits | None = None) -> Ingested:
-    """Take in what hooks left in a folder, each conversation in the project it took place in."""
+    """Import the hook queue of a folder, each conversation into its project."""
     from stator.hooks import ingest
 
     return ingest.ingest(store, worlds(), folder, limits=limits or ingest.EVERYTHING)
@@ -158,7 +157,7 @@ def open(
 ) -> Session[Any]:
     """`connect().open(name)`: create or resume a session in the default store, and drive it.
 
-    Without a name it is the one `$STATOR_SESSION` says, as in a program that `stator run` started. An
+    Without a name it is the session that `$STATOR_SESSION` names, as in a program that `stator run` started. An
     id means the session that has it, wherever the program stands.
     """
     wanted = os.environ.get("STATOR_SESSION", "") if name is None else name
@@ -254,7 +253,7 @@ def _path(store: port.StorePort) -> str:
 
 
 def _log(store: port.StorePort) -> search.Log:
-    """What the index of a store is held against: its own tables where it has some, else its listing."""
+    """What the index of a store is compared with: its own tables where it has some, else its listing."""
     from stator.store.sqlite import SqliteStore
 
     return store if isinstance(store, SqliteStore) else _Listed(store)

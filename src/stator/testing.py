@@ -51,7 +51,7 @@ Provider = Literal["anthropic", "openai", "openai-chat"]
 
 
 class FakeClock:
-    """A clock that moves only when it is told to, or by `tick_s` at each look. In µs since 1970."""
+    """A clock that moves only when the test moves it, or by `tick_s` at each reading. In µs since 1970."""
 
     def __init__(self, start: int = START, *, tick_s: float = 0.0) -> None:
         self.now = start
@@ -93,7 +93,7 @@ def memory_store(clock: FakeClock | None = None, *, project: str = "test", root:
 
 
 class ScriptedModel:
-    """A model that says what it is told to, in order, and fails when it is asked once more.
+    """A model that gives scripted answers, in order, and fails when it has none left.
 
     An answer is text; a list of calls, as `("read_file", {"path": "a.py"})`; an exception, to be raised; or a
     dict, a response as it is. It is called as it is, or as a client of the SDK is: `messages.create`,
@@ -108,7 +108,7 @@ class ScriptedModel:
 
     @property
     def left(self) -> int:
-        """How many answers nobody has asked for."""
+        """How many answers were not used."""
         return len(self._answers) - len(self.asked)
 
     def __call__(self, **request: Any) -> Any:
@@ -187,7 +187,7 @@ def _json(given: Any) -> str:
 
 
 class ScriptedTool(Tool[..., Any]):
-    """A tool that gives what it is told to, in order, and fails when it is called once more.
+    """A tool that gives scripted results, in order, and fails when it has none left.
 
     An exception among the answers is raised. `calls` holds the arguments it was called with.
     """

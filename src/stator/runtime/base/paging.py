@@ -1,4 +1,4 @@
-"""Whatever a store gives in pages, one after the other."""
+"""Iterates over everything that a store gives in pages."""
 
 from __future__ import annotations
 

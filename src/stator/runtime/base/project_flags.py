@@ -43,7 +43,7 @@ class ProjectFlag(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def head(self) -> int:
-        """Where the session stood then."""
+        """The head of the session then."""
         return stood_at(self.commit)
 
 
@@ -65,7 +65,7 @@ def project_sessions(store: StorePort) -> Iterator[SessionRow]:
 
 
 def marks(store: StorePort, *names: str) -> Iterator[tuple[SessionRow, ProjectFlag]]:
-    """The marks of those names, each with the project's session that it stands in."""
+    """The marks of those names, each with the project session that holds it."""
     for row in project_sessions(store):
         for entry in store.entries(row.id, "flags"):
             record = entry.record
@@ -90,7 +90,7 @@ def marked(store: StorePort, name: str) -> dict[str, ProjectFlag]:
 
 
 def in_trash(store: StorePort) -> dict[str, ProjectFlag]:
-    """Sessions in the trash. One that was used since it was put there is not in it any more."""
+    """Sessions in the trash. A session that was used since it was put there is no longer in it."""
     return {
         session: mark
         for session, mark in marked(store, TRASH).items()
@@ -99,7 +99,7 @@ def in_trash(store: StorePort) -> dict[str, ProjectFlag]:
 
 
 class Trash:
-    """Whether sessions are in the trash, one asked for at a time: nobody reads all of it for one."""
+    """Answers whether a session is in the trash, without reading the whole trash."""
 
     def __init__(self, store: StorePort) -> None:
         self._store = store
@@ -116,13 +116,13 @@ class Trash:
 
 
 def trashed(store: StorePort, own: str, session: str) -> Commit | None:
-    """The commit of a project's own session that put another in the trash, if it lies there."""
+    """The commit of a project's own session that put another in the trash, if it is there."""
     entry = store.find(own, "flags", key(TRASH, session))
     return None if entry is None else commit_at(store, own, entry.seq)
 
 
 def stood_at(commit: Commit) -> int:
-    """Where a session stood when a commit put it in the trash: a clock may be wrong, this is not."""
+    """The head of a session when it was put in the trash: unlike a clock, this is never wrong."""
     found = commit.known("input", {})
     return int(found.get("head", 0)) if isinstance(found, dict) else 0
 

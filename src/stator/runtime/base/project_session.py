@@ -50,7 +50,7 @@ def _new(context: Context, record: SessionRecord) -> SessionRecord:
 def sealed(
     store: StorePort, context: Context, record: SessionRecord, kind: str, changes: Sequence[Change]
 ) -> list[Commit]:
-    """Commits that say something in a project's own session, and begin it if there is none yet.
+    """Commits for a project's own session, preceded by the commit that begins it if it does not exist yet.
 
     Sealed and not appended: for `StorePort.ingest`, in one transaction with what they are about.
     """
@@ -80,7 +80,7 @@ def sealed(
 
 
 class _Standing:
-    """The state of a session as the reducer asks for it; of none, nothing stands."""
+    """The state of a session as the reducer asks for it; empty if there is no session."""
 
     def __init__(self, store: StorePort, session: str) -> None:
         self._store, self._session = store, session

@@ -1,7 +1,8 @@
-"""What came from a bundle: a flag in the project's own session says so, for each session and up to where.
+"""Knows which commits came from a bundle, from a flag in the project's own session.
 
-Structure is under the hash, so a commit cannot be told apart by anything in it: what it claims of
-its provenance, it claims. What stands before the mark is shown as imported, whatever it says.
+The flag names each session and the seq up to which it was imported. Structure is under the hash, so an imported
+commit cannot be marked in place: its own provenance is only a claim. Commits before the mark are shown as
+imported, regardless of their claim.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def mark(session: str, head: str, seq: int, by: str) -> FlagRecord:
 
 
 def provenance(store: StorePort, commit: Commit) -> Provenance:
-    """Where a commit's content came from as far as this store knows, whatever the commit says."""
+    """Where a commit's content came from as far as this store knows, regardless of what the commit claims."""
     if commit.seq <= imported_upto(store, store.session(commit.session).record):
         return Provenance("import", "unverified")
     return commit.provenance

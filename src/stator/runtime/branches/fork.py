@@ -41,10 +41,10 @@ def fork(
     aliases: list[list[str]] | None = None,
     **said: Any,
 ) -> SessionRow:
-    """A new session whose log continues another's at a position. Costs the same whatever the length.
+    """A new session whose log continues another's at a position. Costs the same at any length.
 
     `labels`: instead of the parent's. `identifier` and `aliases`: of one that is made after another
-    agent's fork. `said`: fields of the first commit that are not the system's.
+    agent's fork. `said`: fields of the first commit that differ from the system's.
     """
     if point.seq == 0:
         raise InvalidInput(

@@ -118,7 +118,7 @@ def chains(reader: SessionReader, turns: str | None) -> list[Chain]:
 
 
 def rewound(reader: SessionReader, turns: str | None) -> set[int]:
-    """Which of some turns do not stand any more."""
+    """Which of some turns are no longer in force."""
     left = reader.rewound()
     first, last = turn_numbers(turns, reader.head.turn, left)
     return {turn for turn in left if first <= turn <= last}
@@ -142,9 +142,8 @@ def toolbox(tools: Tools) -> Toolbox:
 
 
 def terms(context: Context, effects: Effects, why: str, driver: Terms | None = None) -> Terms:
-    """What a chain that is made again is driven on: its writes ask, whatever is allowed elsewhere.
-
-    `driver`: the terms of whoever drives the session it is of; what those deny is denied here.
+    """The policy of a rerun: its writes need approval, whatever other rules allow. `driver`: the policy of
+    the original session's driver; what it denies is denied here.
     """
     if effects not in ("ask", "run"):
         raise InvalidInput(f"unknown effects {effects!r:.40}", hint="ask or run", path="$.effects")
@@ -171,9 +170,9 @@ def rerun(
     name: str = "",
     driver: Terms | None = None,
 ) -> Rerun:
-    """Make the calls of a session again, or of some of its turns, and say what ended otherwise.
+    """Run the calls of a session again, or of some of its turns, and report which results changed.
 
-    Where a write waits for a person, the rest is not run; once it is approved, the same rerun goes on.
+    Where a write waits for a person, the rest is not run; once it is approved, the same rerun continues.
     """
     hands = toolbox(tools)
     held = terms(context, effects, "a rerun makes it again", driver)
@@ -202,7 +201,7 @@ def rerun(
 def _branch(
     store: StorePort, context: Context, source: str, start: int, name: str, effects: Effects
 ) -> SessionRow:
-    """The session to rerun in: one that waits for approval goes on, else a new one."""
+    """The session to rerun in: one that waits for approval is continued, else a new one is made."""
     record = store.session(source).record
     point, labels = Point(source, start, ""), labels_of(record, effects)
     base = check_name(name) if name else f"{record.name}~rerun"

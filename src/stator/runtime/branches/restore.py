@@ -56,9 +56,9 @@ class Restoring(msgspec.Struct, frozen=True, kw_only=True):
     """From what is on disk to what was there then."""
     reason: str = ""
     changed_since: bool = False
-    """Whether it is no longer as the session left it: somebody else has been there."""
+    """Whether it was changed by another program since the session wrote it."""
     needs_force: bool = False
-    """Whether it is refused only because nobody insists."""
+    """Whether `force` would lift the refusal."""
 
 
 class Restoration(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,7 +156,7 @@ def _stopped(error: Conflict, n: int, snapshot: Commit) -> Conflict:
 
 
 def _keeper(writer: SessionWriter) -> ContentKeeper:
-    """What keeps the present: by git's rules, whatever the caller's own were."""
+    """Captures the present contents, by git's ignore rules instead of the caller's."""
     rules = Rules(writer.root, scrub_of(writer.store, writer.id), (), BYTES_LIMIT)
     standing = standing_in(writer.store, writer.id)
     return ContentKeeper(writer.root, rules, standing, lambda: writer.draft("file").id)
@@ -218,7 +218,7 @@ def _refused(file: FileRecord, why: str) -> _Planned:
 
 
 def _place(file: FileRecord, base: str, root: str) -> _Planned:
-    """Where a recorded file is here; refused if it lies outside of what may be written."""
+    """Where a recorded file is here; refused if it is outside of what may be written."""
     folder, path = base, file.path
     if file.root != ".":
         full = full_path(base, file)
@@ -295,7 +295,7 @@ def _decide(each: _Planned, action: Action, reason: str = "") -> None:
 def _refuse(
     plan: Sequence[_Planned], keeper: ContentKeeper, reader: contents.ContentReader, force: bool
 ) -> None:
-    """What would be lost, or is somebody else's, stops a restore that is not forced."""
+    """A restore stops, unless forced, where content would be lost or another program changed the file."""
     todo = [each for each in plan if each.item.action in ACTIONS]
     unfit = keeper.unfit({_id(each): (each.file, each.now) for each in todo if each.now.there})
     for each in todo:

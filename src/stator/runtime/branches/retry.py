@@ -1,6 +1,6 @@
-"""Retries: a turn tried again beside the session it is of, and adopted where it is the better one.
+"""Retries a turn in a fork beside its session, and adopts the fork if it is better.
 
-A retry is a fork of the end of the turn before. The original is not touched: its driver may go on.
+A retry is a fork of the end of the turn before. The original is not touched: its driver may continue.
 What a retry writes would happen a second time, so a person is asked first, until it is adopted.
 """
 
@@ -51,12 +51,12 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Adopted(msgspec.Struct, frozen=True, kw_only=True):
-    """Which session goes on for another."""
+    """Which session was adopted for another."""
 
     original: str
     name: str
     by: str
-    """The session that goes on; the original itself where an adoption was taken back."""
+    """The adopted session; the original itself where an adoption was undone."""
     by_name: str
 
 
@@ -160,7 +160,7 @@ def adopt(
     *,
     driver: Driver | None = None,
 ) -> Adopted:
-    """Let a retry or a fork go on for the session it came from, or (`t5.1`) nobody but itself.
+    """Adopt a retry or a fork for the session it came from, or (`t5.1`) undo an adoption.
 
     Needs the lease of the original: `driver` has it, or the session is held for a moment.
     """
@@ -183,7 +183,7 @@ def _adopt_held(store: StorePort, context: Context, session: str, fields: dict[s
 
 
 def _adoption(store: StorePort, session: str, ref: str) -> tuple[str, str]:
-    """The session that is to be gone on for, and the one that does so; "" for itself."""
+    """The original session, and the one to adopt for it; "" for itself."""
     parsed = parse_ref(ref)
     if isinstance(parsed.position, AtTurn) and parsed.position.retry:
         # A retry that has not begun yet can be gone on with as well.
@@ -204,8 +204,8 @@ def _adoption(store: StorePort, session: str, ref: str) -> tuple[str, str]:
 
 
 def _adopted_from(store: StorePort, session: str, turn: int) -> str:
-    """The session an adoption is to be taken back in: that one, or the one it goes on for: by a retry of
-    that turn, or by a fork."""
+    """The session whose adoption is to be undone: that one, or the one it was adopted for, by a retry of that
+    turn or by a fork."""
     row = store.session(session)
     if row.record.adopted:
         return session

@@ -59,9 +59,9 @@ class Rewound(msgspec.Struct, frozen=True, kw_only=True):
     tag: str
     """Names the head that was left: rewind there to undo this."""
     turns: list[int]
-    """Turns that do not stand any more."""
+    """Turns that are no longer in force."""
     again: list[int]
-    """Turns that an earlier rewind left, and that stand again."""
+    """Turns that an earlier rewind left, and that are in force again."""
     effects: list[CallItem]
     """Writes it crosses: they happened, or may have, and are not undone."""
     records: int
@@ -82,7 +82,7 @@ def plan(store: StorePort, session: str, to: str) -> Rewound:
 
 
 def rewind(store: StorePort, context: Context, session: str, to: str, *, by: str = "") -> Rewound:
-    """Take a session back to a position, holding it for a moment; `Busy` while somebody drives it."""
+    """Rewind a session to a position, with a short lease; `Busy` while it is driven."""
     target = _target(store, session, to)
     with held(store, context, session) as hold:
         left = hold.paused_after()
@@ -202,7 +202,7 @@ def _plan(store: StorePort, target: Point) -> _Plan:
 def slots(
     store: StorePort, session: str, head: int, target: int
 ) -> list[tuple[str, str, Entry | None, Entry | None]]:
-    """Every key touched since the target: what stands there now, and what stood there then."""
+    """Every key touched since the target: its record now, and its record then."""
     touched = {
         (version.op.collection, version.key): None
         for version in store.versions(session, after=target, upto=head, collections=STEPS)

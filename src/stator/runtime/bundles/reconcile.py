@@ -1,8 +1,8 @@
-"""Meeting: how the sessions of a bundle stand to those that are here, and what is to become of each.
+"""Reconciles the sessions of a bundle with the local ones, and decides what happens to each.
 
 A session that is not here is new. One that is here is compared commit by commit: one log is the
-beginning of the other, or both went on after a commit they share. Then the other's commits come in
-as a fork at that commit, and later ones continue that fork.
+beginning of the other, or both have new commits after a shared one. Then the imported commits become a fork
+at that commit, and later ones continue that fork.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def _place(
 
 
 def _check_purged(store: StorePort, record: SessionRecord) -> None:
-    """Wherever it was purged: coming to another project would not make it another session."""
+    """In any project: importing into another project would not make it another session."""
     for own in project_flags.project_sessions(store):
         flag = project_flags.key(project_flags.PURGED, record.id)
         if own.record.tenant == record.tenant and store.find(own.id, "flags", flag) is not None:

@@ -1,9 +1,8 @@
-"""Export and import: sessions as a file that another machine takes up.
+"""Exports sessions to a bundle and imports them from one.
 
-Exporting reads, and needs neither the lease nor a key. Importing is one transaction: every commit is
-held against its hash and every head against the manifest before anybody sees anything of it. A
-session that is here already is continued, or left as it is, or, where both went on, the other one
-comes in as a fork. Nothing is ever overwritten.
+Exporting reads, and needs neither the lease nor a key. Importing is one transaction: every commit is checked
+against its hash and every head against the manifest before anything becomes visible. A local session is
+continued or left as it is; where both have new commits, the imported one becomes a fork. Nothing is ever overwritten.
 """
 
 from __future__ import annotations
@@ -162,8 +161,8 @@ def export(
 
 
 def _family(store: StorePort, sessions: Sequence[str], kinds: Set[str]) -> list[str]:
-    """The sessions, and those that came of them in these ways. Without its children a session could
-    neither be gone on with nor replayed."""
+    """The sessions, and those derived from them in these ways. Without its children a session could neither
+    be continued nor replayed."""
     found = list(dict.fromkeys(sessions))
     for session in found:
         found += [original for original in _goes_on_for(store, session) if original not in found]
@@ -207,7 +206,7 @@ def _chosen(store: StorePort, sessions: Sequence[str]) -> list[Bundled]:
 
 
 def _bundled(store: StorePort, session: str, seq: int, *, whole: bool) -> Bundled:
-    """A session as its own log says it is; where it stands here may be another project."""
+    """A session as its own log describes it; its project in this store may be another."""
     low = lent_upto(store.session(session).record.lineage)
     first = store.commits(session, after=low, upto=low + 1, limit=1)[0]
     puts = (getattr(op, "record", None) for op in first.delta)
@@ -303,7 +302,7 @@ def _linked(
 
 
 def _verified(commits: Iterator[Commit]) -> Iterator[Commit]:
-    """The same commits, each held against its hash and the one before."""
+    """The same commits, each checked against its hash and its predecessor."""
     last: Commit | None = None
     for commit in commits:
         expected = (commit.prev, commit.seq) if last is None else (last.hash, last.seq + 1)
@@ -325,7 +324,7 @@ def import_bundle(
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> Imported:
-    """Take in what a bundle holds, all of it or nothing."""
+    """Import the sessions of a bundle, all or none."""
     moved = None if progress is None else lambda done, size: progress("importing", done, size)
     with BundleReader(path, _given(passphrase), progress=moved) as reader:
 
@@ -361,8 +360,7 @@ def _ingest(
 ) -> tuple[list[ReconcilePlan], _BundleStream]:
     """All of it in one transaction, with the marks that say where it came from.
 
-    Whoever went on with a session, marked one or imported the same since the plan was made makes
-    another plan of it.
+    If a session was continued, marked or imported since the plan was made, the plan is made again.
     """
     for left in reversed(range(TRIES)):
         plans = planned()
@@ -381,8 +379,8 @@ def _erase_shared(
 ) -> set[str]:
     """Erase here what both logs share and what was erased there after they parted; in which sessions.
 
-    The fork that came holds those erasures, but a session erases only what is its own. Whoever is
-    killed before this is done imports again, and it is.
+    The fork that came holds those erasures, but a session erases only what is its own. If the process is
+    killed before this is done, importing again completes it.
     """
     sessions: set[str] = set()
     for into, seq, names in erased:
@@ -407,7 +405,7 @@ def _erase_shared(
 
 
 class _BundleStream:
-    """The commits to take in, read and checked anew whenever they are asked for."""
+    """The commits to import, read and checked each time they are iterated."""
 
     def __init__(
         self,

@@ -69,11 +69,11 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
     why: str = ""
     answer: str = ""
-    """approved or denied, if somebody has answered and the driver has not come by since."""
+    """approved or denied, if it was answered and the driver has not continued yet."""
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """A person's standing word, and where it stands."""
+    """A person's approval or denial, and where it is recorded."""
 
     id: str
     session: str
@@ -81,7 +81,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     record: ApprovalRecord
     seq: int
     state: str = "standing"
-    """standing, expired, or imported: given elsewhere, so that it answers nothing here."""
+    """standing (in force), expired, or imported: granted in another store, so that it answers nothing here."""
 
 
 # -- asking ---------------------------------------------------------------------------------------
@@ -170,15 +170,16 @@ def _own(store: StorePort, session: str) -> list[Entry]:
 
 
 def _is_brought(entry: Entry, upto: int) -> bool:
-    """Whether a yes came with a bundle. One that was given here, taken back or used up, and put again
-    by whoever had the log meanwhile, has its mark still; so what came says yes to nothing. A no stands."""
+    """Whether an approval came with a bundle. A grant that was revoked or used up here and then put back in
+    another copy of the log still has its valid mark; so an imported approval answers nothing. A denial stays
+    in force."""
     return entry.seq <= upto and getattr(entry.record, "verdict", "") != "denied"
 
 
 def grants(
     store: StorePort, *, now: int, session: str | None = None, project: str | None = None
 ) -> list[Grant]:
-    """Every grant there is, also those that answer nothing any more, newest session first."""
+    """Every grant, also those no longer in force, newest session first."""
     here = store.info().id
     found = list(rows_of(store, session=session, project=project))
     if session is not None and (own := project_session.known(store, found[0].record)):
@@ -214,7 +215,7 @@ def approve(store: StorePort, context: Context, call: str, *, by: str, **how: An
 
 
 def deny(store: StorePort, context: Context, call: str, *, by: str, **how: Any) -> Grant:
-    """Refuse a waiting call, with the reason the agent is told."""
+    """Refuse a waiting call, with the reason that the agent is shown."""
     return answer(store, context, call, "denied", by=by, **how)
 
 

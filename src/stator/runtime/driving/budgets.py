@@ -61,10 +61,10 @@ def check(
     running: Mapping[str, int] | None = None,
     turns: bool = True,
 ) -> Breach | None:
-    """The first limit that is used up, of the session or of one above it; None if work may go on.
+    """The first limit that is used up, of the session or of one above it; None if work may continue.
 
     `running` is what is being spent and not recorded yet, such as the seconds of the open turn.
-    Without `turns`, how many there may be does not count: one that has begun may go on.
+    Without `turns`, the limit on turns is ignored: a turn that has begun may continue.
     """
     for limit in limits(store, session):
         used = total([spent_tree(store, limit.session), running or {}])
@@ -91,7 +91,7 @@ def spent_up(store: StorePort, breach: Breach) -> BudgetSpent:
 def change(
     store: StorePort, context: Context, session: str, amounts: Sequence[Amount], *, by: str
 ) -> dict[str, int]:
-    """Change a session's limits, also while somebody drives it; the budget that holds then."""
+    """Change a session's limits, also while it is driven; return the new budget."""
     for _ in range(TRIES):
         try:
             return _change(store, context, session, amounts, by)

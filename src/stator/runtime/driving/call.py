@@ -1,7 +1,7 @@
 """Runs the calls of a turn, each with its intent on disk before it begins and its outcome after.
 
-The intent is appended before the tool runs because a crash can come at any moment: without it the
-log could not tell a call that never began from one that may have changed something. With it, a call
+The intent is appended before the tool runs because a crash can come at any moment: without it the log could
+not distinguish a call that never began from one that may have changed something. With it, a call
 that has no outcome is known to be in doubt, and is not run a second time.
 """
 

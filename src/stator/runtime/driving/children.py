@@ -24,7 +24,7 @@ def full_name(parent: SessionRecord, name: str) -> str:
 
 
 def announce(turn: OpenTurn, name: str) -> tuple[ChildRecord, list[list[int]] | None]:
-    """Put a child's id on record before it starts: a crash must not leave a child nobody knows of.
+    """Put a child's id on record before it starts: a crash must not leave an unrecorded child.
 
     If this turn started it in an earlier run, also the turns it had begun then, which its program
     will begin again.
@@ -48,7 +48,7 @@ def announce(turn: OpenTurn, name: str) -> tuple[ChildRecord, list[list[int]] | 
 
 
 def conclude(turn: OpenTurn, record: ChildRecord, child: Driver, status: str) -> None:
-    """Copy a child's end into its parent: how it was left, and the last thing it said."""
+    """Copy a child's end into its parent: its status, and its last answer."""
     if turn.take_child_end(record.session):
         return
     ended = msgspec.structs.replace(record, status=status)
@@ -63,7 +63,7 @@ def conclude(turn: OpenTurn, record: ChildRecord, child: Driver, status: str) ->
 
 
 def check_open(turn: OpenTurn | None, name: str, session: str) -> OpenTurn:
-    """The turn that a child works for; `BadTurn` if none is open."""
+    """The turn that a child works for; `BadTurn` without an open turn."""
     if turn is None or turn.ended:
         raise BadTurn(
             f"child {name!r:.60} needs an open turn of session {session}",
@@ -107,7 +107,7 @@ def child_record(
 
 
 def _last_said(store: StorePort, session: str) -> str:
-    """The last thing a session's model said."""
+    """The last answer of a session's model."""
     try:
         commits: list[Commit] = store.commits(session, newest_first=True, limit=200)
     except NotFound:

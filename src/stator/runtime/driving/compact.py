@@ -54,7 +54,7 @@ def compact_from_outside(
     *,
     record: bool = True,
 ) -> Compaction:
-    """Compact a session that nobody drives; without `record`, only say what that would do."""
+    """Compact a session without a driver; without `record`, only report what that would do."""
     refuse_recorded(store, session)
     if not record:
         return propose(store, session, Rendering(store, session).current(), options).found
@@ -68,7 +68,7 @@ def compact_from_outside(
 
 
 def undo_from_outside(store: StorePort, context: Context, session: str) -> Compaction:
-    """Take back the last compaction of a session that nobody drives."""
+    """Undo the last compaction of a session without a driver."""
     refuse_recorded(store, session)
     with held(store, context, session) as hold:
         found, fields = undoing(store, session)

@@ -127,7 +127,7 @@ class Driver:
         self.run = run_id(row.id, lease.epoch)
         self.lock = threading.RLock()
         self.tracked = ""
-        """The folder whose files are looked at before and after calls; empty: none is."""
+        """The folder whose files are looked at before and after calls; may be empty."""
         self.keeper: ContentKeeper | None = None
         self.current: CurrentTurn | None = None
         self.left = False
@@ -165,7 +165,7 @@ class Driver:
         )
 
     def append(self, drafts: Sequence[Draft], *, if_head: str | None = None) -> list[Commit]:
-        """Append commits in one transaction, and notice what others appended meanwhile."""
+        """Append commits in one transaction, and notice what other processes appended before them."""
         if self.left:
             raise WrongState(f"session {self.id} was left", hint="open it again", session=self.id)
         outside = self._outside
@@ -281,7 +281,7 @@ class Driver:
     # -- what may run -----------------------------------------------------------------------------
 
     def stop(self) -> Stop | None:
-        """The request of another process that this run end, if there is one."""
+        """The request of another process to end this run, or None."""
         asked = None if self._outside is None else self._outside.asked
         return None if asked is None else Stop(asked, "pause requested")
 

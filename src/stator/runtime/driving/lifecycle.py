@@ -48,7 +48,7 @@ def pause(
     by: str = "",
     **said: Any,
 ) -> Moved:
-    """Pause a session; if somebody drives it, ask them to, and say who was asked."""
+    """Pause a session; a live driver is asked to pause, and the answer names it."""
     try:
         return _move(store, context, session, "pause", reason, by, **said)
     except Busy as busy:
@@ -67,7 +67,7 @@ def close(
     by: str = "",
     **said: Any,
 ) -> Moved:
-    """Close a session: it takes no more turns until it is resumed. `Busy` while somebody drives it."""
+    """Close a session: it accepts no more turns until it is resumed. `Busy` while it is driven."""
     return _move(store, context, session, "close", reason, by, **said)
 
 
@@ -87,7 +87,7 @@ def resume(
     by: str = "",
     **said: Any,
 ) -> Moved:
-    """Make a closed session one that can be gone on with: it is paused then, until somebody drives it."""
+    """Reopen a closed session: it is paused, until a program drives it."""
     status = store.session(session).record.status
     kinds = ("resume", "pause") if status == "closed" else ("pause",)
     return _move(store, context, session, kinds, reason, by, **said)
@@ -102,7 +102,7 @@ def _move(
     by: str,
     **said: Any,
 ) -> Moved:
-    """`said`: fields of what is appended that are not as when a person says so."""
+    """`said`: fields of the commit that differ from a person's."""
     if reason not in REASONS:
         raise InvalidInput(
             f"unknown reason {reason!r:.40}", path="$.reason", hint=", ".join(REASONS)
@@ -165,18 +165,18 @@ class Hold:
         return _draft(self._context, self._session, kind, **fields)
 
     def left_behind(self) -> list[Draft]:
-        """What a dead driver left, said."""
+        """The commits that record what a dead driver left."""
         return [] if self._lease is None else close_out(self._store, self._lease, self.draft)
 
     def paused_after(self) -> list[Draft]:
-        """The same, and the session paused after it: nobody takes it up now."""
+        """The same, with a pause after it, because nothing drives the session now."""
         left = self.left_behind()
         return [*left, self.draft("pause", cause=DIED, actor="system")] if left else []
 
 
 @contextmanager
 def held(store: StorePort, context: Context, session: str) -> Iterator[Hold]:
-    """Hold a session; `Busy` if somebody drives it. One that is not driven needs no holding."""
+    """Lease a session for a moment; `Busy` if it is driven. A recorded session needs no lease."""
     if store.session(session).record.mode != "driven":
         yield Hold(store, context, session, None)
         return
@@ -242,5 +242,5 @@ def fate(record: CallRecord) -> str:
 
 
 def left_to_settle(call: CallRecord | Asked, why: str) -> Upsert:
-    """The pending item of a call in doubt: somebody has to find out."""
+    """The pending item of a call in doubt, which asks a person to settle it."""
     return Upsert("pending", PendingRecord(what=to_settle(call.call), why=f"{call.tool}: {why}"))

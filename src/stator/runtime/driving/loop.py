@@ -153,7 +153,7 @@ class Stream:
         return False
 
     def done(self) -> None:
-        """Record a response that came to its end."""
+        """Record a complete response."""
         said = self._assembler.result()
         # Bare text has no way to say that it is whole; that nothing broke says it.
         status = "" if self._assembler.complete or isinstance(said, str) else "partial"
@@ -196,24 +196,23 @@ class Loop:
     # -- the model --------------------------------------------------------------------------------
 
     def model(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Ask the model: record that it was asked, what it said and what that cost.
-
-        In a continued turn the recorded answer is given and nobody is asked. The answer is plain
-        data that reads like the SDK's object: `r.stop_reason`, `r["content"]`.
+        """Ask the model: record the request, the answer and its cost. In a continued turn the recorded answer
+        is given and the model is not asked. The answer is plain
+                data that reads like the SDK's object: `r.stop_reason`, `r["content"]`.
         """
         offer(self._open, kwargs.get("tools"))
         calling = ModelCalling(self._open, function, args, kwargs)
         return self._open.reply(calling.drive().result(), calling.seq)
 
     def reply(self, response: Any, *, model: str = "") -> Any:
-        """Record a response that is already in hand, and read it like any other."""
+        """Record a response that the program already has, and read it like any other."""
         return record_reply(self._open, response, model)
 
     def stream(self, source: Any, /, *args: Any, **kwargs: Any) -> Stream:
         """Pass a response through as it comes, and record it once it is whole.
 
-        `source` is the function to ask (then its intent is recorded, and a continued turn asks
-        nobody) or an iterator of chunks.
+        `source` is the function to ask (then its intent is recorded, and a continued turn does not ask again)
+        or an iterator of chunks.
         """
         offer(self._open, kwargs.get("tools"))
         return Stream(self._open, source, args, kwargs)
@@ -226,7 +225,7 @@ class Loop:
         count_tokens: Callable[[str], int] | None = None,
     ) -> list[dict[str, Any]]:
         """The session's transcript as a provider takes it: "anthropic", "openai", "openai-chat" or
-        "plain". Valid whatever happened; the same bytes in every process."""
+        "plain". Valid for every history; the same bytes in every process."""
         return self._open.driver.transcript().render(
             provider, max_tokens=max_tokens, count_tokens=count_tokens
         )
@@ -244,7 +243,7 @@ class Loop:
     ) -> list[dict[str, Any]]:
         """Run what a response asks for, record each, and give the results in the provider's form.
 
-        A failure, a denial or a doubt is told to the model, not raised (`in_doubt="raise"` raises
+        A failure, a denial or a doubt is sent to the model, not raised (`in_doubt="raise"` raises
         doubts). Where a person must say yes first, the rest runs and then `ApprovalNeeded` is
         raised; a later run continues from there.
         """
@@ -265,7 +264,7 @@ def offer(turn: OpenTurn, tools: Any) -> None:
 
 
 def record_reply(turn: OpenTurn, response: Any, model: str = "") -> Any:
-    """Record a response that nobody asked for through this turn; as the loop reads it."""
+    """Record a response that was not requested through this turn, in the form the loop reads."""
     said = plain_reply(response)
     draft = turn.entry(said, model=model)
     recorded = turn.recorded(draft)
@@ -320,8 +319,7 @@ def by_name(
 
 
 def unwrapped(outcome: Outcome, in_doubt: DoubtMode) -> Any:
-    """What a wrapped dispatch function gives: the result, what a model is told of a doubt, or an
-    error."""
+    """What a wrapped dispatch function returns: the result, the note about a doubt, or an error."""
     if outcome.status == "in doubt" and in_doubt == "tell":
         return outcome.told()
     return outcome.result()

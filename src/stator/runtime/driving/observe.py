@@ -32,9 +32,9 @@ from stator.runtime.files.safe_io import (
 )
 
 TREE_MAX = 20_000
-"""Files a tracked folder may hold; of a larger one nothing is observed, and that is said."""
+"""Files a tracked folder may hold; a larger one is not observed, and that is recorded."""
 PATHS_MAX = 1000
-"""Files one call may be said to touch."""
+"""The most files one call may record as touched."""
 
 
 class FilesBefore:
@@ -76,7 +76,7 @@ class FilesBefore:
         return tuple(Upsert("files", record) for record in self.kept.records)
 
     def landed(self) -> None:
-        """What `changes` said is in the log."""
+        """Called when what `changes` returned is in the log."""
         if self._keeper is not None and self.kept is not None:
             self._keeper.landed(self.kept)
 
@@ -109,7 +109,7 @@ class FilesBefore:
         return self._touched(path, op, "recorded", before, after)
 
     def _held(self, path: str) -> Look | None:
-        """What stood in a tracked folder before the call; None where that is not known."""
+        """The contents of a tracked folder before the call; None where unknown."""
         if self._keeper is None or self._tree is None or not path.startswith(self._folder + os.sep):
             return None
         stamp = self._tree.get(path)
@@ -155,7 +155,7 @@ class FilesBefore:
 
 
 def _skipped(why: str) -> TouchedFile:
-    """What nobody looked at, and why."""
+    """What was not observed, and why."""
     record = FileRecord(path=".", op="skipped", how="observed", reason=why)
     return TouchedFile(record, NOTHING, NOTHING)
 
@@ -184,12 +184,12 @@ def before(
     tree: str,
     keeper: ContentKeeper | None = None,
 ) -> FilesBefore | None:
-    """Look before a call runs; None where nobody asked to."""
+    """Look before a call runs; None where observing is off."""
     return FilesBefore(root, tool, given, tree, keeper) if tool.files or tree else None
 
 
 def digest(path: str) -> str:
-    """The start of a file's SHA-256; empty where there is no such file."""
+    """The start of a file's SHA-256; empty if the file does not exist."""
     try:
         found = os.stat(path)
         if not S_ISREG(found.st_mode) or found.st_size > DIGEST_MAX or _is_database(path):

@@ -202,7 +202,7 @@ class OpenTurn:
     # -- what the model said ----------------------------------------------------------------------
 
     def entry(self, said: Any, *, call: str = "", model: Any = "", status: str = "") -> Draft:
-        """What the model said, as it is recorded."""
+        """The model's answer, as it is recorded."""
         driver = self.driver
         return self.draft(
             "entry",
@@ -222,7 +222,7 @@ class OpenTurn:
         return reply
 
     def seq_of_reply(self, reply: Any) -> int:
-        """The entry that a response of this turn is; 0 if it is none."""
+        """The seq of the entry that holds a response of this turn; 0 if it was not recorded."""
         return self._replies.get(id(reply), (None, 0))[1]
 
     def seq_of(self, identifier: str) -> int:

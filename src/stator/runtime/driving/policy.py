@@ -24,7 +24,7 @@ POLL_S = 0.25
 
 
 class Terms:
-    """What one driver was told when it opened its session."""
+    """The options a driver was given when it opened its session."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Terms:
         return found
 
     def gate(self, tool: Tool[..., Any], given: Mapping[str, Any]) -> tuple[Gate, str]:
-        """Whether a call may run: as it is, after a person said yes, or not at all; and why."""
+        """Whether a call may run: directly, after approval, or not at all; and why."""
         gate, why = self._ruled(tool, given)
         if not gate and self.ask_writes and tool.effect == "write":
             return "ask", self.ask_writes
@@ -70,7 +70,7 @@ class Terms:
 def answer(
     store: StorePort, context: Context, session: str, asked: Asked, scrub: known.Scrub
 ) -> Granted | Refused | None:
-    """What people have said to a call: yes, no, or nothing yet. A yes that holds once is used up."""
+    """People's answer to a call: yes, no, or none yet. A grant for one use is used up."""
     standing = approvals.standing(store, session)
     for how in (scrub, None):
         entry = approval.answer(
@@ -93,7 +93,7 @@ def answer(
 
 
 def _reason(store: StorePort, session: str, entry: Entry) -> str:
-    """What whoever denied a call gave as the reason."""
+    """The reason that was given with a denial."""
     for commit in store.commits(session, after=entry.seq - 1, upto=entry.seq, limit=1):
         if commit.kind == "approval" and any(op.id == entry.id for op in commit.delta):
             return str(commit.known("why", ""))
@@ -101,7 +101,7 @@ def _reason(store: StorePort, session: str, entry: Entry) -> str:
 
 
 class Limits:
-    """Whether a session may spend more; nobody is asked while no limit holds for it."""
+    """Whether a session may spend more; without a limit the store is not asked."""
 
     def __init__(self, store: StorePort, session: str) -> None:
         self._store, self._session = store, session

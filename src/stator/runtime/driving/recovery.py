@@ -76,11 +76,11 @@ class LastRun(msgspec.Struct, frozen=True):
 
 
 def last_run(store: StorePort, row: SessionRow, program: list[list[int]] | None = None) -> LastRun:
-    """How the last run of a session ended, and the turns its program had come to.
+    """How the last run of a session ended, and the turns its program had reached.
 
-    One that was left in order has none, unless it came to no turn: whoever opened the session only to
-    look, or to settle a call, interrupts no program. `program`: the turns are these, whatever the
-    last run did, up to the last there is.
+    A run that ended in order has none, unless it began no turn: a run that only looked, or settled a call,
+    interrupts no program. `program`: these turns instead, regardless of the last run, up to the last existing
+    one.
     """
     if program is not None:
         upto = store.head(row.id).turn
@@ -103,7 +103,7 @@ def last_run(store: StorePort, row: SessionRow, program: list[list[int]] | None 
 
 
 def cut(store: StorePort, session: str, run: LastRun) -> LastRun:
-    """A run without the turns that were rewound since: nobody goes on in those, nor replays them."""
+    """A run without the turns that were rewound since: those are neither continued nor replayed."""
     spans = reflog.standing_program(store, session, run.spans)
     return run if spans == run.spans else LastRun(False, spans)
 
@@ -143,7 +143,7 @@ def _began(
 
 
 class Past(msgspec.Struct):
-    """A recorded turn that a program comes to again."""
+    """A recorded turn that a program reaches again."""
 
     row: TurnRow
     first: Commit
@@ -192,7 +192,7 @@ def _turn_commits(store: StorePort, session: str, row: TurnRow) -> list[Commit]:
 
 
 def report(store: StorePort, session: str, run: LastRun) -> Recovery:
-    """What the last run left, after what it left open has been said."""
+    """What the last run left, after its open ends were recorded."""
     doubts = settlement.doubts(store, session=session)
     rows = store.turns(session, newest_first=True, limit=1)
     if not run.interrupted or not rows:
@@ -232,7 +232,7 @@ def _unfinished(call: KnownCall) -> Unfinished:
 
 
 def _never_started(commits: list[Commit]) -> list[Unstarted]:
-    """What the model asked for last and nobody began."""
+    """The calls that the model requested last and that were never started."""
     entries = [c for c in commits if c.kind == "entry" and c.actor == "model" and not c.status]
     if not entries:
         return []

@@ -51,7 +51,7 @@ class Doubt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OpenDoubt:
-    """A call in doubt, at hand to be settled: reads like a `Doubt`."""
+    """A call in doubt with a method to settle it: reads like a `Doubt`."""
 
     def __init__(self, store: StorePort, context: Context, doubt: Doubt) -> None:
         self._store, self._context = store, context
@@ -70,7 +70,7 @@ class OpenDoubt:
 
 
 class Settled(msgspec.Struct, frozen=True, kw_only=True):
-    """What was said of a call."""
+    """What was settled about a call."""
 
     session: str
     name: str
@@ -122,10 +122,10 @@ def settle(
     session: str | None = None,
     **said: Any,
 ) -> Settled:
-    """Say what became of a call in doubt: it was "done" (`value` is its result), "not done", or is to "run again".
+    """Record what became of a call in doubt: it was "done" (`value` is its result), "not done", or is to "run again".
 
-    `call` is an id or the end of one; a fork that inherited the call is named by `session`. `said`:
-    fields of the settlement that are not as when a person settles.
+    `call` is an id or the end of one; a fork that inherited the call is named by `session`. `said`: fields of
+    the settlement that differ from a person's.
     """
     if verdict not in STATUS:
         raise InvalidInput(

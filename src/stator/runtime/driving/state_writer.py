@@ -77,8 +77,7 @@ class StateWriter:
         factors: Mapping[str, Any] | None = None,
         supersedes: str = "",
     ) -> str:
-        """Record a choice and its reason. One on the same `topic` supersedes the one that stands
-        there.
+        """Record a choice and its reason. One on the same `topic` supersedes the earlier one.
 
         `confidence` is from 0 to 1. `supersedes` names the id of a decision that has no topic.
         """
@@ -141,7 +140,7 @@ class StateWriter:
         return self._record("preference", Upsert("preferences", record), why=why)
 
     def dead_end(self, what: str, *, why: str = "") -> str:
-        """Record an approach that does not work, so that nobody tries it again."""
+        """Record an approach that does not work, so that it is not tried again."""
         record = DeadEndRecord(what=text(what, "what"), why=text(why, "why"))
         return self._record("dead_end", Upsert("dead_ends", record))
 

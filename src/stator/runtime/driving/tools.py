@@ -138,7 +138,7 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
 
 def _nothing() -> None:
-    """Stands for a function that is not known yet."""
+    """Takes the place of a function that is not known yet."""
 
 
 def declare(function: Callable[..., Any] | Tool[..., Any]) -> Tool[..., Any]:
@@ -149,7 +149,7 @@ def declare(function: Callable[..., Any] | Tool[..., Any]) -> Tool[..., Any]:
 def arguments(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> dict[str, Any]:
-    """The arguments by name, as far as the function's signature tells."""
+    """The arguments by name, as far as the function's signature shows."""
     if not args:
         return dict(kwargs)
     try:

@@ -18,7 +18,7 @@ class SessionWriter(Protocol):
     id: str
     """Of the session."""
     root: str
-    """The folder that paths of files are relative to; empty where there is none."""
+    """The folder that file paths are relative to; may be empty."""
     principal: str
     """Who writes."""
 

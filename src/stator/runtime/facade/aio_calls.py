@@ -36,7 +36,7 @@ async def drive(calling: Calling, pool: Pool) -> Outcome:
 
 class LoopHands:
     """Carries out a call's effects on the loop: store operations in one pool of threads, plain tools
-    in another, so that slow tools keep nobody from recording."""
+    in another, so that slow tools do not delay recording."""
 
     def __init__(self, calling: Calling, pool: Pool) -> None:
         self._calling = calling
@@ -44,7 +44,7 @@ class LoopHands:
         self._cancelled: asyncio.CancelledError | None = None
 
     async def append(self, note: Note) -> Answer:
-        """Record; whoever is cancelled meanwhile leaves no intent without its outcome."""
+        """Record; a caller cancelled in between leaves no intent without its outcome."""
         calling = self._calling
         commits, cancelled = await self._pool.whole(
             lambda: calling.turn.write(calling.drafts(note))

@@ -64,10 +64,10 @@ class Marker(StateWriter):
         everything: bool = False,
         root: str = "",
     ) -> Restoration:
-        """Say what it would take to have files again as they were at a position; `apply` does it.
+        """Show how to restore files as they were at a position; `apply` does it.
 
         Only files this session wrote; `everything` is all of them. What is there now is kept first.
-        Files that somebody else changed since, or whose present content cannot be kept, need
+        Files that another program changed since, or whose present content cannot be kept, need
         `force`; those outside the session's root need the folder they are in as `root`.
         """
         return restoring.restore(
@@ -85,8 +85,8 @@ class Marker(StateWriter):
     ) -> str:
         """Erase content fields of the commit at `ref` (none named: all), or every put of a record.
 
-        The bytes are gone from the file when this returns, unless another program reads an older
-        state of it (`store.info()` tells); the chain still verifies.
+        The bytes are gone from the file when this returns, unless another program reads an older state of it
+        (see `store.info()`); the chain still verifies.
         """
         if record is not None:
             change = Erase(collection=record[0], id=record[1])

@@ -52,7 +52,7 @@ class Contributor(Marker):
     # -- its lifecycle ----------------------------------------------------------------------------
 
     def pause(self, reason: str = "user") -> Moved:
-        """Pause the session; if somebody drives it, ask them to stop at their next call."""
+        """Pause the session; a live driver is asked to stop at its next call."""
         return lifecycle.pause(
             self._store, self.context, self._id, reason=reason, by=self._principal
         )
@@ -78,11 +78,11 @@ class Contributor(Marker):
     # -- its branches -----------------------------------------------------------------------------
 
     def rewind(self, to: str) -> Rewound:
-        """Take the session back to a position, holding it for a moment. `Busy` while somebody drives it."""
+        """Rewind the session to a position, with a short lease. `Busy` while it is driven."""
         return rewinding.rewind(self._store, self.context, self._id, to, by=self._principal)
 
     def adopt(self, ref: str) -> Adopted:
-        """Go on from a retry or a fork of it (`t5.2`); `t5.1` takes that back."""
+        """Adopt a retry or a fork of it (`t5.2`); `t5.1` undoes that."""
         return retry.adopt(self._store, self.context, self._id, ref, self._principal)
 
     # -- its calls --------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ class Contributor(Marker):
         )  # fmt: skip
 
     def deny(self, call: str, *, why: str = "") -> Grant:
-        """Refuse a call that waits, with the reason the agent is told."""
+        """Refuse a waiting call, with the reason that the agent is shown."""
         return approvals.deny(self._store, self.context, call, by=self._principal, why=why)
 
     def settle(self, call: str, verdict: Verdict, value: Any = UNSET, *, why: str = "") -> Settled:

@@ -36,7 +36,7 @@ class Keeper:
         return retention.policies(self.port, scope)
 
     def hold(self, name: str, *, why: str = "") -> None:
-        """Keep a session whatever the policies say, until it is released."""
+        """Keep a session regardless of the policies, until it is released."""
         from stator.runtime.retention import policies as retention
 
         by = self.context.principal

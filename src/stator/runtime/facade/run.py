@@ -25,7 +25,7 @@ TITLE_MAX = 200
 
 
 class RunReport(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run stands, and what its session's log says of it."""
+    """The status of a run, and what its session's log says about it."""
 
     info: RunInfo
     status: Status
@@ -40,7 +40,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Run:
-    """A detached run, found again: how it stands, what it prints, waiting for it and stopping it."""
+    """A detached run: its status, its output, waiting for it and stopping it."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Run:
 
     @property
     def status(self) -> Status:
-        """running, done, failed, stopped; or lost: nobody watches over it, and it has no end on record."""
+        """running, done, failed, stopped; or lost: it has no supervisor and no recorded end."""
         return self._now()[1]
 
     def _now(self) -> tuple[RunInfo, Status]:
@@ -72,7 +72,7 @@ class Run:
         return info, decide.shown(info, live=live)
 
     def standing(self) -> RunReport:
-        """Everything there is to know of it, in one look: also its last commit and what it left unfinished."""
+        """Everything known about it, in one look: also its last commit and its unfinished calls."""
         info, status = self._now()
         lost = status == "lost"
         boot = boot_id()
@@ -125,7 +125,7 @@ class Run:
         return self.status
 
     def _end_orphan(self, info: RunInfo, asked: Stop) -> None:
-        """End what a dead supervisor left, and put it on record; with the lock, so that nobody else does."""
+        """End what a dead supervisor left, and record that; with the lock, so that only one process does."""
         with self.files.hold(self._sleep):
             number = processes.end_group(info, boot_id(), asked.grace_s, self._sleep)
             if number is not None:
@@ -133,7 +133,7 @@ class Run:
                 self.files.write(decide.ended(info, -number, at=at, stop=asked))
 
     def again(self) -> None:
-        """Start it again under the same id, session and command; the output goes on where it was."""
+        """Start it again under the same id, session and command; the output continues where it was."""
         with prepare.renewed(self._store, self._context, self.files, self._sleep) as lock:
             processes.start(self.files.folder, lock)
 

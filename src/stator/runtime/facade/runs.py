@@ -1,4 +1,4 @@
-"""What a store can do with runs. What that takes is loaded when somebody asks for it."""
+"""The part of a store that starts and finds runs. Its code is loaded when it is used."""
 
 from __future__ import annotations
 

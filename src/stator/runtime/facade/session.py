@@ -66,7 +66,7 @@ class Turn(TurnWriter, Loop):
         self._token: Token[Any] | None = None
         self.id, self.number = turn.id, turn.number
         self.continued = turn.continued
-        """Whether this turn was interrupted and goes on here."""
+        """Whether this turn was interrupted and is continued here."""
         self.reused = turn.reused
         """Whether this turn ended in an earlier run: everything in it comes from the record."""
 
@@ -107,14 +107,14 @@ class Turn(TurnWriter, Loop):
         """Run a tool and return its result; its intent is on disk before it runs, its outcome
         after.
 
-        Raises `CallFailed` with the tool's exception as cause, or `InDoubt` where nobody knows.
+        Raises `CallFailed` with the tool's exception as cause, or `InDoubt` where the outcome is unknown.
         """
         return Calling(self._open, function, args, kwargs).drive().result()
 
     def try_call(
         self, function: Callable[..., Any] | Tool[..., Any], /, *args: Any, **kwargs: Any
     ) -> Outcome:
-        """Run a tool and return its outcome, whatever it is, to branch on."""
+        """Run a tool and return its outcome of any status, to branch on."""
         return Calling(self._open, function, args, kwargs).drive()
 
     # -- ending -----------------------------------------------------------------------------------
@@ -182,9 +182,9 @@ class Session(SessionView, Marker, Generic[A]):
     def turn(self, prompt: Any = None, *, key: str = "", new: bool = False) -> Turn:
         """Begin a turn: `with s.turn("fix the login bug") as t`.
 
-        If the last run was interrupted and this is the turn it had come to, it goes on there
-        (`t.continued`), or comes from the record if it had ended (`t.reused`). `key` pins a turn
-        whatever its prompt; `new=True` begins afresh.
+        If the last run was interrupted and this is the turn it had reached, the turn is continued
+        (`t.continued`), or answered from the record if it had ended (`t.reused`). `key` identifies a turn
+        regardless of its prompt; `new=True` begins a new one.
         """
         warn_on_loop()
         self._turn = self._begin_turn(prompt, key, new)
@@ -198,7 +198,7 @@ class Session(SessionView, Marker, Generic[A]):
     ) -> Callable[[str, Mapping[str, Any]], Any]:
         """A dispatch function that records: the same name and arguments in, the same result out.
 
-        A doubt is told to the model as a result (`in_doubt="raise"` raises it); a failure raises.
+        A doubt is sent to the model as a result (`in_doubt="raise"` raises it); a failure raises.
         """
 
         def recorded(name: str, arguments: Mapping[str, Any]) -> Any:
@@ -279,8 +279,8 @@ class Session(SessionView, Marker, Generic[A]):
 
         A fork of the end of the turn before, called `NAME~t5.2` unless it is given a name, driven
         for as long as the block lasts. It begins with the prompt of that turn, or another one. Its
-        writes need a person's yes, unless `effects="run"`. Given the name of a retry that is there,
-        it goes on with that one.
+        writes need a person's yes, unless `effects="run"`. Given the name of an existing retry, it continues
+        that one.
         """
         again, asked = self._begin_retry(turn, effects=effects, prompt=prompt, name=name)
         with again, again.turn(asked) as retried:
@@ -296,8 +296,8 @@ class Session(SessionView, Marker, Generic[A]):
         return Session(driver, **types), prompt
 
     def adopt(self, ref: str) -> Adopted:
-        """Go on from a retry or a fork of this session (`t5.2`): its name leads there from now on.
-        `t5.1` takes that back."""
+        """Adopt a retry or a fork of this session (`t5.2`): its name leads there from now on. `t5.1` undoes
+        that."""
         driver = self._driver
         return retries.adopt(
             self._store, self.context, self._id, ref, driver.principal, driver=driver
@@ -311,7 +311,7 @@ class Session(SessionView, Marker, Generic[A]):
         effects: RerunEffects = "ask",
         name: str = "",
     ) -> Rerun:
-        """Make the recorded calls again, of all turns or of some (`"t3..t5"`), and say what ended otherwise.
+        """Run the recorded calls again, of all turns or of some (`"t3..t5"`), and report which results changed.
 
         It happens in a retry of its own. Writes wait for a person's yes, or `effects="run"` lets them run.
         """

@@ -132,15 +132,15 @@ class SessionView(SessionReader):
         )
 
     def why(self, path: str, *, root: str = ".", limit: int = 50) -> list[Reason]:
-        """What lies behind a path: edits with their calls and decisions, or what was asked and said."""
+        """Why a file is as it is: its edits with their calls and decisions, or the prompts and answers around them."""
         touches = self._store.touches("files", file_key(root, path), session=self._id, limit=limit)
         return explain(self._store, [(t.session, t.seq, t.turn) for t in touches], path)
 
     # -- what left the view -----------------------------------------------------------------------
 
     def evicted(self, *, all: bool = False) -> list[Evicted]:
-        """What the compaction that stands took from the agent's view, what matters most first; or
-        what every compaction did."""
+        """The keys that the current compaction evicted from the agent's view, most important first; or those
+        of every compaction."""
         from stator.runtime.window import recall as recalling
 
         return recalling.evicted(self._store, self._id, all=all)

@@ -1,7 +1,7 @@
-"""Keeping contents: what files held before and after a write, where the caller asked for it.
+"""Captures file contents before and after a write, where the caller asked for it.
 
 Contents are the input of a `file` commit, under their digests, appended just before the commit
-whose records name it. The same content is kept once. What is not kept is said, with the reason:
+whose records name it. The same content is kept once. What is not kept is reported with the reason:
 ignored by git or by the caller, too large, unreadable, or with a secret in it.
 """
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 SKIPPED = frozenset({".git", ".hg", ".stator", ".venv", "__pycache__", "node_modules"})
 """Folders that are not looked into."""
 BYTES_MAX = 1_000_000
-"""Bytes of a file that is kept, unless the caller says otherwise."""
+"""The largest file that is kept, in bytes, unless the caller sets another limit."""
 BYTES_LIMIT = 8 * 1024 * 1024
 """Bytes a caller may say: escaped, a control character takes six, and a commit has an end."""
 CACHED_MAX = 64 * 1024 * 1024
@@ -190,7 +190,7 @@ class ContentKeeper:
     # -- what is held ready -----------------------------------------------------------------------
 
     def refresh(self, stamps: Mapping[str, Stamp]) -> None:
-        """Hold ready the contents of a folder's files, by their stamps, as far as there is room."""
+        """Preload the contents of a folder's files, by their stamps, as far as they fit."""
         with self._lock:
             for path in [path for path in self._cache if path not in stamps]:
                 self._forget(path)

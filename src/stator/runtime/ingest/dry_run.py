@@ -1,4 +1,4 @@
-"""What a recorder would append, without appending it: the same drafts, held against what is on record."""
+"""Predicts what a recorder would append: makes the same drafts and compares them with the log, without appending."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHARED = (("entry", 0), ("turn", 0), ("call", 1), ("outcome", 1))
 
 
 class Foreteller(Recorder):
-    """Takes the items of one conversation and records nothing: `told` says what would be new.
+    """Takes the items of one conversation and records nothing: `told` lists what would be new.
 
     `foretold` (hashes of ids, for they may be many) holds what would be on record by then.
     """
@@ -39,7 +39,7 @@ class Foreteller(Recorder):
         return drafts
 
     def _begun_in(self) -> tuple[str, bool]:
-        """The session that a fork would begin in, if it is on record (which is said) or would be."""
+        """The session that a fork would start from, if it is recorded (and whether it is) or would be."""
         talk = self.conversation
         if not talk.fork_of:
             return "", False

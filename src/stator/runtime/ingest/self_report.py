@@ -1,7 +1,7 @@
-"""Reporting: what an agent says of its own work from outside, over MCP for one.
+"""Records what an agent reports about its own work, for example over MCP.
 
-It drives nothing: sessions it begins are `recorded`, and what it adds to one that somebody drives is a
-contribution. Whatever it says is a model's word, unverified, under a principal of its own.
+It drives nothing: sessions it begins are `recorded`, and what it adds to a driven session is a contribution.
+All it reports is a model's word, unverified, under a principal of its own.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Reporter(StateWriter):
         return Draft(id=self._next_id(), session=self._id, kind=kind, **said)
 
     def _next_id(self) -> str:
-        """Made from the key, where there is one: who reports again reports the same commit."""
+        """Derived from the key, if given: reporting again gives the same commit."""
         if not self._key:
             return self._context.mint("commit")
         return self._keyed(len(self._drafts))
@@ -130,8 +130,8 @@ def named_after(purpose: str, identifier: str) -> str:
 def begin_child(
     store: StorePort, context: Context, above: SessionRow, *, agent: str, name: str, purpose: str
 ) -> SessionRow:
-    """A session for a sub-agent: its parent knows its id before it is there. `Busy` while somebody
-    drives the parent."""
+    """A session for a sub-agent: its parent records its id before it exists. `Busy` while the parent is
+    driven."""
     identifier = context.mint("session")
     short_name = name or named_after(purpose, identifier)
     whole = children.full_name(above.record, short_name)
@@ -174,8 +174,7 @@ def _tell_parent(
 
 
 def close(store: StorePort, context: Context, session: str) -> Moved:
-    """Close a session: of one that was reported to, the turn that is open ends with it, and its parent
-    is told."""
+    """Close a session: the open turn of a reported session ends with it, and its parent records the end."""
     row = store.session(session)
     recorded = row.record.mode == "recorded"
     if recorded and row.record.status != "closed" and store.head(session).turn_open:

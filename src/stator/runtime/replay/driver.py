@@ -1,7 +1,7 @@
 """Drives a recorded session again and compares what the program does with what it did.
 
-Each turn has a script, made from its recorded commits (`model.calls.expectations`). Whatever the
-program asks for is compared with the script. The first thing that does not match ends the replay:
+Each turn has a script, made from its recorded commits (`model.calls.expectations`). Every request of the
+program is compared with the script. The first thing that does not match ends the replay:
 what the program does after it follows from something else, so that comparing it would only report
 the same divergence again.
 """
@@ -415,7 +415,7 @@ class ReplayTurn(OpenTurn):
 
 
 def _as_told(script: Script, cue: Cue) -> Outcome:
-    """What the program was told of a call; secrets that were taken out stay out, the rest is given."""
+    """The outcome that the program saw; redacted secrets stay redacted."""
     call = cue.call
     assert call is not None
     told = call.outcome()

@@ -43,10 +43,10 @@ class ReplaySession(Session[Any]):
         return Turn(self, self._turn)
 
     def track(self, root: str = "", **options: Any) -> None:
-        """Tools do not run, so that there is nothing to look at."""
+        """Tools do not run, so no file changes."""
 
     def compact(self, **options: Any) -> Compaction:
-        """No model is asked, so that there is nothing to shorten."""
+        """No model is asked, so nothing needs shortening."""
         return Compaction(session=self.id)
 
     def _begin_retry(self, turn: str, **options: Any) -> NoReturn:

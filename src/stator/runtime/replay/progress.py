@@ -17,7 +17,7 @@ from stator.store.port import StorePort
 
 
 class Halted(BaseException):
-    """Ends a replay, whatever the agent catches."""
+    """Ends a replay, even if the agent catches exceptions."""
 
 
 class Replay:
@@ -72,7 +72,7 @@ class Replay:
     # -- findings ---------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """A replay that is over stays over, whatever the program caught."""
+        """A replay that ended stays ended, even if the program caught the exception."""
         if self.halted:
             raise Halted
 

@@ -1,4 +1,4 @@
-"""Records to replay: the sealed commits of a session, from a store, a fixture, or in hand."""
+"""Loads the record to replay: the sealed commits of a session, from a store, a fixture or a list."""
 
 from __future__ import annotations
 
@@ -53,8 +53,7 @@ def own_rewinds(log: Sequence[Commit]) -> list[Commit]:
 
 
 def left_by_others(log: Sequence[Commit]) -> set[int]:
-    """Turns that do not stand because somebody else went back: whoever runs the program again does not
-    come to them."""
+    """Turns that were rewound from outside: the program, run again, does not reach them."""
     known = {commit.seq: one for commit in log if (one := rewind_of(commit))}
     others = known.keys() - {commit.seq for commit in own_rewinds(log)}
     if not others:
@@ -95,8 +94,7 @@ def gather(store: StorePort, session: str) -> Source:
 
 
 def _wanted(logs: Mapping[str, Sequence[Commit]], wanted: str) -> str:
-    """The session that is meant; without a word, the one that is nobody's child, nor only there
-    because another was forked from it."""
+    """The session to replay; by default the one that is neither a child nor only included as a fork's parent."""
     records = {session: _record(log[0]) for session, log in logs.items()}
     if wanted:
         found = [s for s, r in records.items() if wanted in (s, r.name) or s.endswith(wanted)]

@@ -1,7 +1,7 @@
-"""Workflows: made from a recorded chain of calls, and run through the runtime in a session of their own.
+"""Makes workflows from recorded calls, and runs them in a session of their own.
 
-A workflow that stopped, because a call failed or waits for a person, goes on where it stopped when it is run
-again in the same session with the same parameters: it is an interrupted turn like any other.
+A workflow that stopped, because a call failed or waits for a person, continues where it stopped when it is
+run again in the same session with the same parameters: it is an interrupted turn like any other.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class WorkflowCall(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     tool: str
     status: str
-    """As of any call; `not run` where it was not come to."""
+    """As for any call; `not run` if it was not reached."""
     arguments: Any = None
     call: str = ""
     error: str = ""
@@ -70,7 +70,7 @@ class Ran(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Stopped(Exception):
-    """A call failed that nothing may follow; leaves the turn interrupted, to be gone on with."""
+    """A call failed and nothing may follow it; the turn stays interrupted, to be continued."""
 
 
 def extract(view: SessionReader, turns: str | None = None, *, name: str = "") -> Workflow:

@@ -1,8 +1,8 @@
-"""Erasing: what a person wants gone, found wherever it was put, and taken away there.
+"""Erases content that a person wants gone, everywhere it was put.
 
 A plan says which content of which commits would go; carrying it out is one `erasure` commit for each
-session that holds some of it. Content of a log that forks go on from is erased where it was written;
-what stood under the same key in a session that shares some of that log, is erased there.
+session that holds some of it. Content of a log that forks continue is erased where it was written;
+a record under the same key in a session that shares some of that log is erased there.
 """
 
 from __future__ import annotations
@@ -82,11 +82,11 @@ class ErasureResult(msgspec.Struct, frozen=True, kw_only=True):
     commits: list[str]
     """The erasures' own commits."""
     pending: bool = False
-    """The content is gone from the log, and not yet from the write-ahead log: somebody reads an older state."""
+    """The content is gone from the log, and not yet from the write-ahead log: another process reads an older state."""
     readers: list[str] = []
-    """Who: pid and program, where the system tells."""
+    """Which processes: pid and program, where the system shows them."""
     indexed: bool = False
-    """Its words are not yet gone from the search index: somebody reads that, or keeps it; the next search finishes."""
+    """Its words are not yet gone from the search index: another process uses it; the next search finishes."""
 
 
 # -- the plan -------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ def of_call(store: StorePort, text: str, *, session: str | None = None) -> Erasi
 
 
 def of_record(store: StorePort, session: str, collection: str, key: str) -> Erasing:
-    """Every put of whatever stood under a key, or under a record's own id, wherever its log is shared."""
+    """Every put of the records under a key, or under a record's own id, in every session that shares the log."""
     if collection not in COLLECTIONS or collection == "session":
         known = ", ".join(name for name in COLLECTIONS if name != "session")
         raise InvalidInput(f"nothing to erase in {collection!r:.40}", hint=known)
@@ -278,7 +278,7 @@ def _evicted_as(version: Version) -> str:
 
 
 def _said(commit: Commit, collection: str, ids: set[str]) -> tuple[str, ...]:
-    """What a commit put of some records, and what it said of them alone."""
+    """What a commit put of some records, and its content that is only about them."""
     names = _named(commit, collection, ids)
     alone = len(names) == sum(isinstance(op, Put) for op in commit.delta)
     why = ("why",) if alone or collection == "files" else ()
@@ -384,7 +384,7 @@ def _by_session(items: Sequence[ErasureItem]) -> dict[str, list[ErasureItem]]:
 
 
 def _forget_output(store: StorePort, session: str) -> None:
-    """What the session's runs printed goes too; one that still runs goes on printing."""
+    """The output of the session's runs is deleted too; a run that is still running keeps printing."""
     for files in _runs(store, session):
         if not files.is_live():
             files.discard_output()

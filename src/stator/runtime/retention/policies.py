@@ -147,7 +147,7 @@ def plan(
 
 
 def subjects(store: StorePort) -> list[Subject]:
-    """Every session that can be kept or not; a project's own is none of them."""
+    """Every session that retention applies to; a project's own session is not one."""
     rows = [row for row in rows_of(store) if row.record.mode != "project"]
     heirs: dict[str, list[str]] = {}
     for row in rows:
@@ -349,10 +349,8 @@ def _restore(store: StorePort, context: Context, action: Action, by: str) -> Non
 
 
 def _purge(store: StorePort, context: Context, action: Action, by: str) -> None:
-    """Let a session be gone; its tombstone stands in the project's own session.
-
-    Only while it lies in the trash as it did when the plan was made: who takes it out, holds it or
-    goes on with it, in whatever process, comes before.
+    """Purge a session; its tombstone is in the project's own session. Only if it is in the trash as when the
+    plan was made: taking it out, holding it or continuing it, in any process, prevents the purge.
     """
     own = project_session.own(store, context, store.session(action.session).record)
     _decide(store, own, lambda: _purging(store, context, own, action, by))
@@ -442,7 +440,7 @@ def _is_there(store: StorePort, session: str) -> bool:
 
 
 def hold(store: StorePort, context: Context, session: str, *, by: str, why: str = "") -> None:
-    """Keep a session whatever the policies say, until it is released."""
+    """Keep a session regardless of the policies, until it is released."""
     row = store.session(session)
     if row.record.mode == "project":
         raise InvalidInput("a project's own session is never removed", session=session)

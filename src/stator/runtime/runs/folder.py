@@ -1,6 +1,6 @@
 """The folder of a detached run, beside the store: `<store>-runs/<run id>/`.
 
-    run.json           what is known of it; replaced whole, and on disk before anyone is told
+    run.json           what is known of it; replaced whole, and on disk before it is acknowledged
     lock               flock'ed by the supervisor for its life; a pid or a heartbeat proves nothing
     control            a FIFO the supervisor reads: requests to stop
     output.<offset>    what the program printed, in segments named by their first byte's offset
@@ -98,7 +98,7 @@ class RunFiles:
 
     @classmethod
     def all(cls, runs: str) -> Iterator[RunFiles]:
-        """Every run there is, in no order."""
+        """Every run, in no order."""
         try:
             names = os.listdir(runs)
         except FileNotFoundError:
@@ -110,7 +110,7 @@ class RunFiles:
     # -- run.json ---------------------------------------------------------------------------------
 
     def read(self) -> RunInfo:
-        """What is known of the run; `NotFound` if there is nothing to be read."""
+        """What is known of the run; `NotFound` if nothing can be read."""
         try:
             with open(self.path("run.json"), "rb") as file:
                 data = file.read(INFO_MAX)
@@ -139,7 +139,7 @@ class RunFiles:
 
     @contextlib.contextmanager
     def hold(self, sleep: Callable[[float], None]) -> Iterator[int]:
-        """Hold the lock, or `Busy`. A process that inherits the descriptor goes on holding it."""
+        """Hold the lock, or `Busy`. A process that inherits the descriptor keeps holding it."""
         descriptor = os.open(self.path("lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             self._lock(descriptor, sleep)
@@ -179,7 +179,7 @@ class RunFiles:
         return reading, os.open(self.path("control"), os.O_WRONLY | os.O_NONBLOCK)
 
     def ask(self, stop: Stop) -> bool:
-        """Hand a request to the supervisor; False if nobody listens."""
+        """Hand a request to the supervisor; False if none is listening."""
         try:
             descriptor = os.open(self.path("control"), os.O_WRONLY | os.O_NONBLOCK)
         except OSError as error:
@@ -202,7 +202,7 @@ class RunFiles:
         return self.path(f"output.{start}")
 
     def output(self, cursor: int = 0) -> Output:
-        """What the program printed from a cursor on, at most `READ_MAX` bytes; none if there is no more yet."""
+        """What the program printed from a cursor on, at most `READ_MAX` bytes; empty if nothing is new."""
         lost = 0
         while starts := self.starts():
             start, gone = place(starts, cursor)

@@ -127,7 +127,7 @@ def _checked(command: Sequence[str]) -> list[str]:
 
 
 def session_for(store: StorePort, context: Context, name: str) -> SessionRow:
-    """The session a run is to drive, made if there is none of that name; nobody's lease is taken."""
+    """The session a run is to drive, created if needed; no lease is taken."""
     if is_id(name, "session"):
         return store.session(name)
     record = SessionRecord(
@@ -141,7 +141,7 @@ def session_for(store: StorePort, context: Context, name: str) -> SessionRow:
 
 
 def check_free(store: StorePort, session: str, *, but: str = "") -> None:
-    """`Busy` if somebody drives the session, or another run is there to do so."""
+    """`Busy` if the session is driven, or another run is there to do so."""
     row = store.session(session)
     holder = row.holder
     if holder is not None and holder.live:

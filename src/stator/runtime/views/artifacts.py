@@ -30,7 +30,7 @@ is shown as taken out and put in."""
 
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):
-    """One version of a named document, and where it stands."""
+    """One version of a named document, and its position."""
 
     name: str
     version: int
@@ -69,7 +69,7 @@ def versions(store: StorePort, session: str, name: str) -> list[Artifact]:
 
 
 def read(store: StorePort, session: str, name: str, version: int | None = None) -> Document:
-    """A version with its content; `Erased` where that is gone. Without a number, the one that stands."""
+    """A version with its content; `Erased` where that is gone. Without a number, the current one."""
     if version is not None and type(version) is not int:
         raise InvalidInput(f"a version is a number, got {version!r:.40}", path="$.version")
     standing = store.find(session, "artifacts", text(name, "name"))
@@ -109,7 +109,7 @@ def diff(
 
 
 def newest(store: StorePort, name: str, project: str) -> Document:
-    """The version of a document that was recorded last, in whichever session of a project."""
+    """The newest version of a document in any session of a project."""
     last: dict[str, Touch] = {}
     for touch in store.touches(
         "artifacts", text(name, "name"), project=project, limit=VERSIONS_MAX
@@ -133,7 +133,7 @@ def newest(store: StorePort, name: str, project: str) -> Document:
 
 
 def _versions(store: StorePort, session: str, name: str) -> Iterator[Artifact]:
-    """Newest first. What a rewind brought back is the version that it was."""
+    """Newest first. A version that a rewind restored keeps its number."""
     seen: set[int] = set()
     for touch in store.touches("artifacts", name, session=session, limit=VERSIONS_MAX):
         for commit, artifact in [] if touch.dropped else _put(store, session, touch):

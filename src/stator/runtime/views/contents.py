@@ -24,7 +24,7 @@ from stator.runtime.views.refs import Point
 from stator.store.port import StorePort
 
 COMMITS_HELD = 4
-"""Commits whose contents are held ready: files of one write lie in one."""
+"""Commits whose contents are cached: the files of one write are in one commit."""
 
 
 class Content(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +81,7 @@ class ContentReader:
         self._contents: dict[str, dict[str, Any] | str] = {}
 
     def load(self, held: Held) -> tuple[bytes, int, int] | str:
-        """Data, mode and the seq that holds them; or why there is nothing to read."""
+        """Data, mode and the seq that holds them; or why nothing can be read."""
         if not held.within:
             return held.why or "not kept"
         contents = self._within(held.within)
@@ -225,7 +225,7 @@ def over(versions: Sequence[Version], *, renames: bool) -> dict[str, Ends]:
 def _rename(
     record: FileRecord, key: str, found: dict[str, Ends], left: dict[str, Held | None]
 ) -> None:
-    """A file goes on under another name: what it was before is what the old name was."""
+    """A file continues under another name: its earlier content is that of the old name."""
     source = file_key(record.root, record.from_path)
     known = found.get(source)
     start = known.start if known is not None else before(record)

@@ -1,4 +1,4 @@
-"""Tells which calls of a session have no final outcome: running, in doubt, or waiting for a person."""
+"""Finds the calls of a session without a final outcome: running, in doubt, or waiting for a person."""
 
 from __future__ import annotations
 

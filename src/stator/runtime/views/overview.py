@@ -26,7 +26,7 @@ class PersonNeeded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
-    """One session, as somebody who watches many needs it."""
+    """One session, as a person who watches many needs it."""
 
     row: SessionRow
     turn: int = 0

@@ -1,4 +1,4 @@
-"""Compares two positions: which commits lie between them, and what those changed altogether."""
+"""Compares two positions: which commits are between them, and what those changed altogether."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def ends(store: StorePort, session: str, parsed: Range) -> tuple[Point, Point]:
 
 
 def between(store: StorePort, a: Point, b: Point) -> Diff:
-    """A range of one log where there is one; else the two states since their last common commit."""
+    """A range of one log where possible; else both states since their last common commit."""
     trunk = common(store, a, b)
     if trunk == a.seq:
         return _range(store, b.session, a, b)

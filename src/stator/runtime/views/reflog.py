@@ -1,4 +1,4 @@
-"""The reflog: which rewinds a session has had, what they left, and what of its log stands.
+"""The reflog: the rewinds of a session, what they left behind, and which part of its log is in force.
 
 Each rewind leaves a tag on the head it went back from, in the same transaction and just before its
 own commit; the tags are how rewinds are found again without reading the log.
@@ -38,7 +38,7 @@ class Reflog(msgspec.Struct, frozen=True, kw_only=True):
     start: int
     end: int
     turns: list[int]
-    """Turns that stood before it and not after it."""
+    """Turns that were in force before it and not after it."""
 
 
 def rewinds(store: StorePort, session: str) -> list[Rewind]:
@@ -60,8 +60,8 @@ def _tagged(store: StorePort, session: str) -> list[tuple[str, Rewind, Commit]]:
 
 
 def rewind_of(commit: Commit) -> Rewind | None:
-    """The rewind a commit is. A fork may be taken between a tag and its rewind, and what somebody
-    else recorded may say anything."""
+    """The rewind that a commit records. A fork may be taken between a tag and its rewind, and an imported log
+    may contain anything."""
     ends = [seq for seq in commit.inputs if isinstance(seq, int)]
     if commit.kind != "rewind" or len(ends) != 2 or not 0 <= ends[0] <= ends[1] < commit.seq:
         return None
@@ -87,7 +87,7 @@ def reflog(store: StorePort, session: str) -> list[Reflog]:
 
 
 def undone(store: StorePort, session: str, known: list[Rewind], left: int, to: int) -> list[int]:
-    """Turns that stand at one seq and not at another."""
+    """Turns that are in force at one seq and not at another."""
     before, after = visible(known, left), visible(known, to)
     low, high = turn_at(store, session, agree_upto(before, after)), turn_at(store, session, left)
     found: list[int] = []
@@ -107,7 +107,7 @@ def turn_at(store: StorePort, session: str, seq: int) -> int:
 def standing_turn(
     store: StorePort, session: str, seq: int, stretches: list[Stretch]
 ) -> TurnRow | None:
-    """The last turn that began at or before a seq and stands."""
+    """The last turn in force that began at or before a seq."""
     for after, upto in reversed(stretches):
         turn = turn_at(store, session, min(upto, seq)) if after < seq else 0
         rows = store.turns(session, after=turn - 1, upto=turn) if turn else []
@@ -119,8 +119,7 @@ def standing_turn(
 def shown(
     store: StorePort, session: str, after: int, upto: int, stretches: list[Stretch]
 ) -> Iterator[Commit]:
-    """Commits of a range that are in the stretches that stand, and what was learned elsewhere of
-    their calls."""
+    """Commits of a range that are in force, and later commits about their calls."""
     while after < upto:
         page = store.commits(session, after=after, upto=upto, limit=PAGE)
         yield from (c for c in page if c.kind in LEARNED or stands(stretches, c.seq))
@@ -128,7 +127,7 @@ def shown(
 
 
 def left_turns(store: StorePort, session: str) -> set[int]:
-    """Turns that do not stand any more."""
+    """Turns that are no longer in force."""
     known = rewinds(store, session)
     if not known:
         return set()
@@ -141,7 +140,7 @@ def left_turns(store: StorePort, session: str) -> set[int]:
 
 
 def standing_turns(store: StorePort, session: str, most: int) -> list[TurnRow]:
-    """The last turns that stand, newest first."""
+    """The last turns in force, newest first."""
     known = rewinds(store, session)
     if not known:
         return store.turns(session, newest_first=True, limit=most)
@@ -165,7 +164,7 @@ def end_of_turn(store: StorePort, session: str, row: TurnRow) -> int:
 
 
 def standing_program(store: StorePort, session: str, spans: list[list[int]]) -> list[list[int]]:
-    """The turns of a program, up to the first that does not stand whole any more."""
+    """The turns of a program, up to the first that is no longer wholly in force."""
     known = rewinds(store, session)
     if not known or not spans:
         return spans
@@ -183,7 +182,7 @@ def standing_program(store: StorePort, session: str, spans: list[list[int]]) -> 
 
 
 def _stands_whole(store: StorePort, session: str, row: TurnRow, stretches: list[Stretch]) -> bool:
-    """Whether a turn stands from its beginning to its end."""
+    """Whether a turn is in force from its beginning to its end."""
     upto = next((upto for after, upto in stretches if after < row.first <= upto), 0)
     if upto >= row.last or not upto:
         return bool(upto)

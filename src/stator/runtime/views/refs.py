@@ -41,7 +41,7 @@ class Point(msgspec.Struct, frozen=True):
 def find_session(store: StorePort, text: str, *, project: str | None = None) -> SessionRow:
     """The session a person means: id, end of an id, name, alias, or `last` (newest in the project).
 
-    Who says a name means the session that goes on for it; who says an id means that one.
+    A name means the session that was adopted for it; an id means exactly that session.
     """
     if text == "last":
         newest = last_used(store, project)
@@ -79,7 +79,7 @@ def find_session(store: StorePort, text: str, *, project: str | None = None) -> 
 
 
 def followed(store: StorePort, row: SessionRow) -> SessionRow:
-    """The session that goes on for another: the adopted one, and so on; the last before a circle."""
+    """The session adopted for another, followed to the end, or to the last before a circle."""
     seen = {row.id}
     while row.record.adopted and row.record.adopted not in seen:
         seen.add(row.record.adopted)
@@ -98,7 +98,7 @@ def _by_id(store: StorePort, session: str) -> SessionRow:
 
 
 def last_used(store: StorePort, project: str | None = None) -> SessionRow | None:
-    """The session used last; a project's own session, or one in the trash, is none that anybody means."""
+    """The session used last, apart from a project's own session and those in the trash."""
     trash = project_flags.Trash(store)
     rows = rows_of(store, project=project)
     rows = (row for row in rows if row.record.mode != "project" and row not in trash)

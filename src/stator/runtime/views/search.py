@@ -1,7 +1,7 @@
-"""Searching every session of a store: what matches, where it stands, and keeping the index up to date.
+"""Searches every session of a store, and keeps the search index up to date.
 
-The index is filled from the log when somebody searches, never when somebody records. It knows words
-and places; what is shown is read from the log, so nothing that was erased can be shown.
+The index is filled from the log by searches, never while recording. It holds words and positions; what is shown
+is read from the log, so nothing that was erased can be shown.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from stator.runtime.views.refs import find_session
 from stator.store.port import Index, IndexLost, StorePort
 
 ROUNDS = 3
-"""How often a search looks for what came in while it read; somebody may never stop writing."""
+"""How often a search repeats for commits that arrived while it read: a busy writer may never stop."""
 BATCH_COMMITS, BATCH_CHARACTERS = 2000, 2_000_000
-"""What is told to the index in one transaction, so that others get their turn."""
+"""What is indexed in one transaction, so that other processes get their turn."""
 TRIES = 5
-"""How often a search begins again with an index that was found broken, or that somebody else emptied."""
+"""How often a search restarts with an index that was broken, or that another process emptied."""
 SPARE = 20
 """Matches asked for beyond those wanted: some may be in the trash."""
 
@@ -135,7 +135,7 @@ def _found(
     fresh: bool,
     progress: Progress | None,
 ) -> list[Match]:
-    """So many matches; from an index that was made anew, if the one that was there was of no use."""
+    """At most `limit` matches; from a recreated index, if the existing one was unusable."""
     for _ in range(TRIES):
         try:
             if fresh:
@@ -210,7 +210,7 @@ def _hits(store: StorePort, found: Iterable[Match], query: SearchQuery) -> Itera
 
 
 def catch_up(store: StorePort, index: Index, *, progress: Progress | None = None) -> None:
-    """Tell the index what the log has gained since, and let it forget what is gone."""
+    """Add new commits to the index, and drop removed ones."""
     for _ in range(ROUNDS):
         moved, gone = index.behind()
         if gone:
@@ -246,7 +246,7 @@ def _weight(advance: Advance) -> float:
 
 
 def _advances(store: StorePort, session: str, mark: Mark) -> Iterator[Advance]:
-    """What a session's own log holds after a mark; all of it, where the mark is none of that log's, or
+    """What a session's own log holds after a mark; all of it, where the mark does not belong to that log, or
     where content was erased since."""
     try:
         row = store.session(session)
@@ -285,7 +285,7 @@ def _advance(
 
 
 def _goes_on(store: StorePort, row: SessionRow, mark: Mark) -> bool:
-    """Whether a log goes on from a mark, and nothing before it was erased since."""
+    """Whether a log continues from a mark, and nothing before it was erased since."""
     if mark.seq > row.head:
         return False
     for commit in commits(store, row.id, after=mark.seq - 1, upto=row.head, load=False):
@@ -297,10 +297,8 @@ def _goes_on(store: StorePort, row: SessionRow, mark: Mark) -> bool:
 
 
 def forget(store: StorePort, context: Context, sessions: Iterable[str]) -> bool:
-    """Let the index, if there is one, know of these sessions only what is still there; False if that, or
-    overwriting what it knew, is left to whoever searches next.
-
-    What it was never told it need not forget.
+    """Reindex these sessions from what is left of them; False if that, or overwriting the old bytes, is left
+    to the next search. What was never indexed need not be removed.
     """
     if context.index is None:
         return True
@@ -326,7 +324,7 @@ def _forget(store: StorePort, index: Index, sessions: set[str]) -> bool:
 
 
 def _touched(session: str) -> Advance:
-    """A session of which nothing is known, but not as it was when nobody had asked: see `Index.put`."""
+    """The mark of a session that is to be reindexed from the start: see `Index.put`."""
     return Advance(
         session=session,
         project="",

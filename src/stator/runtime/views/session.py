@@ -51,7 +51,7 @@ FAILED = ("error", "timeout", "cancelled", "denied", "in doubt")
 
 
 class DecisionLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A decision, whether it stands, and what superseded it."""
+    """A decision, whether it is in force, and what superseded it."""
 
     id: str
     record: DecisionRecord
@@ -139,7 +139,7 @@ class SessionReader:
         return found[0]
 
     def turns(self, *, last: int | None = None) -> list[TurnRow]:
-        """Turns in order: all of them, or the last so many."""
+        """Turns in order: all of them, or the last `last`."""
         if last is not None:
             return self._store.turns(self._id, newest_first=True, limit=last)[::-1]
         found: list[TurnRow] = []
@@ -148,7 +148,7 @@ class SessionReader:
         return found
 
     def beginning(self, turn: int) -> Commit | None:
-        """The commit that began a turn, with what was asked; None if there is no such turn."""
+        """The commit that began a turn, with its prompt; None without such a turn."""
         rows = self._store.turns(self._id, after=turn - 1, upto=turn) if turn > 0 else []
         if not rows:
             return None
@@ -202,7 +202,7 @@ class SessionReader:
         return reflog(self._store, self._id)
 
     def rewound(self) -> set[int]:
-        """Turns that were gone back behind: in the log, and not part of what stands."""
+        """Turns that were rewound: in the log, and no longer in force."""
         return left_turns(self._store, self._id)
 
     # -- diff -------------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ class SessionReader:
     # -- questions --------------------------------------------------------------------------------
 
     def files(self, *, last: int | None = None, reads: bool = False) -> list[FileChange]:
-        """Files touched in the last so many turns (default: ever), net, newest first."""
+        """Files touched in the last `last` turns (default: all turns), net, newest first."""
         after = 0
         if last is not None:
             rows = self._store.turns(self._id, newest_first=True, limit=last)
@@ -227,7 +227,7 @@ class SessionReader:
         return net_files(versions, reads=reads, session=self._id)
 
     def decisions(self, *, standing: bool | None = None) -> list[DecisionLine]:
-        """Decisions in the order they were made; those that stand, those that do not, or all."""
+        """Decisions in the order they were made; those in force, those superseded, or all."""
         lines: dict[str, DecisionLine] = {}
         versions = self._store.versions(
             self._id, after=0, upto=self.head.seq, collections=("decisions",)
@@ -289,6 +289,6 @@ def _precise(store: StorePort, row: CallRow) -> CallRow:
 
 
 def statuses_of(status: str | None) -> tuple[str, ...]:
-    """What a status asks for: itself, or all that `failed` or `open` stands for; any, if none is given."""
+    """The statuses that a filter means: itself, all that `failed` or `open` include, or any."""
     named = {"failed": FAILED, "open": (WAITS, "started", "in doubt")}
     return named.get(status or "", (status,) if status else ())

@@ -39,7 +39,7 @@ def _all(store: StorePort) -> Iterator[str]:
 def verify_session(
     store: StorePort, session: str, progress: Progress | None = None
 ) -> Iterator[Finding]:
-    """The first commit of a session that does not belong where it stands, if there is one."""
+    """The first commit of a session that breaks the chain, if any does."""
     prev, seq = chain.GENESIS, 0
     erasures: dict[tuple[str, int], int] = {}
     while True:

@@ -1,7 +1,7 @@
-"""Gathering a brief: what the state, the log and the disk say, in reads that do not grow with the session.
+"""Gathers a brief from the state, the log and the disk, in reads that do not grow with the session.
 
-Where something came from, what a call was asked to do and whether a file is still as it was are
-looked up only for what there is room to tell. No clock is read and no model asked.
+Where something came from, what a call was asked to do and whether a file is still as it was are looked up
+only for the lines that fit. No clock is read and no model asked.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ from stator.runtime.views.refs import Point, arguments_of, intent_of
 from stator.store.port import StorePort
 
 FEW = 8
-"""Failed calls that are told of."""
+"""Failed calls that are listed."""
 ITEMS_MAX = 500
 SCAN = 300
 """Commits that are looked through for what happened while the agent was away."""
@@ -75,7 +75,7 @@ DISK_BYTES = 8 * 1024 * 1024
 """Bytes of files that are read to see whether they changed; for more, a brief takes too long."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 STEPS = {"in_progress": 0, "blocked": 1, "pending": 2, "done": 3, "dropped": 4}
-"""Statuses of steps in the order they are told."""
+"""Statuses of steps in the order they are listed."""
 DID_NOT_WORK = ("error", "timeout", "cancelled", "denied")
 EVICTED_MAX = len(RANKS) * (KEYS_MAX + GROUPS_MAX) + 1
 """Keys of one compaction that are ranked: more than one ever has."""
@@ -231,7 +231,7 @@ class _Gathering:
         )
 
     def _pending(self) -> Topic:
-        """What is intended; a call to settle is told of among the calls."""
+        """Pending items; a call to settle is listed among the calls."""
         entries = self._store.entries(self._id, "pending", limit=self._items)
         chosen = [entry for entry in entries if not _is_to_settle(entry)]
         return self._topic(
@@ -278,7 +278,7 @@ class _Gathering:
         return msgspec.structs.replace(told, text=digest)
 
     def _on_disk(self, record: FileRecord) -> str:
-        """How a file stands to what was recorded of it; nothing where that cannot be said."""
+        """Whether a file is as recorded; empty where that is unknown."""
         root = self._here.root
         if not root or record.root != "." or record.op in ("deleted", "skipped"):
             return ""
@@ -289,7 +289,7 @@ class _Gathering:
     # -- calls ------------------------------------------------------------------------------------
 
     def _calls(self, records: Sequence[CallRecord], command: str) -> Topic:
-        """Calls that nobody has heard the end of, the newest first."""
+        """Calls without a known outcome, the newest first."""
         newest = records[::-1]
         tells: list[Tell] = [
             functools.partial(self._told_call, record, command) for record in newest[: self._items]

@@ -45,7 +45,7 @@ from stator.runtime.window.transcript import Rendering, latest, stands_for
 from stator.store.port import StorePort
 
 KEEP = 4
-"""Answers that stay whole unless told otherwise."""
+"""Answers that stay whole by default."""
 SUMMARY_MAX = 200_000
 """Characters of a summary."""
 Summary = str | Callable[[list[dict[str, Any]]], str]
@@ -118,7 +118,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     found: Compaction
     said: dict[str, Any] = {}
     base: int = 0
-    """The compaction that stood when it was worked out."""
+    """The compaction that was in force when it was computed."""
     scratch: list[str] = []
     """Notes that go with it."""
 
@@ -181,7 +181,7 @@ class _Work:
 
     @property
     def fits(self) -> bool:
-        """Whether there is nothing more to do."""
+        """Whether no work is left."""
         limit = self._options.max_tokens
         return limit is not None and self._after <= limit
 
@@ -209,7 +209,7 @@ class _Work:
         return summarised(self._options.summary, leaving)
 
     def _settle(self) -> None:
-        """What leaves with these boundaries, and what the rendering comes to."""
+        """What leaves the view with these boundaries, and the size of the rendering."""
         items = self._items + self._notes()
         self._records = compaction.grouped(items)
         self._said["left"] = compaction.counted(items)
@@ -311,7 +311,7 @@ def _replaced(store: StorePort, session: str, records: Sequence[EvictedRecord]) 
 
 
 def undoing(store: StorePort, session: str) -> tuple[Compaction, dict[str, Any]]:
-    """What undoing the compaction that stands leads to, and the fields of the commit that does it."""
+    """The result of undoing the current compaction, and the fields of the commit that does it."""
     last = latest(store, session)
     if last is None:
         raise NotFound(
@@ -344,7 +344,7 @@ def undoing(store: StorePort, session: str) -> tuple[Compaction, dict[str, Any]]
 
 
 def _notes_again(store: StorePort, session: str, seq: int) -> list[Change]:
-    """The scratch notes a compaction dropped, unless others stand in their place by now."""
+    """The scratch notes a compaction dropped, unless newer notes have replaced them."""
     drops = [
         op
         for op in commit_at(store, session, seq).delta
@@ -388,8 +388,8 @@ def foreign(
 ) -> Compaction:
     """Record the compaction that a foreign agent made of its own view: the same record, the same keys.
 
-    Everything said up to a seq left its view but for the summary. Recording it again (the same
-    origin) gives the commit that is there.
+    Everything up to a seq left its view, replaced by the summary. Recording it again (the same origin) gives
+    the existing commit.
     """
     transcript = Rendering(store, session).current()
     base = transcript.view

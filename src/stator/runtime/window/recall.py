@@ -1,7 +1,7 @@
-"""What left an agent's view, and getting it back: evicted keys, and the content behind a key.
+"""Recalls what left an agent's view: evicted keys, and the content behind a key.
 
 A key is what a compaction names (`decision:auth`, `call:c_…`, `entry:@12`). Nothing is ever taken
-away by compacting, so everything it names can be recalled, unless somebody erased it or it expired.
+away by compacting, so everything it names can be recalled, unless it was erased or it expired.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from stator.store.port import StorePort
 
 Recallable = Literal["recallable", "expired", "erased"]
 WHAT_MAX = 160
-"""Characters of the line that says what a key stands for."""
+"""Characters of the line that describes a key."""
 NEAR = 5
 STRETCH_MAX = 10_000
 """Things of a stretch of turns that are listed, give or take a page."""
@@ -58,7 +58,7 @@ SAID = ("turn", "entry", "call", "outcome", "settlement")
 
 
 class Evicted(msgspec.Struct, frozen=True, kw_only=True):
-    """A key that left the agent's view, and whether what it stands for can be recalled."""
+    """A key that left the agent's view, and whether its content can be recalled."""
 
     key: str
     rank: int
@@ -96,8 +96,8 @@ class Recalled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def evicted(store: StorePort, session: str, *, all: bool = False) -> list[Evicted]:
-    """What the compaction that stands evicted, what matters most first; or what every one did, newest
-    first."""
+    """The keys that the current compaction evicted, most important first; or those of every compaction,
+    newest first."""
     look = _Look(store, session)
     if not all:
         last = latest(store, session)
@@ -167,7 +167,7 @@ class _Look:
 
 
 def taken(store: StorePort, session: str, by: int) -> Recallable:
-    """How content went that an erasure took."""
+    """How erased content was erased."""
     known = by and commit_at(store, session, by, load=False).cause == "expired"
     return "expired" if known else "erased"
 
@@ -185,7 +185,7 @@ def _put(commit: Commit, key: str) -> Record | None:
 
 
 def _spoken(commit: Commit) -> str:
-    """A line about something that was said or called."""
+    """A line about an entry or a call."""
     if commit.kind in ("outcome", "settlement", "call"):
         return f"{commit.tool} {commit.status}".strip()
     item = commit.content.get("input" if commit.kind == "turn" else "output")
@@ -261,7 +261,7 @@ def _recalled(commit: Commit, key: str, **fields: Any) -> Recalled:
 
 
 def _entry(store: StorePort, session: str, key: str, seq: int) -> Recalled | None:
-    """What was said in a commit: of a turn its prompt, else what it put out."""
+    """The content of a commit: of a turn its prompt, else its output."""
     if not 0 < seq <= store.head(session).seq:
         return None
     commit = commit_at(store, session, seq)
@@ -312,7 +312,7 @@ def _ending(store: StorePort, session: str, intent: Commit) -> Commit | None:
 def _record(
     store: StorePort, session: str, key: str, collection: str, name: str
 ) -> Recalled | None:
-    """The record that stands under a key, or the last that did."""
+    """The live record under a key, or the last one that was."""
     for seq in _places(store, session, key, collection, name):
         commit = commit_at(store, session, seq)
         if collection == "artifacts":
@@ -336,7 +336,7 @@ def _plain(record: Record) -> dict[str, Any]:
 
 
 def _places(store: StorePort, session: str, key: str, collection: str, name: str) -> Iterator[int]:
-    """Where a key was put: as it stands, as it was evicted, as anybody last put it."""
+    """Where a key was put: its live record, else the evicted one, else the last put."""
     entry = store.find(session, collection, name)
     if entry is not None:
         yield entry.seq
