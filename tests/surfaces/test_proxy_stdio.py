@@ -16,7 +16,7 @@ from stator.model.log.commit import Draft, Upsert
 from stator.model.records.types import ApprovalRecord
 from stator.runtime.facade.view import SessionView
 from stator.runtime.ingest.recorder import Recorder
-from stator.surfaces.proxy import recorder as recording
+from stator.surfaces.proxy import recorder as proxy_recorder
 from surfaces.proxying import COMMAND, Client, Reader, call, notice, request, text
 from waiting import PATIENCE_S, eventually
 
@@ -452,7 +452,7 @@ def test_two_calls_with_the_same_client_id_are_both_recorded(path):
 
 
 def test_a_call_without_an_id_matches_the_open_call_with_the_same_arguments(path, monkeypatch):
-    monkeypatch.setattr(recording, "CLAIM_US", 3_600_000_000)  # a busy machine may be slow
+    monkeypatch.setattr(proxy_recorder, "CLAIM_US", 3_600_000_000)  # a busy machine may be slow
     with stator.connect(path, project="shop") as store:
         now = store.context.clock()
         session = hook(
