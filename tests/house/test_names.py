@@ -18,12 +18,10 @@ SHARED_NAMES: dict[str, str] = {
 
 SHARED_NOT_YET: tuple[str, ...] = (
     "Answer",
-    "Answered",
     "Asked",
     "Asking",
     "Call",
     "Cursor",
-    "Definition",
     "Document",
     "Entry",
     "Found",
@@ -33,10 +31,7 @@ SHARED_NOT_YET: tuple[str, ...] = (
     "Limits",
     "Line",
     "Outcome",
-    "Part",
     "Reader",
-    "Recording",
-    "Request",
     "Result",
     "Returned",
     "Row",
@@ -53,7 +48,6 @@ SHARED_NOT_YET: tuple[str, ...] = (
     "View",
     "Waiting",
     "_Reading",
-    "_Wire",
 )
 """Shared without a reason, and to be renamed. May only shrink."""
 
