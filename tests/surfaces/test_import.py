@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import stator
-from importers import notebook
-from importers.notebook import talk, turn
+from importers import notebook_format
+from importers.notebook_format import turn_lines, write_conversation
 
-PROGRAM = [sys.executable, notebook.__file__]
+PROGRAM = [sys.executable, notebook_format.__file__]
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +24,7 @@ def only_format(monkeypatch):
     from stator.importers import registry
 
     before = dict(registry.MODULES)
-    notebook.install()
+    notebook_format.install()
     yield
     registry.MODULES.clear()
     registry.MODULES.update(before)
@@ -37,7 +37,7 @@ def kept():
 
 
 def here(path, *rows, **about):
-    return talk(path, *rows, cwd=os.getcwd(), **about)
+    return write_conversation(path, *rows, cwd=os.getcwd(), **about)
 
 
 def document(answer):
@@ -45,8 +45,8 @@ def document(answer):
 
 
 def test_an_agent_s_sessions_of_this_project_are_found_where_it_keeps_them(ask, kept):
-    here(kept / "a.jsonl", *turn(1), name="fix it")
-    talk(kept / "b.jsonl", *turn(1), id="n2", cwd="/elsewhere")
+    here(kept / "a.jsonl", *turn_lines(1), name="fix it")
+    write_conversation(kept / "b.jsonl", *turn_lines(1), id="n2", cwd="/elsewhere")
     answer = ask("import", "notebook")
     assert answer.code == 0
     assert "1 session · 1 turn · 1 call · 1 file" in answer.out
@@ -57,7 +57,7 @@ def test_an_agent_s_sessions_of_this_project_are_found_where_it_keeps_them(ask, 
 
 
 def test_without_a_word_every_agent_is_looked_for(ask, kept):
-    here(kept / "a.jsonl", *turn(1))
+    here(kept / "a.jsonl", *turn_lines(1))
     answer = ask("import", "--json")
     assert document(answer)["agents"] == {"notebook": 1}
     assert "1 session" in ask("import").out
@@ -73,16 +73,16 @@ def test_all_takes_every_project_each_into_its_own(ask, kept, tmp_path):
     other = tmp_path / "other"
     (other / ".git").mkdir(parents=True)
     (other / "src").mkdir()
-    talk(kept / "a.jsonl", *turn(1), id="a", cwd=str(other / "src"))
-    talk(kept / "b.jsonl", *turn(1), id="b", cwd="/not/here")
-    talk(kept / "c.jsonl", *turn(1), id="c", cwd=os.getcwd())
+    write_conversation(kept / "a.jsonl", *turn_lines(1), id="a", cwd=str(other / "src"))
+    write_conversation(kept / "b.jsonl", *turn_lines(1), id="b", cwd="/not/here")
+    write_conversation(kept / "c.jsonl", *turn_lines(1), id="c", cwd=os.getcwd())
     found = document(ask("import", "notebook", "--all", "--json"))["sessions"]
     assert {one["project"] for one in found} == {str(other), "/not/here", "shop"}
 
 
 def test_an_agent_wins_over_a_folder_of_its_name_and_a_path_means_the_folder(ask, kept):
-    here(kept / "a.jsonl", *turn(1), id="kept")
-    talk(Path("notebook", "b.jsonl"), *turn(1), id="folder")
+    here(kept / "a.jsonl", *turn_lines(1), id="kept")
+    write_conversation(Path("notebook", "b.jsonl"), *turn_lines(1), id="folder")
     assert [one["path"] for one in document(ask("import", "notebook", "--json"))["sessions"]] == [
         str(kept / "a.jsonl")
     ]
@@ -91,14 +91,14 @@ def test_an_agent_wins_over_a_folder_of_its_name_and_a_path_means_the_folder(ask
 
 
 def test_what_changed_too_long_ago_is_left(ask, kept):
-    path = here(kept / "a.jsonl", *turn(1))
+    path = here(kept / "a.jsonl", *turn_lines(1))
     os.utime(path, (1, 1))
     answer = ask("import", "notebook", "--since", "30d")
     assert "1 session from before --since" in answer.out
 
 
 def test_a_second_import_says_that_nothing_is_new(ask, kept):
-    here(kept / "a.jsonl", *turn(1))
+    here(kept / "a.jsonl", *turn_lines(1))
     ask("import", "notebook")
     answer = ask("import", "notebook")
     assert answer.code == 0
@@ -108,14 +108,16 @@ def test_a_second_import_says_that_nothing_is_new(ask, kept):
 
 def test_a_dry_run_needs_no_store_and_makes_none(ask, kept, tmp_path, monkeypatch):
     monkeypatch.setenv("STATOR_STORE", str(tmp_path / "none.db"))
-    here(kept / "a.jsonl", *turn(1))
+    here(kept / "a.jsonl", *turn_lines(1))
     answer = ask("import", "notebook", "--dry-run")
     assert "would come in" in answer.out
     assert not (tmp_path / "none.db").exists()
 
 
 def test_the_report_names_what_is_worth_a_look(ask, tmp_path):
-    path = talk(tmp_path / "in" / "a.jsonl", *turn(1, done=False), {"noise": "tick"}, {"odd": 1})
+    path = write_conversation(
+        tmp_path / "in" / "a.jsonl", *turn_lines(1, done=False), {"noise": "tick"}, {"odd": 1}
+    )
     with path.open("a") as file:
         file.write("oh no\n")
     (tmp_path / "in" / "notes.md").write_text("text")
@@ -152,7 +154,7 @@ def test_an_option_that_is_none_is_not_taken_for_a_source(ask):
 
 
 def test_hostile_names_are_escaped(ask, tmp_path):
-    talk(tmp_path / "a.jsonl", *turn(1), name="\x1b[31mred\x1b[0m")
+    write_conversation(tmp_path / "a.jsonl", *turn_lines(1), name="\x1b[31mred\x1b[0m")
     assert "\x1b" not in ask("import", str(tmp_path)).out
 
 
@@ -160,7 +162,7 @@ def test_bundles_and_transcripts_may_come_together(ask, store, tmp_path, monkeyp
     ask("export", "-o", str(tmp_path / "in" / "x.stator"))
     (tmp_path / "in").mkdir()
     assert ask("export", "-o", str(tmp_path / "in" / "x.stator")).code == 0
-    talk(tmp_path / "in" / "a.jsonl", *turn(1))
+    write_conversation(tmp_path / "in" / "a.jsonl", *turn_lines(1))
     monkeypatch.setenv("STATOR_STORE", str(tmp_path / "other.db"))
     answer = ask("import", str(tmp_path / "in"))
     assert answer.code == 0
@@ -169,7 +171,7 @@ def test_bundles_and_transcripts_may_come_together(ask, store, tmp_path, monkeyp
 
 
 def test_questions_read_well_on_what_was_imported(ask, kept):
-    here(kept / "a.jsonl", *turn(1), *turn(2), name="fix it")
+    here(kept / "a.jsonl", *turn_lines(1), *turn_lines(2), name="fix it")
     ask("import", "notebook")
     assert "paused      2 turns    2023-11-14    notebook" in ask("ls").out
     assert "fix it" in ask("ls", "--status", "paused").out
@@ -207,7 +209,9 @@ def run(*words, **options):
 
 
 def long_talk(path, turns):
-    return talk(path, *(row for n in range(turns) for row in turn(n, size=2_000)))
+    return write_conversation(
+        path, *(row for n in range(turns) for row in turn_lines(n, size=2_000))
+    )
 
 
 def until_something_is_in(process):
@@ -249,7 +253,7 @@ def test_an_import_that_is_ended_leaves_whole_turns_and_goes_on_when_run_again(e
 
 def test_two_imports_at_once_lose_nothing_and_double_nothing():
     for n in range(8):
-        talk(Path("in", f"{n}.jsonl"), *turn(1), *turn(2), id=str(n))
+        write_conversation(Path("in", f"{n}.jsonl"), *turn_lines(1), *turn_lines(2), id=str(n))
     both = [start("import", "in", "--json") for _ in range(2)]
     said = [json.loads(process.communicate()[0]) for process in both]
     assert [process.returncode for process in both] == [0, 0]
@@ -261,7 +265,7 @@ def test_two_imports_at_once_lose_nothing_and_double_nothing():
 
 
 def test_a_transcript_may_come_on_stdin():
-    path = talk(Path("a.jsonl"), *turn(1))
+    path = write_conversation(Path("a.jsonl"), *turn_lines(1))
     code, out, err = run("import", "-", input=path.read_bytes())
     assert (code, err) == (0, "")
     assert "1 turn" in out

@@ -7,12 +7,12 @@ import time
 
 import pytest
 
-from importers.hooking import Hooked, prompt, talk
+from importers.hook_lines import HookedStore, conversation_lines, prompt
 
 
 @pytest.fixture
 def hooked(tmp_path, monkeypatch):
-    found = Hooked(tmp_path / "work")
+    found = HookedStore(tmp_path / "work")
     monkeypatch.setenv("STATOR_STORE", str(found.path))
     return found
 
@@ -23,14 +23,14 @@ def test_nothing_that_waits_is_nothing_to_do(hooked, ask):
 
 
 def test_what_waits_is_taken_in_and_counted(hooked, ask):
-    hooked.write(*talk())
+    hooked.write(*conversation_lines())
     done = ask("ingest")
     assert done.code == 0
     assert done.out.startswith("6 lines of hooks, 6 commits in 1 session")
 
 
 def test_programs_are_told_the_same(hooked, ask):
-    hooked.write(*talk())
+    hooked.write(*conversation_lines())
     told = json.loads(ask("ingest", "--json").out)
     assert told["schema"] == "stator.ingest/1"
     assert (told["lines"], told["bad"], told["all"]) == (6, 0, True)
@@ -44,14 +44,14 @@ def test_what_could_not_be_used_is_a_finding(hooked, ask):
 
 
 def test_a_question_is_answered_with_what_hooks_left(hooked, ask):
-    hooked.write(*talk())
+    hooked.write(*conversation_lines())
     assert "do it" in ask("ls").out
     assert "Shell" in ask("calls").out
     assert hooked.lines()
 
 
 def test_doctor_says_what_waits(hooked, ask):
-    hooked.write(*talk())
+    hooked.write(*conversation_lines())
     done = ask("doctor")
     assert done.code == 0
     assert "6 lines of hooks in 1 file" in done.out
@@ -61,7 +61,7 @@ def test_doctor_says_that_a_spool_is_stuck(hooked, ask, monkeypatch):
     now = time.time_ns()
     with monkeypatch.context() as earlier:
         earlier.setattr("time.time_ns", lambda: now - 2 * 3600 * 10**9)
-        hooked.write(*talk())
+        hooked.write(*conversation_lines())
     done = ask("doctor")
     assert done.code == 1
     assert "nobody took them in" in done.out
@@ -69,7 +69,7 @@ def test_doctor_says_that_a_spool_is_stuck(hooked, ask, monkeypatch):
 
 
 def test_doctor_says_that_whoever_began_to_take_it_is_gone(hooked, ask):
-    hooked.write(*talk(), name="taken-0")
+    hooked.write(*conversation_lines(), name="taken-0")
     done = ask("doctor")
     assert done.code == 1
     assert "somebody who began to is gone" in done.out
@@ -89,8 +89,8 @@ def test_a_spool_that_cannot_be_taken_in_is_said_beside_the_answer(hooked, ask, 
     def broken(*_):
         raise OSError("the disk is on fire")
 
-    hooked.write(*talk())
-    monkeypatch.setattr("stator.hooks.ingest.look", broken)
+    hooked.write(*conversation_lines())
+    monkeypatch.setattr("stator.hooks.ingest.preview", broken)
     done = ask("ls")
     assert done.code == 0
     assert "the disk is on fire" in done.err
@@ -98,7 +98,7 @@ def test_a_spool_that_cannot_be_taken_in_is_said_beside_the_answer(hooked, ask, 
 
 
 def test_doctor_says_that_the_spool_is_somebody_elses(hooked, ask, monkeypatch):
-    hooked.write(*talk())
+    hooked.write(*conversation_lines())
     monkeypatch.setattr("os.access", lambda *_, **__: False)
     result = ask("doctor")
     assert result.code == 1

@@ -12,7 +12,13 @@ from pathlib import Path
 import pytest
 
 import stator
-from importers.claude_lines import SESSION, Writing, bring, items, of
+from importers.claude_code_writer import (
+    SESSION,
+    TranscriptWriter,
+    import_files,
+    items,
+    items_of_type,
+)
 from stator.importers.claude_code.export import FOLDER_MAX
 from stator.importers.claude_code.transcript import FORMAT
 from stator.model.exchange.items import Called, Prompted, Returned
@@ -24,7 +30,7 @@ CLAUDE = os.environ.get("STATOR_CLAUDE", "")
 @pytest.fixture
 def doubtful(tmp_path, monkeypatch):
     """A session of Claude Code's that was killed within a call, as the store that is meant."""
-    file = Writing(tmp_path / "source" / f"{SESSION}.jsonl")
+    file = TranscriptWriter(tmp_path / "source" / f"{SESSION}.jsonl")
     file.prompt("build it", promptId="p-1")
     file.says(
         "msg_1", ("toolu_1", "Read", {"file_path": "/x"}), ("toolu_2", "Bash", {"command": "make"})
@@ -32,7 +38,7 @@ def doubtful(tmp_path, monkeypatch):
     file.result("toolu_1", "text")
     path = tmp_path / "agent.db"
     with stator.connect(path, project="shop") as opened:
-        bring(opened, file.path)
+        import_files(opened, file.path)
     monkeypatch.setenv("STATOR_STORE", str(path))
     return path
 
@@ -115,9 +121,9 @@ def test_what_does_not_go_together_is_refused(doubtful, ask, words):
 def test_what_was_written_reads_back_as_what_it_was(doubtful, ask, tmp_path):
     made = written(ask, "-o", str(tmp_path / "back.jsonl"))
     told = items(Path(made["path"]))
-    assert [item.content for item in of(Prompted, told)] == ["build it"]
-    assert [call.id for call in of(Called, told)] == ["toolu_1", "toolu_2"]
-    assert [result.status for result in of(Returned, told)] == ["ok", "in doubt"]
+    assert [item.content for item in items_of_type(Prompted, told)] == ["build it"]
+    assert [call.id for call in items_of_type(Called, told)] == ["toolu_1", "toolu_2"]
+    assert [result.status for result in items_of_type(Returned, told)] == ["ok", "in doubt"]
     (found,) = FORMAT.conversations(Path(made["path"]))
     assert found.conversation.id == made["session"]
 
@@ -159,12 +165,12 @@ def test_doctor_names_a_call_in_doubt_and_the_command(doubtful, ask):
 
 
 def test_doctor_names_a_result_without_its_call(tmp_path, ask, monkeypatch):
-    file = Writing(tmp_path / f"{SESSION}.jsonl")
+    file = TranscriptWriter(tmp_path / f"{SESSION}.jsonl")
     file.prompt("go")
     file.result("toolu_9", "late")
     path = tmp_path / "b.db"
     with stator.connect(path, project="shop") as opened:
-        bring(opened, file.path)
+        import_files(opened, file.path)
     monkeypatch.setenv("STATOR_STORE", str(path))
     assert "a result without its call" in ask("doctor").out
 

@@ -14,7 +14,7 @@ import pytest
 
 import stator
 from surfaces.recorded import normal, program
-from waiting import eventually
+from waiting import PATIENCE_S, eventually
 
 AGENT = """
 import os, sys, time
@@ -250,13 +250,13 @@ def test_attach_exits_with_a_finding_when_the_run_failed(ask, detach, home):
     assert ask("attach", run).code == 1
 
 
-def test_attach_to_a_session_follows_the_run_that_is_at_work_in_it(ask, detach, home):
-    run = detach(*agent("1", "wait"), options=["--session", "mine"])
-    eventually(lambda: state(ask, run)["unfinished"])
-    (home.parent / "work" / "paid").touch()
-    answer = ask("attach", "mine")
-    assert answer.code == 0
-    assert "│ turn 0" in answer.lines
+def test_attach_to_a_session_follows_the_run_that_is_at_work_in_it(detach, home, spawn):
+    detach(*agent("1", "wait"), options=["--session", "mine"])
+    reader = spawn("attach", "mine", text=True)
+    assert "│ turn 0\n" in iter(reader.stdout.readline, "")
+    (home.parent / "work" / "paid").touch()  # not before: then the run could end first
+    assert "done" in reader.communicate(timeout=PATIENCE_S)[0]
+    assert reader.returncode == 0
 
 
 def test_every_commit_is_delivered_once_though_the_reader_is_killed(ask, detach, home, spawn):

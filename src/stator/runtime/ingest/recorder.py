@@ -55,7 +55,7 @@ from stator.store.port import StorePort
 CURSOR = "where reading goes on"
 """The note that holds, for each source of a session, how far it was read."""
 ATTEMPTS = 50
-"""How often an append is recomputed because another process appended first."""
+"""How often an append is worked out again because another writer was first."""
 LOOKUPS_MAX = 8
 """Prompts that are looked up one by one."""
 PLACES_MAX = 20_000
@@ -152,7 +152,7 @@ class Recorder:
                 self._standing = None
                 raise
         raise Conflict(
-            f"session {self.session} does not stand still: {ATTEMPTS} times somebody was first",
+            f"session {self.session}: gave up after {ATTEMPTS} conflicting appends by other writers",
             hint="try again when less is recorded into it",
             session=self.session,
         )
@@ -315,8 +315,8 @@ class Recorder:
         return new
 
     def _begin(self, drafts: list[Draft]) -> list[Commit]:
-        """Begin the session with these. A fork begins without them, and these drafts did not know of a
-        session that another process began: both are recomputed from what is there."""
+        """Begin the session with these. A fork begins without them, and what another process began was
+        drafted without knowing: both are worked out again, from what is there."""
         named = self.conversation
         if not named.name.strip():
             named = msgspec.structs.replace(named, name=asked_first(self._items))

@@ -10,7 +10,7 @@ from unicodedata import normalize
 
 from stator.connect import POLICY_FILE, StorePlace, connect, known_stores, locate
 from stator.errors import StatorError, StoreError
-from stator.hooks.spool import BAD, standing
+from stator.hooks.spool import BAD, status_of
 from stator.locations import NOTE, path_of, spool_of
 from stator.model.calls.approval import parse_policy
 from stator.model.calls.budget import parse_prices
@@ -327,7 +327,7 @@ def _spool(place: StorePlace, now: int) -> Iterator[Finding]:
             "give them a store of their own: stator init AGENT --store PATH",
         )
         return
-    stands = standing(folder)
+    stands = status_of(folder)
     if stands.lines:
         old = now - stands.since > STUCK_US
         what = f"{count(stands.lines, 'line')} of hooks in {count(stands.files, 'file')}"

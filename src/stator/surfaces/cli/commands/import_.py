@@ -22,8 +22,8 @@ from stator.surfaces.cli.render.screen import Screen, note
 from stator.surfaces.cli.render.times import parse_since
 
 if TYPE_CHECKING:
-    from stator.importers.discover import Sight
-    from stator.importers.run import Bringing
+    from stator.importers.discover import Discovery
+    from stator.importers.run import ImportRun
     from stator.runtime.bundles.transfer import Imported, ImportedSession
     from stator.surfaces.cli.options import (
         ChangedSinceOption,
@@ -84,8 +84,8 @@ def import_(
     dry_run
         Read everything and say what would happen; write nothing.
     """
-    from stator.importers.discover import together
-    from stator.importers.run import Bringing
+    from stator.importers.discover import merge
+    from stator.importers.run import ImportRun
 
     floor = parse_since(since, now()) if since is not None else 0
     with ExitStack() as stack:
@@ -93,12 +93,12 @@ def import_(
         wanted = [stack.enter_context(_piped()) if n == STDIN else n for n in sources or []]
         with bar(screen) as progress:
             found = _look(wanted, "" if all else str(project_root()), floor, progress)
-        sight = together([one for _, one in found])
+        discovery = merge([one for _, one in found])
         # Nothing is made by a dry run: where no store is, everything would be new.
         url = store if not dry_run or _is_there(locate(store).url) else "memory:"
         opened = stack.enter_context(connect(url, create=not dry_run or url == "memory:"))
         into = _project(project)
-        if sight.bundles and sight.bundles == wanted[:1] and len(wanted) == 1:
+        if discovery.bundles and discovery.bundles == wanted[:1] and len(wanted) == 1:
             with bar(screen) as progress:
                 report = opened.import_bundle(
                     wanted[0],
@@ -112,9 +112,9 @@ def import_(
         from stator.surfaces.cli.parts.interrupt import stopping
 
         with bar(screen, of_bytes=True) as progress, stopping() as stop:
-            bringing = Bringing(
+            importing = ImportRun(
                 opened,
-                sight,
+                discovery,
                 project=into or "",
                 home_of=_home_of,
                 spread=all,
@@ -123,20 +123,20 @@ def import_(
                 progress=progress,
                 stop=stop,
             )
-            failure = _run(bringing)
-        _answer(screen, found, bringing)
+            failure = _run(importing)
+        _answer(screen, found, importing)
         if failure is not None:
             raise failure
-        brought = bringing.brought
-        if brought.stopped:
+        result = importing.result
+        if result.stopped:
             return INTERRUPTED
-        return FINDING if brought.refused or brought.unread else OK
+        return FINDING if result.refused or result.unread else OK
 
 
-def _run(bringing: Bringing) -> StoreError | None:
+def _run(importing: ImportRun) -> StoreError | None:
     """Bring it in; what the store could not take ends it, and what is in is said all the same."""
     try:
-        bringing.run()
+        importing.run()
     except StoreError as error:
         return error
     return None
@@ -147,16 +147,16 @@ def _run(bringing: Bringing) -> StoreError | None:
 
 def _look(
     wanted: list[str], root: str, since: int, progress: Moved | None
-) -> list[tuple[str, Sight]]:
+) -> list[tuple[str, Discovery]]:
     """What there is of each agent that is named (of all, if nothing is), and at the paths that are."""
-    from stator.importers.discover import kept_by, look
+    from stator.importers.discover import discover, existing_paths
 
     def seen(files: int) -> None:
         if progress is not None:
             progress(f"looking: {count(files, 'file')}", 0, 0)
 
-    agents = [name for name in wanted if name in registry.MODULES]
-    paths = [name for name in wanted if name not in registry.MODULES]
+    agents = [name for name in wanted if registry.has(name)]
+    paths = [name for name in wanted if name not in agents]
     for path in paths:
         if path.startswith("-"):  # the parser lets a lone hyphen pass, and with it the others
             raise BadQuery(f"unknown option {path!r:.60}", hint="stator import --help")
@@ -165,14 +165,17 @@ def _look(
                 f"no file, folder or agent {path!r:.200}", hint=", ".join(registry.MODULES)
             )
     home = Path(os.environ.get("HOME") or os.path.expanduser("~"))
-    found: list[tuple[str, Sight]] = []
-    for form in [registry.load(name) for name in agents] if wanted else registry.every():
-        places = kept_by(form, home, os.environ)
-        if places or wanted:
-            sight = look(places, formats=[form], about=root, since=since, seen=seen)
-            found.append((form.name, sight))
+    found: list[tuple[str, Discovery]] = []
+    everything = [] if wanted else [*registry.load_all(), *registry.load_added()]
+    for format in [registry.load(name) for name in agents] if wanted else everything:
+        paths_of_agent = existing_paths(format, home, os.environ)
+        if paths_of_agent or wanted:
+            discovery = discover(
+                paths_of_agent, formats=[format], about=root, since=since, seen=seen
+            )
+            found.append((format.name, discovery))
     if paths:
-        found.append(("", look(paths, since=since, seen=seen)))
+        found.append(("", discover(paths, since=since, seen=seen)))
     return found
 
 
@@ -193,7 +196,7 @@ def _piped() -> Iterator[str]:
     """A file with what comes on stdin: of a known format, and not without end."""
     import tempfile
 
-    from stator.importers.discover import form_of
+    from stator.importers.discover import detect_format
 
     if sys.stdin is None or sys.stdin.closed:
         raise InvalidInput("stdin is closed", hint="pipe a transcript into it, or name a file")
@@ -203,7 +206,8 @@ def _piped() -> Iterator[str]:
             source = sys.stdin.buffer
             begin = source.read(STDIN_SNIFF)
             is_bundle = begin.startswith(BUNDLE)
-            if not is_bundle and form_of(path, begin, registry.every()) is None:
+            formats = [*registry.load_all(), *registry.load_added()]
+            if not is_bundle and detect_format(path, begin, formats) is None:
                 raise InvalidInput(
                     "what came on stdin is not a transcript of any format that is known",
                     hint=", ".join(registry.MODULES),
@@ -237,20 +241,20 @@ def _passphrase(file: str | None) -> str:
 # -- what is said ---------------------------------------------------------------------------------
 
 
-def _answer(screen: Screen, found: list[tuple[str, Sight]], bringing: Bringing) -> None:
+def _answer(screen: Screen, found: list[tuple[str, Discovery]], importing: ImportRun) -> None:
     from stator.surfaces.cli.render import import_report
 
     if screen.json:
-        agents = {name: len(sight.told) for name, sight in found if name}
-        document = {**import_report.plain(bringing.brought), "agents": agents}
+        agents = {name: len(discovery.candidates) for name, discovery in found if name}
+        document = {**import_report.plain(importing.result), "agents": agents}
         screen.document("stator.import/1", document)
         return
     if not found:
         note(f"no agent keeps sessions here; looked for {', '.join(registry.MODULES)}")
-    import_report.show_found(screen, [(name, sight) for name, sight in found if name])
-    for report in bringing.brought.bundles:
+    import_report.show_found(screen, [(name, discovery) for name, discovery in found if name])
+    for report in importing.result.bundles:
         _show(screen, report)
-    import_report.show(screen, bringing.brought)
+    import_report.show(screen, importing.result)
 
 
 def _answer_bundle(screen: Screen, report: Imported) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stator.connect import connect_as_is, locate, take_spool, worlds
-from stator.hooks.ingest import Ingested, bury, reconcile
+from stator.hooks.ingest import IngestResult, end_dead_conversations, reconcile
 from stator.locations import path_of, spool_of
 from stator.model.log.query import SessionQuery
 from stator.model.values.ids import short
@@ -48,12 +48,12 @@ def ingest(
     place = locate(store)
     path = path_of(place.url)
     with connect_as_is(place.url) as opened, Screen(json=json, pager=not no_pager) as screen:
-        done = take_spool(opened.port, spool_of(path)) if path else Ingested()
+        done = take_spool(opened.port, spool_of(path)) if path else IngestResult()
         chosen = [Asking(opened, place).session(session).id] if session is not None else []
         if transcripts:
             chosen += [row.id for row in matching(opened.port, SessionQuery(mode="recorded"))]
         world = worlds()
-        died = bury(opened.port, world)
+        died = end_dead_conversations(opened.port, world)
         read = sum(reconcile(opened.port, world, one, done.transcripts) for one in chosen)
         if json:
             screen.document("stator.ingest/1", plain(done) | {"transcripts": read, "died": died})
@@ -62,7 +62,7 @@ def ingest(
     return FINDING if done.bad or done.refused else OK
 
 
-def plain(done: Ingested) -> dict[str, Any]:
+def plain(done: IngestResult) -> dict[str, Any]:
     """What came of it, for programs."""
     return {
         "lines": done.lines,
@@ -75,7 +75,7 @@ def plain(done: Ingested) -> dict[str, Any]:
     }
 
 
-def _lines(done: Ingested, read: int, died: list[str]) -> Iterator[Line]:
+def _lines(done: IngestResult, read: int, died: list[str]) -> Iterator[Line]:
     commits = done.commits + done.transcripts.commits
     for name in died:
         yield (

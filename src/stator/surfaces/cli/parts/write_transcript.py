@@ -61,7 +61,7 @@ def rewrite(
         )
     head = store.port.head(view.id).seq
     labels = view.record.labels
-    about = claude.Written(
+    about = claude.ExportSource(
         session=view.id,
         seq=head,
         cwd=folder,
