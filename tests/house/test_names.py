@@ -17,19 +17,11 @@ SHARED_NAMES: dict[str, str] = {
 """Class names that two or more modules define, each with its reason. May only shrink."""
 
 SHARED_NOT_YET: tuple[str, ...] = (
-    "Answer",
-    "Answered",
-    "Asked",
-    "Call",
     "Cursor",
-    "Definition",
     "Document",
     "Item",
-    "Left",
     "Limits",
     "Line",
-    "Part",
-    "Request",
     "Result",
     "Returned",
     "Run",
@@ -37,10 +29,8 @@ SHARED_NOT_YET: tuple[str, ...] = (
     "Skipped",
     "Step",
     "Stop",
-    "Told",
     "Touch",
     "View",
-    "_Wire",
 )
 """Shared without a reason, and to be renamed. May only shrink."""
 

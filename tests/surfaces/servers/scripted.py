@@ -1,4 +1,4 @@
-"""An MCP server over stdio for tests: a few tools, each of which behaves in a way of its own."""
+"""Runs an MCP server over stdio for tests, with a few tools that each behave differently."""
 
 from __future__ import annotations
 

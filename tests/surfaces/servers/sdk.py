@@ -1,4 +1,4 @@
-"""A server on the official SDK, for tests: over stdio, or with `http` on a free port, which it prints."""
+"""Runs a server on the official SDK for tests: over stdio, or with `http` on a free port, which it prints."""
 
 from __future__ import annotations
 

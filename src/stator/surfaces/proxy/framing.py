@@ -1,7 +1,7 @@
-"""From bytes as they come to whole messages: lines (stdio) and server-sent data (HTTP). Bounded.
+"""Splits byte streams into messages: lines (stdio) and server-sent events (HTTP), within a size limit.
 
-The bytes themselves are never changed: a line is handed on with the line break it came with. One that
-is longer than the limit is handed on in parts, and only counted and digested.
+Bytes never change: a line keeps its line break. A line longer than the limit is passed on in parts, and only
+its size, digest and ends are kept.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from hashlib import sha256
 from typing import Any
 
 LINE_MAX = 16 * 1024 * 1024
-"""Bytes of a message that is read; a longer one is passed on unread."""
+"""Longest message, in bytes, that is decoded; a longer one is passed on undecoded."""
 EDGE = 2_048
-"""Bytes kept of both ends of one that is not."""
+"""Bytes kept from each end of a message that is not decoded."""
 
 
 @dataclass(slots=True)
-class Long:
-    """What is known of a message that was too long to be read."""
+class LongMessage:
+    """Size, digest and both ends of a message that was too long to decode."""
 
     size: int = 0
     head: bytes = b""
@@ -40,81 +40,81 @@ class Long:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A whole line, with its line break (the last one of a stream may have none)."""
+class WholeLine:
+    """A whole line with its line break; the last line of a stream may have none."""
 
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A piece of a line that is too long; `last` is with the piece that ends it."""
+class LinePart:
+    """A part of a line that is too long; only the part that ends the line has `last`."""
 
     data: bytes
-    last: Long | None = None
+    last: LongMessage | None = None
 
 
-class Lines:
-    """Cuts a stream into lines."""
+class LineSplitter:
+    """Splits a byte stream into lines."""
 
     def __init__(self, limit: int = LINE_MAX) -> None:
         self._limit = limit
         self._waiting = bytearray()
-        self._looked = 0
-        self._long: Long | None = None
+        self._searched = 0  # bytes that are known to contain no line break
+        self._long: LongMessage | None = None
 
-    def feed(self, chunk: bytes) -> Iterator[Line | Part]:
-        """The lines a chunk completes, and parts of one that is too long."""
+    def feed(self, chunk: bytes) -> Iterator[WholeLine | LinePart]:
+        """Yield the lines that a chunk completes, and parts of a line that is too long."""
         self._waiting += chunk
-        while (end := self._waiting.find(b"\n", self._looked)) >= 0:
+        while (end := self._waiting.find(b"\n", self._searched)) >= 0:
             data = bytes(self._waiting[: end + 1])
             del self._waiting[: end + 1]
-            self._looked = 0
+            self._searched = 0
             yield self._ended(data)
-        self._looked = len(self._waiting)
-        if self._long is not None or self._looked > self._limit:
+        self._searched = len(self._waiting)
+        if self._long is not None or self._searched > self._limit:
             yield self._part()
 
-    def close(self) -> Iterator[Line | Part]:
-        """What is left when the stream has ended."""
+    def close(self) -> Iterator[WholeLine | LinePart]:
+        """Yield what is left when the stream has ended."""
         data = bytes(self._waiting)
         self._waiting.clear()
-        self._looked = 0
+        self._searched = 0
         if data or self._long is not None:
             yield self._ended(data)
 
-    def _part(self) -> Part:
+    def _part(self) -> LinePart:
         data = bytes(self._waiting)
         self._waiting.clear()
-        self._looked = 0
-        self._long = self._long or Long()
+        self._searched = 0
+        self._long = self._long or LongMessage()
         self._long.add(data)
-        return Part(data)
+        return LinePart(data)
 
-    def _ended(self, data: bytes) -> Line | Part:
+    def _ended(self, data: bytes) -> WholeLine | LinePart:
         if self._long is None and len(data) <= self._limit:
-            return Line(data)
-        whole, self._long = self._long or Long(), None
+            return WholeLine(data)
+        whole, self._long = self._long or LongMessage(), None
         whole.add(data)
-        return Part(data, last=whole)
+        return LinePart(data, last=whole)
 
 
-class ServerSent:
-    """Reads a copy of a `text/event-stream`: the data of each message in it."""
+class EventStreamReader:
+    """Reads the data of each message from a copy of a `text/event-stream`."""
 
     def __init__(self, limit: int = LINE_MAX) -> None:
         self._limit = limit
         self._line = bytearray()
         self._data: list[bytes] = []
         self._size = 0
-        self._cr = False
+        self._cr = False  # the last chunk ended with CR: a LF that follows belongs to it
         self.resumable = False
-        """Whether messages have ids: a client may come back for what it missed."""
+        """Whether messages have ids, so that a client can reconnect and ask for those it missed."""
         self.unread = 0
-        """Messages that were too long."""
+        """Number of messages that were too long to decode."""
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """The data of messages that a chunk completes."""
+        """Yield the data of the messages that a chunk completes."""
         if self._cr and chunk.startswith(b"\n"):
             chunk = chunk[1:]
         self._cr = chunk.endswith(b"\r")

@@ -21,9 +21,9 @@ from stator.surfaces.agent_settings.agents import (
     Programs,
     Scope,
     agent_of,
+    wanted_settings,
 )
-from stator.surfaces.agent_settings.agents import wanted as targets
-from stator.surfaces.agent_settings.files import Edit, apply, planned
+from stator.surfaces.agent_settings.files import SettingsEdit, apply_edit, plan_edit
 from stator.surfaces.cli.exits import FINDING, OK
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
@@ -130,18 +130,18 @@ class SetupTarget:
     shared: bool
     store: str | None
 
-    def edits(self, agent: Agent, *, remove: bool) -> list[Edit]:
+    def edits(self, agent: Agent, *, remove: bool) -> list[SettingsEdit]:
         home = Path(os.path.expanduser("~"))
         store = os.path.abspath(self.store) if self.store is not None else ""
         bare = self.shared  # shared settings must not name a folder of one member's machine
         programs = Programs(
             HOOK if bare else program(HOOK), "stator" if bare else program("stator"), store
         )
-        files = targets(
+        files = wanted_settings(
             agent, programs, self.scope,
             root=self.root, home=home, environ=os.environ, shared=self.shared,
         )  # fmt: skip
-        return [planned(file, remove=remove) for file in files]
+        return [plan_edit(file, remove=remove) for file in files]
 
 
 def _agents(
@@ -159,7 +159,7 @@ def _agents(
         made: list[str] = []
         if not dry_run and where.scope == "project" and not remove and (written or not todo):
             made = _project(where.root, where.store)[0]
-        kept = [copy for edit in todo if (copy := apply(edit))] if written else []
+        kept = [copy for edit in todo if (copy := apply_edit(edit))] if written else []
         if json:
             screen.document("stator.init/1", _as_json(plans, made, kept, written=written))
         else:
@@ -179,7 +179,7 @@ def _confirmed(json: bool) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _show_edit(screen: Screen, edit: Edit) -> None:
+def _show_edit(screen: Screen, edit: SettingsEdit) -> None:
     screen.line(Line(WORDS[edit.action], STYLES[edit.action]).add(" ").add(edit.path, "bold"))
     if edit.action != "nothing":
         screen.whole(_coloured(edit.patch()[2:]))
@@ -212,7 +212,7 @@ def _show_end(
 
 
 def _as_json(
-    plans: dict[str, list[Edit]], made: list[str], kept: list[str], *, written: bool
+    plans: dict[str, list[SettingsEdit]], made: list[str], kept: list[str], *, written: bool
 ) -> dict[str, Any]:
     return {
         "created": made,

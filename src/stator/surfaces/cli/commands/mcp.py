@@ -74,7 +74,7 @@ def _over_http(scope: Scope, port: int, no_token: bool, json: bool) -> None:
     from stator.surfaces.mcp.transport.http import serve
 
     file = "" if no_token else auth.token_file(scope.store.info().url.removeprefix("sqlite:///"))
-    token = auth.token_in(file) if file else None
+    token = auth.read_or_create_token(file) if file else None
 
     def ready(address: str) -> None:
         if json:

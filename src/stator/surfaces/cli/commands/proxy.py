@@ -11,8 +11,8 @@ from stator.connect import connect
 from stator.errors import BadQuery, InvalidInput
 from stator.model.values.ids import short
 from stator.surfaces.cli.exits import write_stderr
-from stator.surfaces.proxy.recorder import Recording
-from stator.surfaces.proxy.session import choose, clean, server_name
+from stator.surfaces.proxy.recorder import ProxyRecorder
+from stator.surfaces.proxy.session import choose, clean_name, server_name
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -80,17 +80,17 @@ def proxy(
         raise BadQuery("the agent uses standard input and output, and one of them is closed")
     # The threads that pass bytes on must not wait for the one that records.
     sys.setswitchinterval(SWITCH_S)
-    server = clean(name) if name else server_name(command, upstream or "")
+    server = clean_name(name) if name else server_name(command, upstream or "")
     # "barrier" syncs the intent of a write before it is passed on; its outcome need only survive a kill.
     with connect(store, durability="barrier") as opened:
         run = opened.context.mint("run")
         wanted = session or os.environ.get("STATOR_SESSION", "")
         chosen = choose(opened, wanted, server, run)
-        if chosen.said:
-            _say(chosen.said)
-        recording = Recording(
+        if chosen.notice:
+            _say(chosen.notice)
+        recording = ProxyRecorder(
             opened,
-            chosen.opened,
+            chosen.open_recorder,
             server=server,
             run=short(run)[2:],
             shared=chosen.shared,
@@ -99,17 +99,17 @@ def proxy(
         try:
             if upstream is not None:
                 return _over_http(recording, upstream, port, timeout, timeout_answer, json)
-            from stator.surfaces.proxy.stdio import Options, Proxy
+            from stator.surfaces.proxy.stdio import StdioOptions, StdioProxy
 
-            options = Options(timeout=timeout, timeout_answer=timeout_answer, restart=restart)
-            return Proxy(command, recording, options, say=_say).run()
+            options = StdioOptions(timeout=timeout, timeout_answer=timeout_answer, restart=restart)
+            return StdioProxy(command, recording, options, say=_say).run()
         finally:
             recording.close()
             opened.sync()
 
 
 def _over_http(
-    recording: Recording,
+    recording: ProxyRecorder,
     upstream: str,
     port: int,
     timeout: float | None,

@@ -1,4 +1,4 @@
-"""The tool `record`: decisions, facts, files, plan steps and the like, all of them or none."""
+"""Implements the tool `record`: records decisions, facts, files, plan steps and more, all or none."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from stator.errors import IdReused, InvalidInput
 from stator.runtime.ingest.self_report import Reporter
 from stator.surfaces.mcp.request_context import (
     SOURCE,
-    Desk,
-    Given,
-    head_of,
+    Arguments,
+    RequestContext,
+    head_fields,
 )
-from stator.surfaces.mcp.scope import named
-from stator.surfaces.mcp.tools.answers import Answer
+from stator.surfaces.mcp.scope import session_label
+from stator.surfaces.mcp.tools.answers import ToolAnswer
 
 FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "decision": (("what",), ("topic", "over", "confidence")),
@@ -24,16 +24,16 @@ FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "artifact": (("name", "content"), ()),
     "dead_end": (("what",), ()),
 }
-"""Kind → the fields it must have, and those it may have besides `why`."""
+"""By kind: required fields, and optional ones besides `why`."""
 
 MAY_BE_EMPTY = ("value", "content")
 
 
-def record(desk: Desk, given: Given) -> Answer:
-    row, view = desk.find(given)
+def record(request: RequestContext, given: Arguments) -> ToolAnswer:
+    row, view = request.find(given)
     reporter = Reporter(
-        desk.scope.store.port,
-        desk.context(row),
+        request.scope.store.port,
+        request.context(row),
         row.id,
         source=SOURCE,
         key=given.get("idempotency_key", ""),
@@ -45,18 +45,20 @@ def record(desk: Desk, given: Given) -> Answer:
         commits = reporter.send()
     except IdReused as error:
         raise IdReused(
-            "other things were recorded under that key", hint="take another key", **error.ids
+            "other items were recorded under this idempotency_key",
+            hint="use another key",
+            **error.ids,
         ) from None
     again = sum(commit.seq <= before for commit in commits)
     recorded = [
         {"kind": commit.kind, "seq": commit.seq, "commit": commit.id, "again": commit.seq <= before}
         for commit in commits
     ]
-    line = f"recorded {len(commits) - again} in {named(row)}"
+    line = f"recorded {len(commits) - again} in {session_label(row)}"
     if again:
-        line += f"; {again} were there already"
-    data = {"session": row.id, "recorded": recorded, "head": head_of(view)}
-    return Answer(line, data, moved=again < len(commits))
+        line += f"; {again} were recorded before"
+    data = {"session": row.id, "recorded": recorded, "head": head_fields(view)}
+    return ToolAnswer(line, data, appended=again < len(commits))
 
 
 def _report(reporter: Reporter, item: dict[str, Any], path: str) -> None:
