@@ -73,12 +73,8 @@ from stator.model.log.seal import (
     scrub,
     seal,
 )
-from stator.model.records.types import (
-    COLLECTIONS,
-    Entry,
-    ErasedRecord,
-    SessionRecord,
-)
+from stator.model.records.registry import COLLECTIONS
+from stator.model.records.types import Entry, ErasedRecord, SessionRecord
 from stator.model.sessions.lifecycle import (
     check_lease,
     check_purge,

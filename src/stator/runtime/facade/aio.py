@@ -35,12 +35,12 @@ from stator.model.records.types import (
     Entry,
     FileOp,
     Knowledge,
+    ParentKind,
     SessionRecord,
     State,
     StepStatus,
     UseKind,
 )
-from stator.model.sessions.lifecycle import ParentKind
 from stator.model.views.brief import Brief, Target
 from stator.model.views.compare import Comparison
 from stator.model.views.diff import Diff

@@ -45,6 +45,7 @@ from stator.model.log.commit import (
     Upsert,
 )
 from stator.model.log.query import Lease, SessionRow
+from stator.model.records.registry import SHOWN
 from stator.model.records.types import (
     FileRecord,
     RunRecord,
@@ -112,8 +113,6 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 T = TypeVar("T")
 FROM_USER = Provenance("user", "verified")
-SHOWN = frozenset({"turn", "outcome", "settlement", "entry"})
-"""Kinds whose content the model is shown: what its next answer derives from."""
 INPUTS_MAX = 100
 PARALLEL_MAX = 32
 """Calls of one response that run at once."""

@@ -36,11 +36,11 @@ from stator.model.records.text import prompt_text
 from stator.model.records.types import (
     ApprovalRecord,
     CallRecord,
+    Parent,
     PlanRecord,
     ScratchRecord,
     SessionRecord,
 )
-from stator.model.sessions.lifecycle import Parent
 from stator.model.values import canon
 from stator.model.values.ids import derived, short
 from stator.runtime.base.context import Context

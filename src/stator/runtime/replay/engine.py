@@ -39,6 +39,7 @@ from stator.model.log.commit import (
 )
 from stator.model.log.delta import Put
 from stator.model.log.query import Lease, SessionRow
+from stator.model.records.registry import COMPARED
 from stator.model.values.ids import retype, short
 from stator.model.values.position import turn_numbers
 from stator.runtime.base.context import Context
@@ -406,7 +407,7 @@ class ReplaySession(Session[Any]):
         """The commit that recorded what the program records now."""
         play = self._play
         play.check()
-        if draft.kind not in scripts.CHECKED:
+        if draft.kind not in COMPARED:
             return draft.id
         with play.lock:
             found, same = self._script.mark(draft, self._scrub)

@@ -24,12 +24,12 @@ from stator.model.log.commit import (
     Upsert,
 )
 from stator.model.log.delta import Drop, Put
-from stator.model.records.types import Entry, EvictedRecord, ScratchRecord
+from stator.model.records.registry import COMPACTIBLE, EVICTED, NOTED
+from stator.model.records.types import Entry, ErasedRecord, EvictedRecord
 from stator.model.window import compaction
 from stator.model.window.compaction import (
     CHATTER,
     DURABLE,
-    KEPT,
     LEVELS,
     UNDONE,
     Left,
@@ -122,7 +122,8 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     said: dict[str, Any] = {}
     base: int = 0
     """The compaction that stood when it was worked out."""
-    scratch: list[str] = []
+    dropped: list[tuple[str, str]] = []
+    """The collections and keys of the notes that go."""
     """Notes that go with it."""
 
     def fields(self, store: Store) -> dict[str, Any]:
@@ -135,7 +136,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
                 session=found.session,
             )
         cuts = (found.outputs, found.mask, found.summarise)
-        dropped = [Remove("scratch", name) for name in self.scratch]
+        dropped = [Remove(collection, key) for collection, key in self.dropped]
         changes = (*_replaced(store, found.session, found.evicted), *dropped)
         return {
             "input": _said(cuts, self.said),
@@ -170,7 +171,7 @@ class _Work:
         self._items: list[Left] = []
         self._records: list[EvictedRecord] = []
         self._durable, kept = _durable(store, session)
-        self._scratch = store.entries(session, "scratch") if options.scratch else []
+        self._scratch = _compactible(store, session) if options.scratch else []
         last = latest(store, session)
         self._base = _seq(last)
         self._said: dict[str, Any] = {
@@ -221,9 +222,9 @@ class _Work:
 
     def _notes(self) -> list[Left]:
         return [
-            Left(compaction.key_for(entry), CHATTER, entry.seq, entry.turn)
+            Left(compaction.key_for(entry), EVICTED[entry.collection], entry.seq, entry.turn)
             for entry in self._gone()
-            if isinstance(entry.record, ScratchRecord)
+            if not isinstance(entry.record, ErasedRecord)
         ]
 
     def _gone(self) -> list[Entry]:
@@ -248,7 +249,9 @@ class _Work:
             found=found,
             said=self._said | {"tokens": [self._before, self._after]},
             base=self._base,
-            scratch=[entry.key for entry in self._gone()] if self._levels else [],
+            dropped=[(entry.collection, entry.key) for entry in self._gone()]
+            if self._levels
+            else [],
         )
 
 
@@ -274,10 +277,14 @@ def summarised(summary: Summary | None, messages: list[dict[str, Any]]) -> str:
 
 def _durable(store: Store, session: str) -> tuple[list[Entry], dict[str, int]]:
     """The records whose eviction is named, and how many there are of all that is kept."""
-    kept = {name: store.entries(session, name) for name in KEPT}
-    counts = {name: len(found) for name, found in kept.items() if found}
-    files = store.entries(session, "files")
-    return [*files, *(entry for name in DURABLE for entry in kept.get(name, ()))], counts
+    found = {name: store.entries(session, name) for name in {*NOTED, *DURABLE}}
+    counts = {name: len(found[name]) for name in NOTED if found[name]}
+    return [entry for name in DURABLE for entry in found[name]], counts
+
+
+def _compactible(store: Store, session: str) -> list[Entry]:
+    """The records that a compaction may drop."""
+    return [entry for name in sorted(COMPACTIBLE) for entry in store.entries(session, name)]
 
 
 def _named_by(seq: int) -> EvictedRecord:
@@ -402,16 +409,16 @@ def _notes_again(store: Store, session: str, seq: int) -> list[Change]:
     drops = [
         op
         for op in commit_at(store, session, seq).delta
-        if isinstance(op, Drop) and op.collection == "scratch"
+        if isinstance(op, Drop) and op.collection in COMPACTIBLE
     ]
-    known = {entry.key for entry in store.entries(session, "scratch")} if drops else set()
+    known = {(one.collection, one.key) for one in _compactible(store, session)} if drops else set()
     return [
-        Upsert("scratch", version.op.record)
+        Upsert(version.op.collection, version.op.record)
         for version in (store.replaced(session, drops) if drops else ())
         if version is not None
         and isinstance(version.op, Put)
-        and isinstance(version.op.record, ScratchRecord)
-        and version.op.record.name not in known
+        and not isinstance(version.op.record, ErasedRecord)
+        and (version.op.collection, version.key) not in known
     ]
 
 

@@ -43,6 +43,7 @@ from stator.model.log.query import (
     UsageBy,
     check_limit,
 )
+from stator.model.records.registry import REMOVALS
 from stator.model.records.types import Entry
 from stator.store.port import Durability
 from stator.store.sqlite import connection, projection, space
@@ -60,7 +61,7 @@ from stator.store.sqlite.queries import (
     usage,
 )
 from stator.store.sqlite.queries.reader import Place
-from stator.store.sqlite.writer import PATIENCE_S, REMOVALS, Request
+from stator.store.sqlite.writer import PATIENCE_S, Request
 
 T = TypeVar("T")
 

@@ -24,14 +24,8 @@ from stator.model.log.delta import (
     decode_record,
 )
 from stator.model.log.delta import Version as LogVersion
-from stator.model.records.types import (
-    COLLECTIONS,
-    KEYLESS,
-    Entry,
-    Record,
-    SessionRecord,
-    key_of,
-)
+from stator.model.records.registry import COLLECTIONS, key_of
+from stator.model.records.types import KEYLESS, Entry, Record, SessionRecord
 from stator.model.sessions.lifecycle import lent_upto
 from stator.model.values.ids import from_bytes, is_id, to_bytes
 from stator.store.compress import decompress

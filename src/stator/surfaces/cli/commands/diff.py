@@ -7,12 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stator.errors import BadPosition
-from stator.model.records.types import (
-    COLLECTIONS,
-    DecisionRecord,
-    FileRecord,
-    Record,
-)
+from stator.model.records.registry import COLLECTIONS, NOT_DIFFED
+from stator.model.records.types import DecisionRecord, FileRecord, Record
 from stator.model.views.compare import Comparison
 from stator.model.views.diff import CallItem, Diff, Item
 from stator.runtime.ingest.recorder import CURSOR
@@ -44,8 +40,6 @@ stator diff t4..t5 --patch         what files hold now and held then, as git sho
 stator diff --json | jq .decisions
 """
 SIGNS = {"added": "+", "changed": "~", "superseded": "≈", "removed": "-"}
-NOISE = frozenset({"session", "runs", "tools", "working_set", "spend", "calls", "evicted"})
-"""Bookkeeping; calls are listed from the log, what left the view by `stator evicted`."""
 _INCIDENTAL = frozenset({"order", "digest", "commit"})
 """Fields that change along with the one that says something."""
 CALLS_SHOWN = 12
@@ -93,7 +87,7 @@ def diff(
         if json:
             _document(screen, view, found, tries)
             return 0
-        hidden = frozenset() if all else NOISE
+        hidden = frozenset() if all else NOT_DIFFED
         title(screen, view, ask.now, f"{_place(found.start)} → {_place(found.end)}")
         if tries is None:
             lines = [*_lines(found, hidden), *_calls(view, found.calls)]
@@ -238,7 +232,7 @@ def _calls(view: SessionView, calls: list[CallItem]) -> Iterator[Line]:
 
 def _footnotes(found: Diff) -> Iterator[Line]:
     passing, same = (
-        sum(count for name, count in counts.items() if name not in NOISE)
+        sum(count for name, count in counts.items() if name not in NOT_DIFFED)
         for counts in (found.transient, found.unchanged)
     )
     parts = [

@@ -7,8 +7,9 @@ from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING
 
 from stator.errors import BadQuery
-from stator.model.log.commit import KINDS, Commit
+from stator.model.log.commit import Commit
 from stator.model.log.query import check_limit
+from stator.model.records.registry import KINDS, QUIET
 from stator.runtime.views.session import SessionView
 from stator.surfaces.cli.parts.scope import (
     Asking,
@@ -45,10 +46,6 @@ stator log --json | jq -r 'select(.status == "error") | .tool'
 """
 FOLLOWED = 10
 """Commits that are shown before those to come, unless -n says otherwise."""
-QUIET = frozenset(
-    {"open", "run", "run_end", "pause", "resume", "close", "turn_end", "use", "scratch"}
-)
-"""Kinds that are bookkeeping to a reader of the story."""
 
 
 def log(

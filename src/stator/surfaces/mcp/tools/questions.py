@@ -8,7 +8,8 @@ from typing import Any
 from stator.errors import BadPosition, InvalidInput, NotFound
 from stator.model.log.commit import Commit
 from stator.model.log.query import CallQuery, TurnRow
-from stator.model.records.types import BOOKKEEPING, Entry, Record
+from stator.model.records.registry import LISTED, NOT_DIFFED
+from stator.model.records.types import Entry, Record
 from stator.model.values.json_text import shown
 from stator.model.views.diff import Item
 from stator.runtime.views.session import SessionView, list_calls
@@ -30,21 +31,6 @@ CHANGES = 50
 SCANNED = 5_000
 """Commits that are looked through for those of some kinds, for one answer."""
 INCIDENTAL = frozenset({"after_in", "before_in", "digest", "commit", "factors"})
-HIDDEN = BOOKKEEPING | {"working_set", "evicted"}
-"""Collections that commits keep up to date by themselves, or that another tool answers for."""
-STANDING = (
-    "plan",
-    "decisions",
-    "facts",
-    "preferences",
-    "dead_ends",
-    "pending",
-    "artifacts",
-    "files",
-    "tags",
-    "flags",
-)
-"""Collections of the state that are listed, in this order."""
 NARROWS = {
     "kinds": ("commits",),
     "after": ("commits",),
@@ -195,9 +181,7 @@ def _calls(desk: Desk, view: SessionView, given: Given) -> Page:
 
 def _state(desk: Desk, view: SessionView, given: Given) -> Page:
     rows = [
-        {"collection": name, **entry_row(entry)}
-        for name in STANDING
-        for entry in view.entries(name)
+        {"collection": name, **entry_row(entry)} for name in LISTED for entry in view.entries(name)
     ]
     return _cut(rows, given, _limit(given))
 
@@ -247,7 +231,7 @@ def diff(desk: Desk, given: Given) -> Answer:
         found = view.diff(desk.scope.position(start), desk.scope.position(end))
     else:
         found = view.diff(desk.scope.span(start) if start is not None else None)
-    items = [_change(item) for item in found.items if item.collection not in HIDDEN]
+    items = [_change(item) for item in found.items if item.collection not in NOT_DIFFED]
     changes, rest = _cut(items, given, CHANGES)
     calls, calls_rest = _cut(
         [
