@@ -13,32 +13,34 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import stator
 from model.kinds import EXAMPLES, look, record_everything, say
 from runtime.support import Model
-from stator.errors import LeaseLost, StatorError, WrongState
+from stator.errors import StatorError
 from stator.model.log.commit import Commit, Draft
 from stator.model.log.delta import Put
 from stator.model.log.rewinds import visible
 from stator.model.records.registry import COLLECTIONS, KINDS
-from stator.model.records.types import FactRecord, SpendRecord, ToolRecord
-from stator.model.sessions.lifecycle import check_transition
+from stator.model.sessions.lifecycle import check_lease, check_transition
 from stator.model.sessions.retention import tier_of
 from stator.model.values import canon
 from stator.model.views.search_text import document
 from stator.runtime.retention.policies import _is_kept
 from stator.runtime.views import reflog
+from stator.runtime.window.brief import Here, _Gathering
+from stator.runtime.window.recall import _of_rank
 from stator.store.sqlite.writer import is_barrier
 from stator.surfaces.cli.commands import log as log_command
 from stator.surfaces.cli.main import main
 from stator.surfaces.cli.render import record_line
 from stator.surfaces.mcp.tools.definitions import BY_NAME
-from stator.testing import memory_store, replay
+from stator.testing import replay
 from surfaces.agents import talking
 from surfaces.recorded import World, normal
 
@@ -70,36 +72,41 @@ def _commits() -> Iterator[tuple[str, str]]:
 
 
 def _allowed(kind: str) -> Iterator[str]:
-    yield "without the lease" if _without_lease(kind) else "with the lease"
-    if not _refused(lambda: check_transition(kind, "closed", "s_1"), WrongState):
-        yield "after the end"
-    if is_barrier(Draft(id="k_1", session="s_1", kind=kind)):
-        yield "synced"
-    yield f"kept as {tier_of(kind)}"
+    """What the parts of the library make of a commit, going by nothing but its kind."""
+    lease = {"mode": "driven", "epoch": 0, "current": 1, "session": "s_1"}
     commit = _commit(kind, content={"why": canon.dumps("because")})
-    if document(commit) is not None:
-        yield "searched"
-    if _is_kept(commit):
-        yield "of retention"
-    if ("dim" if kind == "turn" else _style(commit)) == "dim":
-        yield "in the background"
+    yield f"kept as {tier_of(kind)}"
+    probes = {
+        "needs no lease": _is_let(lambda: check_lease(kind=kind, **lease)),  # type: ignore[arg-type]
+        "taken when closed": _is_let(lambda: check_transition(kind, "closed", "s_1")),
+        "taken when archived": _is_let(lambda: check_transition(kind, "archived", "s_1")),
+        "synced": is_barrier(Draft(id="k_1", session="s_1", kind=kind)),
+        "searched": document(commit) is not None,
+        "of retention": _is_kept(commit),
+        "leaves the view": any(True for rank in range(5) for _ in _of_rank(commit, rank)),
+        "news": _Gathering._is_news(SimpleNamespace(_here=Here()), commit, whole=True),  # type: ignore[arg-type]
+        "read on after a rewind": any(reflog.shown(_Log([commit]), "s_1", 0, 1, [])),  # type: ignore[arg-type]
+        "in the background": kind != "turn" and _style(commit) == "dim",
+    }
+    yield from (words for words, holds in probes.items() if holds)
 
 
-def _without_lease(kind: str) -> bool:
-    store = memory_store()
-    with store.open("main") as session:
-        draft = Draft(id=store.context.mint("commit"), session=session.id, kind=kind)
-        return not _refused(lambda: store.port.append(session.id, [draft]), LeaseLost)
+class _Log:
+    """A store, as far as it is a log."""
+
+    def __init__(self, log: list[Commit]) -> None:
+        self._log = log
+
+    def commits(self, session: str, **where: Any) -> list[Commit]:
+        return self._log
 
 
-def _refused(act: Any, error: type[StatorError]) -> bool:
+def _is_let(act: Callable[[], object]) -> bool:
     try:
         act()
-    except error:
-        return True
     except StatorError:
         return False
-    return False
+    return True
 
 
 def _style(commit: Commit) -> str:
@@ -125,7 +132,7 @@ def _one_session(folder: Path) -> Iterator[tuple[str, str]]:
         view = store.read(session)
         yield "The state", _state(view)
         yield "Its lines", _lines(view)
-        yield "A line of several records", str(record_line.of_commit(_several()).pieces)
+        yield "Records beside others in a commit", _beside(view)
         yield "What is hot", ", ".join(view.hot())
         yield "The brief", str(view.brief(max_tokens=4000))
         yield "The brief since a position", str(view.brief(max_tokens=4000, since="@1"))
@@ -142,14 +149,11 @@ def _one_session(folder: Path) -> Iterator[tuple[str, str]]:
         yield "What erasing the session leaves", _erased(store, session)
 
 
-def _several() -> Commit:
-    """A commit that puts what it is about, and counts what it used."""
-    puts = {
-        "spend": SpendRecord(unit="tokens", amount=5),
-        "tools": ToolRecord(name="look"),
-        "facts": FactRecord(name="n", value=1),
-    }
-    return _commit("fact", delta=[Put(name, f"{name}1", record) for name, record in puts.items()])
+def _beside(view: Any) -> str:
+    """What the line of a commit says that also puts a record of another collection."""
+    found = {op.collection: op for c in view.log() for op in c.delta if isinstance(op, Put)}
+    lines = [record_line.of_commit(_commit("app", delta=[op])).plain for op in found.values()]
+    return "\n".join(f"{name}: {line}" for name, line in zip(found, lines, strict=True))
 
 
 def _state(view: Any) -> str:

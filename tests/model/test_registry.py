@@ -139,6 +139,17 @@ def test_a_program_run_again_after_a_crash_goes_on_from_its_record(kind, times, 
     assert recorded.count(kind) == times
 
 
+def test_a_rerun_answers_exactly_what_a_program_appends_in_a_turn_besides_its_calls(run_again):
+    """A kind that is missing in the registry's `once` is recorded twice after a crash."""
+    recorded, _, _ = run_again
+    in_turn = set(recorded[recorded.index("turn") + 1 : recorded.index("turn_end")])
+    assert in_turn - {"call", "outcome"} == registry.ONCE
+
+
+def test_a_replay_compares_nothing_that_a_rerun_does_not_answer():
+    assert registry.COMPARED < registry.ONCE
+
+
 @each
 def test_a_program_that_recorded_it_knew_of_the_failure_before_it(row, memory):
     """So that a rerun gives the program that failure, and does not try again behind its back."""
