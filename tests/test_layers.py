@@ -22,9 +22,22 @@ CONTRACT = ("stator.store.contract",)
 """A test suite that ships: it makes commits in a memory store to bring them to the one under test."""
 
 MAY_IMPORT = {
-    "model": ("stator.errors", "stator.model"),
+    "_moved": (),
+    "extensions": ("stator.errors",),
+    "approvals": ("stator.model", "stator.runtime"),
+    "budgets": ("stator.model", "stator.runtime"),
+    "lifecycle": ("stator.model", "stator.runtime"),
+    "workflows": ("stator.model", "stator.runtime"),
+    "importing": ("stator.importers",),
+    "model": ("stator.errors", "stator.model", "stator._moved"),
     "store": ("stator.errors", "stator.model", "stator.store"),
-    "runtime": ("stator.errors", "stator.model", "stator.runtime", "stator.store.port"),
+    "runtime": (
+        "stator.errors",
+        "stator.model",
+        "stator.runtime",
+        "stator.store.port",
+        "stator._moved",
+    ),
     "importers": (
         "stator.errors",
         "stator.model",
@@ -32,6 +45,8 @@ MAY_IMPORT = {
         "stator.store.port",
         "stator.importers",
         "stator.locations",
+        "stator.extensions",
+        "stator._moved",
     ),
     "hooks": (
         "stator.errors",
@@ -62,6 +77,7 @@ MAY_IMPORT = {
         "stator.model",
         "stator.runtime",
         "stator.store",
+        "stator.extensions",
         "stator.hooks",
         "stator.importers",
     ),
@@ -101,7 +117,6 @@ RUNTIME_EXCEPTIONS = {
     "stator.runtime.bundles.file": {"os", "sys"},
     # the type of a path that callers hand in
     "stator.runtime.facade.store": {"os"},
-    "stator.runtime.facade.aio": {"os"},
     # looks whether asyncio is loaded at all, so as not to load it
     "stator.runtime.base.context": {"sys"},
 }

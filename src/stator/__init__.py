@@ -15,7 +15,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # as type checkers know it, without the time that loading `typing` takes
 if TYPE_CHECKING:
-    from stator import aio, errors
+    from stator import aio, approvals, budgets, errors, importing, lifecycle, workflows
     from stator.connect import connect, open
     from stator.errors import ApprovalNeeded, BudgetSpent, InDoubt, NotDone, Paused, StatorError
     from stator.model.calls.approval import Rule
@@ -45,10 +45,15 @@ __all__ = [
     "Store",
     "Turn",
     "aio",
+    "approvals",
+    "budgets",
     "connect",
     "errors",
+    "importing",
+    "lifecycle",
     "open",
     "tool",
+    "workflows",
 ]
 
 _HOMES = {
@@ -67,10 +72,15 @@ _HOMES = {
     "Store": "stator.runtime.facade.store",
     "Turn": "stator.runtime.driving.turn",
     "aio": "stator.aio",
+    "approvals": "stator.approvals",
+    "budgets": "stator.budgets",
     "connect": "stator.connect",
     "errors": "stator.errors",
+    "importing": "stator.importing",
+    "lifecycle": "stator.lifecycle",
     "open": "stator.connect",
     "tool": "stator.runtime.driving.tools",
+    "workflows": "stator.workflows",
 }
 
 
@@ -82,9 +92,8 @@ def __getattr__(name: str) -> object:
     import importlib
 
     module = importlib.import_module(home)
-    found = (
-        module if home == f"stator.{name}" and name in ("aio", "errors") else getattr(module, name)
-    )
+    # `stator.connect` is a function in a module of its own name; every other such name means the module.
+    found = module if home == f"stator.{name}" and name != "connect" else getattr(module, name)
     globals()[name] = found
     return found
 

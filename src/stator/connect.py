@@ -22,11 +22,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from stator import extensions
 from stator.errors import InvalidInput, NotAStore, StatorError, StoreReadOnly
 from stator.locations import (
     ELSEWHERE,
     nearest,
     path_of,
+    scheme_of,
     spool_of,
     users,
     waits,
@@ -54,7 +56,7 @@ DURABILITIES = ("full", "barrier", "relaxed")
 
 
 @dataclass(frozen=True)
-class Place:
+class StorePlace:
     """Where a store is, and why it was looked for there."""
 
     url: str
@@ -72,10 +74,11 @@ def connect(
 ) -> Store:
     """Open a store, creating it if it is not there.
 
-    `url` is a path, `sqlite:///path` or `memory:`; without one: `$STATOR_STORE`, the nearest
-    `.stator/store.db` upward, the user's data folder. `durability`: "full" loses nothing
-    acknowledged, ever; "barrier" may lose to a power cut (not to a kill) what followed the last
-    write or turn end; "relaxed" may lose the newest commits to a power cut.
+    `url` is a path, `sqlite:///path`, `memory:`, or the URL of a store that another package adds; without
+    one: `$STATOR_STORE`, the nearest `.stator/store.db` upward, the user's data folder.
+
+    `durability`: "full" loses nothing acknowledged, ever; "barrier" may lose to a power cut (not to a kill) what
+    followed the last write or turn end; "relaxed" may lose the newest commits to a power cut.
     """
     if durability not in DURABILITIES:
         raise InvalidInput(
@@ -173,12 +176,25 @@ def _open(
         from stator.store.memory import MemoryStore
 
         return MemoryStore(redact=redact)
-    scheme = url.partition(":")[0]
+    if scheme := scheme_of(url):
+        opener = _added_store(scheme)
+        return opener(url, durability=durability, create=create, read_only=read_only, redact=redact)
+    return _open_sqlite(path_of(url), durability, create=create, read_only=read_only, redact=redact)
+
+
+def _added_store(scheme: str) -> Callable[..., port.Store]:
+    """What opens URLs of a scheme that is not ours: another package's entry point `stator.stores`."""
+    if scheme in extensions.names(extensions.STORES):
+        opener: Callable[..., port.Store] = extensions.load(extensions.STORES, scheme)
+        return opener
     if scheme in ELSEWHERE:
         raise NotAStore(
             f"{scheme} stores are not part of this release", hint="use a path or sqlite:///path"
         )
-    return _open_sqlite(path_of(url), durability, create=create, read_only=read_only, redact=redact)
+    raise NotAStore(
+        f"no installed package opens {scheme}:// stores",
+        hint=f"use a path or sqlite:///path, or install a package with the entry point {extensions.STORES}",
+    )
 
 
 def _open_sqlite(
@@ -268,19 +284,19 @@ def prepare_folder(folder: str) -> None:
 
 def locate(
     url: str | os.PathLike[str] | None = None, environ: dict[str, str] | None = None
-) -> Place:
+) -> StorePlace:
     """Which store is meant: argument, `$STATOR_STORE`, nearest `.stator`, user data folder."""
     given = os.environ if environ is None else environ
     if url is not None:
         if not os.fspath(url):
             raise NotAStore("a store needs a path, got an empty one", hint="for example: stator.db")
-        return Place(os.fspath(url), "as given")
+        return StorePlace(os.fspath(url), "as given")
     if named := given.get("STATOR_STORE"):
-        return Place(named, "$STATOR_STORE")
+        return StorePlace(named, "$STATOR_STORE")
     nearest = nearest_folder()
     if nearest is not None:
-        return Place(str(nearest / FILE), f"nearest {FOLDER} folder")
-    return Place(str(user_folder(given) / FILE), USERS)
+        return StorePlace(str(nearest / FILE), f"nearest {FOLDER} folder")
+    return StorePlace(str(user_folder(given) / FILE), USERS)
 
 
 def nearest_folder(start: Path | None = None) -> Path | None:
@@ -301,18 +317,18 @@ def user_folder(environ: Any = None) -> Path:
     )
 
 
-def known_stores() -> list[Place]:
+def known_stores() -> list[StorePlace]:
     """Stores that can be seen from here, for answers that came up empty."""
-    places: list[Place] = []
+    places: list[StorePlace] = []
     nearest = nearest_folder()
     if nearest is not None:
-        places.append(Place(str(nearest / FILE), f"nearest {FOLDER} folder"))
+        places.append(StorePlace(str(nearest / FILE), f"nearest {FOLDER} folder"))
     try:
         own = user_folder() / FILE
     except NotAStore:
         return places
     if own.exists():
-        places.append(Place(str(own), USERS))
+        places.append(StorePlace(str(own), USERS))
     return places
 
 

@@ -40,6 +40,7 @@ next.
     ├── BrokenChain           E_CHAIN     a commit does not match its hash
     ├── BadBundle             E_BUNDLE    a bundle that is damaged, cut short or locked; nothing was taken
     │   └── NewerBundle       E_BUNDLE_VERSION  written by a newer release
+    ├── BadExtension          E_EXTENSION  a package adds a format or store that cannot be loaded
     └── StoreError            the store cannot be used as asked
         ├── NotAStore         E_NOT_A_STORE
         ├── SchemaChanged     E_SCHEMA    tables, triggers or views that are not ours
@@ -295,6 +296,12 @@ class BadBundle(StatorError):
 
 class NewerBundle(BadBundle):
     code = "E_BUNDLE_VERSION"
+
+
+class BadExtension(StatorError):
+    """A package adds a format or a store, and it cannot be loaded."""
+
+    code = "E_EXTENSION"
 
 
 class StoreError(StatorError):

@@ -26,7 +26,7 @@ KEY = "key"
 NOTE = "note"
 """Where a hook that could not record says so."""
 ELSEWHERE = ("postgresql", "postgres", "http", "https")
-"""URLs of stores that are no file."""
+"""Schemes of stores on a server, which need no `//` to be recognised."""
 
 
 def nearest(start: str) -> str | None:
@@ -51,13 +51,21 @@ def users(environ: Mapping[str, str]) -> str | None:
     return None
 
 
+def scheme_of(url: str) -> str:
+    """The scheme of a URL that names no file, such as `postgresql`; "" for a path, `sqlite:` and `memory:`."""
+    scheme, colon, rest = url.partition(":")
+    if not colon or scheme in ("", "sqlite", "memory"):
+        return ""
+    return scheme if scheme in ELSEWHERE or (rest.startswith("//") and scheme.isalnum()) else ""
+
+
 def path_of(url: str) -> str:
     """The file a URL names; "" where it names none.
 
     `sqlite:///notes.db` is relative, `sqlite:////srv/notes.db` is absolute, as elsewhere.
     """
     scheme, _, rest = url.partition(":")
-    if url in ("memory:", ":memory:") or scheme in ELSEWHERE:
+    if url in ("memory:", ":memory:") or scheme_of(url):
         return ""
     return rest.removeprefix("///").removeprefix("//") if scheme == "sqlite" else url
 

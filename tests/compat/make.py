@@ -1,13 +1,19 @@
 """Write the database and the bundle of this release that every later one must open:
 python tests/compat/make.py PATH.db PATH.stator.
 
-Run once per release, by hand; the files go to tests/compat/data and are never written again.
+Run by hand once per release; the files go to tests/compat/data and are never replaced.
+
+The same code writes the same commits in every folder and process and on every day: clock, ids, salts
+and the store's own identity are fixed here. `test_written.py` runs it to see that a later release
+still writes the heads of an earlier one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
+import sqlite3
 import sys
 import tempfile
 from collections.abc import Callable
@@ -41,33 +47,66 @@ from stator.runtime.base import project_flags, project_session
 from stator.runtime.base.context import Context
 from stator.runtime.facade.session import Session
 from stator.runtime.facade.store import Store
+from stator.runtime.files import git
 from stator.runtime.ingest.recorder import Recorder
 from stator.store import sqlite
+from stator.store.port import Durability
 
 
-def minted() -> Callable[[Kind], str]:
+def minted(seed: str = "") -> Callable[[Kind], str]:
     numbers = itertools.count(1)
-    return lambda kind: PREFIXES[kind] + sha256(b"%d" % next(numbers)).hexdigest()[:32]
+    made = lambda: sha256(f"{seed}{next(numbers)}".encode()).hexdigest()[:32]  # noqa: E731
+    return lambda kind: PREFIXES[kind] + made()
 
 
-def clock() -> Callable[[], int]:
-    times = itertools.count(1_790_000_000_000_000, 1_000_000)
+def clock(later_s: int = 0) -> Callable[[], int]:
+    times = itertools.count(1_790_000_000_000_000 + later_s * 1_000_000, 1_000_000)
     return lambda: next(times)
 
 
-def secrets() -> Callable[[int], bytes]:
+def secrets(seed: str = "") -> Callable[[int], bytes]:
     numbers = itertools.count(1)
-    return lambda size: sha256(b"salt %d" % next(numbers)).digest()[:size]
+    return lambda size: sha256(f"{seed}salt {next(numbers)}".encode()).digest()[:size]
 
 
-def opened(path: str, root: str) -> Store:
+IDENTITY = {
+    "store": "aedaf45a8604d1176d4bb779e6c81dcd",
+    "created": 1_794_772_891_047_683,
+    "blob_key": bytes.fromhex("16860779d75e6a2b81760a8fa02beb2a04b1ca25ef87546f5e3f8bf08e10b8f7"),
+}
+"""What a new store draws at random, as the database of 0.4.0 has it: its id signs each approval, so
+another id would give the session with an approval another head."""
+
+
+def created(path: str) -> None:
+    """Make a new store that has this identity."""
     sqlite.create(path)
-    store = sqlite.SqliteStore(path, clock=clock(), salts=secrets())
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
+        db.executemany(
+            "UPDATE meta SET value = ? WHERE key = ?", [(v, k) for k, v in IDENTITY.items()]
+        )
+
+
+def opened(
+    path: str, root: str, *, seed: str = "", later_s: int = 0, durability: Durability = "full"
+) -> Store:
+    """A store in a file. Opened again, it needs another `seed`, or it would make the same ids again."""
+    if not os.path.exists(path):
+        created(path)
+    store = sqlite.SqliteStore(
+        path, durability=durability, clock=clock(later_s), salts=secrets(seed)
+    )
     context = Context(
-        clock=clock(), mint=minted(), secret=secrets(), host="host", pid=1, program="make.py",
-        principal="local:someone", project="compat", root=root,
+        clock=clock(later_s), mint=minted(seed), secret=secrets(seed), host="host", pid=1,
+        program="make.py", principal="local:someone", project="compat", root=root,
     )  # fmt: skip
     return Store(store, context)
+
+
+def refuse_git(root: str) -> None:
+    """End where the folder lies in a git work tree: what git says of it would be recorded."""
+    if git.in_git(root):
+        sys.exit(f"{root} is in a git work tree; set TMPDIR to a folder that is not")
 
 
 def record(session: Session[object]) -> None:
@@ -240,7 +279,9 @@ def recorded(store: Store) -> None:
 
 def main() -> None:
     database, bundle = (os.path.abspath(name) for name in sys.argv[1:3])
+    os.umask(0o022)  # the mode of a file that is kept is recorded
     with tempfile.TemporaryDirectory() as root, opened(database, root) as store:
+        refuse_git(root)
         os.chdir(root)
         with store.open("fix-login", agent="demo", app=dict, labels={"team": "a"}) as session:
             record(session)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from collections.abc import Container, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 import stator
+from stator.model.records.registry import COLLECTIONS, Collection
+from stator.model.records.types import Record
 from stator.runtime.views.verify import verify
 from stator.surfaces.cli.render import wire
 
@@ -37,12 +41,10 @@ def answers(path: Path) -> dict[str, object]:
                 "id": row.id,
                 "head": view.head.hash,
                 "status": row.shown,
-                "counts": msgspec.to_builtins(view.counts),
-                "log": _digest([_as_then(wire.commit(commit)) for commit in view.log()]),
-                "state": _digest(msgspec.to_builtins(view.state())),
-                "first_turn": _digest(
-                    msgspec.to_builtins(view.state("t1" if row.turns else "head"))
-                ),
+                "counts": _known(msgspec.to_builtins(view.counts), SHAPE["counts"]),
+                "log": _digest([_commit(wire.commit(commit)) for commit in view.log()]),
+                "state": _state(view.state()),
+                "first_turn": _state(view.state("t1" if row.turns else "head")),
                 "files": [f"{file.op} {file.path}" for file in view.files()],
                 "decisions": [line.record.what for line in view.decisions(standing=True)],
                 "failed": [call.tool for call in view.calls(status="failed")],
@@ -50,17 +52,44 @@ def answers(path: Path) -> dict[str, object]:
     return found
 
 
-ADDED = {"adopted": "", "after_in": "", "before_in": ""}
-"""Fields that records have gained since, with their defaults."""
+SHAPE = json.loads((DATA / "shape.json").read_text(encoding="utf-8"))
+"""The collections and fields that are always compared. One that a later release added is compared
+only where it holds something: an old database has nothing there, so its answers stay the same."""
+EMPTY: tuple[object, ...] = (None, "", 0, [], {})
 
 
-def _as_then(value: object) -> object:
-    """What is shown of a record, without fields that no release before knew."""
-    if isinstance(value, list):
-        return [_as_then(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    return {k: _as_then(v) for k, v in value.items() if k not in ADDED or v != ADDED[k]}
+def _commit(shown: dict[str, Any]) -> dict[str, Any]:
+    """A commit as it is shown, without what was added since and holds nothing."""
+    changes = [_known(change, SHAPE["operation"]) for change in shown["delta"]]
+    return _known(shown, SHAPE["commit"]) | {
+        "delta": [change | {"record": _record(change)} for change in changes]
+    }
+
+
+def _record(change: dict[str, Any]) -> dict[str, Any] | None:
+    shown: dict[str, Any] | None = change["record"]
+    collection: str = change["collection"]
+    if shown is None or collection not in SHAPE["collections"]:
+        return shown
+    fields = msgspec.structs.fields(COLLECTIONS[collection].type)
+    defaults = {field.name: field.default for field in fields}
+    return _known(shown, SHAPE["collections"][collection], defaults)
+
+
+def _state(found: object) -> str:
+    """The digest of a state; its records are without defaults as they are."""
+    return _digest(_known(msgspec.to_builtins(found), SHAPE["collections"]))
+
+
+def _known(
+    shown: dict[str, Any], names: Container[str], defaults: Mapping[str, object] | None = None
+) -> dict[str, Any]:
+    """What has one of these names, or holds something."""
+    return {
+        name: value
+        for name, value in shown.items()
+        if name in names or (value not in EMPTY and value != (defaults or {}).get(name))
+    }
 
 
 def _digest(value: object) -> str:
@@ -80,6 +109,46 @@ def test_an_old_database_verifies(release):
 def test_an_old_database_answers_as_it_did(release):
     path, known = release
     assert answers(path) == known
+
+
+class Reminder(Record, frozen=True):
+    """A record of a kind that no release has."""
+
+    name: str
+
+
+def test_a_collection_that_is_added_later_leaves_the_answers_of_old_databases_as_they_were(
+    release, monkeypatch
+):
+    path, known = release
+    number = max(one.number for one in COLLECTIONS.values()) + 1
+    added = Collection(number=number, name="new", type=Reminder, key=("name",))
+    monkeypatch.setitem(COLLECTIONS, "new", added)
+    with stator.connect(path, create=False, read_only=True, project="compat") as store:
+        assert store.read("fix-login").state()["new"] == {}
+    assert answers(path) == known
+
+
+@pytest.mark.parametrize(("value", "same"), [(0, True), (1, False)])
+def test_a_field_that_is_added_later_is_compared_only_where_it_holds_something(
+    release, monkeypatch, value, same
+):
+    path, known = release
+    shown = wire.record
+    monkeypatch.setattr(wire, "record", lambda found: _with(shown(found), new=value))
+    assert (answers(path) == known) is same
+
+
+def _with(shown: dict[str, Any] | None, **more: object) -> dict[str, Any] | None:
+    return None if shown is None else shown | more
+
+
+def test_no_collection_or_field_that_a_release_had_is_gone():
+    had: dict[str, list[str]] = SHAPE["collections"]
+    there = {name: COLLECTIONS[name].type.__struct_fields__ for name in had}
+    assert {name: set(fields) - set(there[name]) for name, fields in had.items()} == {
+        name: set() for name in had
+    }
 
 
 def test_an_old_database_answers_the_same_after_a_rebuild(release):

@@ -233,3 +233,18 @@ def test_the_demo_says_where_it_left_its_store(tmp_path):
     (folder,) = tmp_path.glob("stator-demo-*")
     assert str(folder) in done.stdout
     assert (Path(folder) / ".stator/store.db").exists()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(ROOT / "docs" / "guides").glob("*.md"),
+        *(ROOT / "docs" / "reference").glob("*.md"),
+        ROOT / "README.md",
+    ],
+    ids=lambda path: path.stem,
+)
+def test_guides_and_reference_import_only_what_is_public(path):
+    rooms = "(?:runtime|model|importers|hooks)"
+    internal = rf"(?:from|import) stator\.{rooms}\b|`stator\.{rooms}\."
+    assert re.findall(internal, path.read_text(encoding="utf-8")) == []

@@ -184,7 +184,7 @@ class _Instead(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def __init__(self, source: str) -> None:
         self._source = source
 
-    def find_spec(self, name, path, target=None):  # type: ignore[no-untyped-def]
+    def find_spec(self, name, path, target=None):
         if name != MODULE:
             return None
         return importlib.machinery.ModuleSpec(name, self, origin=str(SOURCE / FILE))

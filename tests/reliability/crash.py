@@ -329,7 +329,7 @@ def play(
 
     async def looped() -> None:
         async with stator.aio.AsyncStore(store) as opened, opened.open("main") as session:
-            report(session._session)
+            report(session._sync)
             await script.run(session)
 
     async def plain() -> None:

@@ -298,7 +298,7 @@ def test_the_loop_tries_again_as_the_synchronous_api_does(store, slept):
                     return act()
 
                 value = await t.call(stator.tool(look, effect="read"))
-            return value, statuses(s._session)
+            return value, statuses(s._sync)
 
     store.context = dataclasses.replace(store.context, jitter=lambda: 0.0)
     assert asyncio.run(go()) == ("done", ["timeout", "error", "ok"])

@@ -118,5 +118,5 @@ def test_the_installed_program_runs(store):
 
 
 def test_the_front_door_is_not_hidden_by_the_module_behind_it():
-    code = "import stator; stator.open; from stator.connect import Place; stator.connect('memory:')"
+    code = "import stator; stator.open; from stator.connect import StorePlace; stator.connect('memory:')"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,8 +1,7 @@
-"""A store with something laid over it: what is appended here goes to another store, and the first one
-stays as it is.
+"""An overlay: a store whose appends go to a second store, so that the first stays unchanged.
 
-For whoever may only read: what hooks left is applied here, and every question is answered as if it had
-been taken in. A session is copied when it is first added to; those that are not answer from below.
+Read-only programs use it: the hook queue is applied to the overlay, and every question is answered as if the
+store had recorded it. A session is copied when it is first added to; those that are not answer from below.
 Sessions come newest first, from both; where the calls of all of them are asked, those of sessions that
 were added to come first.
 """
@@ -45,7 +44,7 @@ class Overlay:
     """See `store.port.Store` for what each method promises."""
 
     def __init__(self, below: Store, above: Store) -> None:
-        """`above` is an empty store that nobody else has."""
+        """`above` is an empty store that no other object uses."""
         self._below = below
         self._above = above
         self._own: set[str] = set()
@@ -204,8 +203,9 @@ class Overlay:
     def sessions(
         self, query: SessionQuery, *, cursor: tuple[int, ...] | None = None, limit: int = 100
     ) -> Page[SessionRow]:
-        """Both side by side, the newest first: what hooks left may be older than what is below. A cursor
-        says how many of those above were told, whether those below were all told, and where to go on."""
+        """Merges both stores, newest first: a hook may have queued something older than the store's newest
+        commit. The cursor holds how many rows of the upper store were given, whether the lower store is
+        exhausted, and where it continues."""
         told, ended, *place = cursor or (0, 0)
         above = self._rows(query)
         page = self._below.sessions(query, cursor=tuple(place) or None, limit=limit)

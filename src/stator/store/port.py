@@ -34,7 +34,7 @@ from stator.model.log.query import (
 )
 from stator.model.records.types import Entry
 
-if TYPE_CHECKING:  # loaded when somebody searches
+if TYPE_CHECKING:  # loaded only for searches
     from stator.model.views.search import Advance, Mark, SearchQuery
 
 Durability = Literal["full", "barrier", "relaxed"]
@@ -87,7 +87,7 @@ class Store(Protocol):
         ...
 
     def release(self, lease: Lease) -> None:
-        """Give the lease back. A lease that was displaced meanwhile is left alone."""
+        """Release the lease. A lease that was displaced since is left alone."""
         ...
 
     # -- the log ----------------------------------------------------------------------------------
@@ -108,18 +108,18 @@ class Store(Protocol):
         that one. `if_head` is compare-and-set on the head's hash (`HeadMoved`). The lease is
         checked inside the transaction (`LeaseLost`), and so is the lifecycle (`WrongState`).
         `barrier` asks a store in `barrier` mode for a durable commit now. `fresh` promises that
-        these ids were just made and never sent before, so that nobody need look for them.
+        these ids were just made and never sent before, so that the store need not look for them.
         """
         ...
 
     def ingest(
         self, commits: Iterable[Commit], *, projects: Mapping[str, str] | None = None
     ) -> int:
-        """Append sealed commits as they are, as a bundle brings them, all or none; how many were new.
+        """Append sealed commits unchanged, as a bundle contains them, all or none; return how many were new.
 
         Those of one session come one after the other, a fork's after what it continues. They must
         continue what is there: same prefix, unbroken chain (`BrokenChain`, naming the first bad
-        one), ids that no other commit has (`IdReused`), and a session that nobody drives (`Busy`).
+        one), ids that no other commit has (`IdReused`), and a session without a live driver (`Busy`).
         One that does not exist yet begins with its `open` or `fork` commit and is found here in the
         project that `projects` names for its id, or in its own. Content that an arriving erasure
         has taken away is taken away here too; content that was erased here stays erased. `commits`
@@ -181,7 +181,7 @@ class Store(Protocol):
         ...
 
     def replaced(self, session: str, ops: Sequence[Op]) -> list[Version | None]:
-        """What stood where each of some ops of the log put or dropped a record; None where nothing did."""
+        """The version that each of these ops replaced or dropped; None where there was none."""
         ...
 
     def touches(
@@ -234,13 +234,13 @@ class Store(Protocol):
 
 
 class IndexLost(Exception):
-    """A search index was not what it should be and has been made anew, empty. Ask again."""
+    """A search index was not what it should be and was recreated empty. Ask again."""
 
 
 class Index(Protocol):
-    """A search index: the words of a store's commits, made from its log and never asked about anything else.
+    """A search index: the words of a store's commits, built from its log.
 
-    It knows words and places, not texts. Whatever it holds can be thrown away and told again. Every
+    It holds words and positions, not texts, and can be deleted and rebuilt at any time. Every
     method but `close` may raise `IndexLost`, and then has changed nothing else.
     """
 
@@ -256,7 +256,7 @@ class Index(Protocol):
         ...
 
     def put(self, advances: Sequence[Advance]) -> None:
-        """Take in what comes after what it knows, all or none; an advance from another mark than its own is left."""
+        """Index these commits, all or none; an advance that does not start at the index's own mark is ignored."""
         ...
 
     def drop(self, sessions: Sequence[str]) -> None:
@@ -268,7 +268,7 @@ class Index(Protocol):
         ...
 
     def scrub(self) -> bool:
-        """Let no byte be left of what was dropped or put anew; False if a reader holds that back for now."""
+        """Remove every byte of what was dropped or replaced; False if a reader delays that."""
         ...
 
     def close(self) -> None:

@@ -50,12 +50,12 @@ GUESS_MAX = BLOB_MIN - 512
 """No row is so much shorter than one of its items by itself: one this short holds none that is a blob."""
 
 OWN = b"="
-"""Stands for "the call that this commit begins", and for the run that its epoch is."""
+"""Abbreviates "the call that this commit begins", and the run that its epoch implies."""
 TAIL = "~"
-"""Stands for the digits a record id shares with the commit that minted it."""
+"""Abbreviates the digits a record id shares with the commit that minted it."""
 
 INLINE, BLOB, ERASED, DERIVED = 0, 1, 2, 3
-"""DERIVED: the input's hash, which its input tells."""
+"""DERIVED: the input's hash, which is computed from the input."""
 EXPLICIT = b"\x01"
 
 

@@ -1,10 +1,9 @@
-"""Approvals: which calls need a person's word, and which word answers a call.
+"""Decides which calls need a person's approval, and which grant answers a call.
 
-Decisions only. A *rule* says what to do about a call: allow it, ask, or deny it. A *grant* is a
-person's recorded yes or no (`ApprovalRecord`); it answers a call of exactly those arguments, or
-every call that fits its pattern. Where it cannot be told whether something fits, it is decided
-against running: such a value satisfies a rule that asks or denies, and a denial; it never satisfies
-a rule that allows, nor an approval.
+Decisions only. A *rule* says what to do about a call: allow it, ask, or deny it. A *grant* is a person's recorded
+yes or no (`ApprovalRecord`); it answers a call of exactly those arguments, or every call that fits its pattern.
+Where it is unclear whether something fits, the decision is against running: such a value satisfies a rule that
+asks or denies, and a denial; it never satisfies a rule that allows, nor an approval.
 """
 
 from __future__ import annotations
@@ -49,10 +48,10 @@ _MISSING = object()
 
 
 def fits(pattern: str, value: Any) -> bool | None:
-    """Whether a value fits a pattern; None where it cannot be told.
+    """Whether a value fits a pattern; None where that is undecidable.
 
-    `>100`, `<=5`: a comparison of numbers. `=text`: exactly that text. Anything else is a glob, in which `*` stands
-    for any characters, `/` too. `!` in front turns it round.
+    `>100`, `<=5`: a comparison of numbers. `=text`: exactly that text. Anything else is a glob, in which `*`
+    matches any characters, also `/`. A leading `!` negates it.
     """
     if pattern.startswith("!"):
         found = fits(pattern[1:], value)
@@ -111,7 +110,7 @@ def _argument(arguments: Any, name: str) -> Any:
 
 
 def _all_fit(when: Mapping[str, str], arguments: Any) -> bool | None:
-    """Whether every condition holds: one that does not decides, one that cannot be told comes next."""
+    """Whether every condition holds: a false one decides, an undecidable one comes next."""
     found = [fits(pattern, _argument(arguments, name)) for name, pattern in when.items()]
     return False if False in found else None if None in found else True
 
@@ -255,7 +254,7 @@ class Pattern(msgspec.Struct, frozen=True):
         return f"{self.tool}({', '.join(_shown(name, p) for name, p in self.when.items())})"
 
     def fits(self, tool: str, arguments: Any) -> bool | None:
-        """Whether a call fits; None where it cannot be told."""
+        """Whether a call fits; None where that is undecidable."""
         return fnmatchcase(tool, self.tool) and _all_fit(self.when, arguments)
 
 
@@ -318,8 +317,8 @@ def _quoted(value: str) -> str:
 def sign(record: ApprovalRecord, session: str, store: str) -> ApprovalRecord:
     """The record with the mark of the store it is granted in.
 
-    A grant counts only where it was given. Commits brought in from elsewhere keep their bytes, so what tells them apart
-    is this: the mark is a keyed digest of the whole grant under the store's own id, which no commit holds.
+    A grant counts only where it was given. Imported commits keep their bytes, so they are distinguished by
+    this: the mark is a keyed digest of the whole grant under the store's own id, which no commit holds.
     """
     return msgspec.structs.replace(record, sure=f"local:{_mark(record, session, store)}")
 
@@ -343,10 +342,11 @@ def is_expired(record: ApprovalRecord, now: int) -> bool:
 def answer(
     entries: Sequence[Entry], *, tool: str, digest: str, arguments: Any, now: int, call: str = ""
 ) -> Entry | None:
-    """The standing grant that answers a call; None if nobody has said anything about it.
+    """The grant in force that answers a call; None if no grant does.
 
-    A denial wins over an approval; then what was said of this very call, of these arguments, of a pattern, and the
-    narrower scope. `entries` are those of `approvals` that were granted here (`runtime.driving.approvals.standing`).
+    A denial wins over an approval; then a grant for this very call over one for these arguments, that over a
+    pattern, and the narrower scope over the wider. `entries` are those of `approvals` that were granted here
+    (`runtime.driving.approvals.standing`).
     """
     found = [
         entry
@@ -361,7 +361,7 @@ def answer(
 def answers(
     record: ApprovalRecord, *, tool: str, digest: str, arguments: Any, call: str = ""
 ) -> bool:
-    """Whether a grant is about that call, whatever it says and however old it is."""
+    """Whether a grant is about that call, regardless of its verdict and age."""
     if record.call and record.call != call:
         return False
     if record.pattern:

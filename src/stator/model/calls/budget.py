@@ -1,8 +1,8 @@
-"""Budgets: amounts as people write them, limits, and what usage costs.
+"""Computes budgets: parses amounts as people write them, applies limits and prices usage.
 
 Whole units only: tokens, calls, turns, seconds, and money in millionths of a currency (`money:usd`).
-What has no price is counted in `tokens:unpriced`, so that a sum of money that is not the whole sum
-can be told from one that is: unknown is never 0.
+What has no price is counted in `tokens:unpriced`, so that an incomplete sum of money is distinguishable from
+a complete one: unknown is never 0.
 """
 
 from __future__ import annotations

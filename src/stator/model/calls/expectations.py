@@ -1,4 +1,4 @@
-"""The script of a recorded turn: what it asked for, in order, held against a program that runs it again.
+"""Expectations of a replay: what a recorded turn asked for, in order, compared with a program that runs it again.
 
 Continuing a turn needs only that nothing is done twice. A replay wants more: the same things asked for, in
 the same order but for what ran at once, and nothing left over. Decisions only; `runtime.replay.engine` drives.
@@ -64,7 +64,7 @@ class Cue(msgspec.Struct, kw_only=True):
     """How a question to the model ended that was not answered."""
     child: ChildRecord | None = None
     after: int = 0
-    """Turns a child had come to before."""
+    """Turns a child had reached before."""
     turns: int = NEVER
     redacted: bool = False
     erased: bool = False
@@ -117,7 +117,7 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Script:
-    """What one recorded turn asks for. Not safe for threads: whoever replays locks."""
+    """What one recorded turn asks for. Not thread-safe: the replay engine locks."""
 
     def __init__(self, commits: Sequence[Commit]) -> None:
         kept = list(as_seen(commits))
@@ -172,7 +172,7 @@ class Script:
         return [c for c in self._marks if c.seq not in self._taken and not self._inside(c)]
 
     def inside(self) -> list[Commit]:
-        """Records made while a tool ran: by the tool, as far as can be told."""
+        """Records made while a tool ran: by the tool, as far as the log shows."""
         return [commit for commit in self._marks if self._inside(commit)]
 
     def _inside(self, commit: Commit) -> bool:
@@ -183,7 +183,7 @@ def as_seen(commits: Sequence[Commit]) -> Iterator[Commit]:
     """The commits of a turn as the last program to run it saw them.
 
     Without what tools asked for while they ran, since no tool runs; and without what became known of a
-    call in doubt only after the program had been told of the doubt.
+    call in doubt only after the program had seen the doubt.
     """
     nested = {commit.call for commit in commits if commit.kind == "call" and commit.parent}
     continued = _continued(commits)
@@ -195,7 +195,7 @@ def as_seen(commits: Sequence[Commit]) -> Iterator[Commit]:
 
 
 def _continued(commits: Iterable[Commit]) -> int:
-    """Where the turn was last taken up again; 0: never."""
+    """Where the turn was last continued; 0 if never."""
     found = [c.seq for c in commits if c.kind == "turn" and c.status == CONTINUED]
     return max(found, default=0)
 
@@ -222,7 +222,7 @@ def _cues(commits: Sequence[Commit]) -> Iterator[Cue]:
 
 
 def _answers(commits: Sequence[Commit]) -> Iterator[Cue]:
-    """Questions to the model: with their answer, or with how they failed if the program was told."""
+    """Requests to the model: with their answer, or with their failure if the program saw it."""
     asks: dict[str, Cue] = {}
     for commit in commits:
         if commit.tool == MODEL and commit.kind == "call" and commit.origin is None:

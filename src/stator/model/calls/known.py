@@ -1,4 +1,4 @@
-"""What the record of a turn answers when the same program runs that turn again.
+"""Answers from the record of a turn when the same program runs that turn again.
 
 A turn that was interrupted is continued: model responses and outcomes come from the record, in
 order, up to where it ends; what comes after runs. A turn that ended is only replayed. Decisions
@@ -38,13 +38,13 @@ from stator.model.values import canon
 
 Scrub = Callable[[str, str | None], str]
 Course = Literal["replay", "run", "in doubt", "awaiting"]
-"""What to do about a call that the record knows: give its outcome, run it (again), ask what became
-of it, or go on waiting for a person."""
+"""What to do about a call that the record knows: give its outcome, run it (again), ask its tool what
+happened, or keep waiting for a person."""
 
 PLACEHOLDER = "‹secret:".encode()
-"""How what stands for a secret begins."""
+"""How the placeholder of a secret begins."""
 DISPLACED = "driver displaced"
-"""Why a call is in doubt whose driver may still be at it: nobody asks its tool."""
+"""The cause of a doubt whose driver may still be working: its tool is never asked."""
 WITHDRAWN = "arguments changed"
 """Why a call no longer waits for a person: under its key, other arguments were asked for."""
 MODEL = "model"
@@ -85,11 +85,11 @@ class KnownCall(msgspec.Struct, kw_only=True):
     ending: Commit | None = None
     """The outcome, or the settlement, that says what became of it."""
     redacted: bool = False
-    """Whether its value was not kept because a secret stood in it."""
+    """Whether its value was not kept because it contained a secret."""
     last: bool = True
     """Whether nothing that was recorded after its end can have built on it."""
     met: bool = False
-    """Whether the program that runs now has come to it, or was told of it."""
+    """Whether the running program has reached it, or saw its outcome."""
 
     @property
     def instead(self) -> str:
@@ -193,8 +193,8 @@ class Known:
             self._built_on(commit.call)
 
     def _built_on(self, call: str) -> None:
-        """The code that made a call by hand went on and knew its outcome. What a model asked for is
-        known to it only when it is asked again."""
+        """Code that made a call by hand continued with its outcome. A model learns the outcome of its request
+        only when it is asked again."""
         for other in self.calls:
             if other.ending is not None and other.origin is None and other.call != call:
                 other.last = False
@@ -230,11 +230,11 @@ class Known:
 
     @property
     def is_ahead(self) -> bool:
-        """Whether the model said more than the program has come to."""
+        """Whether the record has more answers of the model than the program has reached."""
         return any(commit.seq not in self._taken for commit in self._entries)
 
     def entry(self) -> Commit | None:
-        """The next thing the model said."""
+        """The next recorded answer of the model."""
         for commit in self._entries:
             if commit.seq not in self._taken:
                 self._taken.add(commit.seq)
@@ -272,8 +272,8 @@ class Known:
         return found
 
     def doubts(self, tool: str, own: KnownCall | None) -> list[KnownCall]:
-        """Writes of that tool of which nobody knows whether they happened, or which turned out to be
-        done while no program was there to be told. Of `own`, which was not run: the reason why."""
+        """Writes of that tool whose outcome is unknown, or which were settled as done while no program ran.
+        For `own`, which was not run: the reason."""
         if own is not None:
             return [call for call in self.calls if call.call == own.instead]
         return [
@@ -283,7 +283,7 @@ class Known:
         ]
 
     def child(self, session: str) -> tuple[Commit | None, Commit | None]:
-        """Where the turn next started a child, and where that came to its end."""
+        """Where the turn next started a child, and where that child ended."""
         found = [c for c in self._marks if c.kind == "child" and _about(c, session)]
         free = [commit for commit in found if commit.seq not in self._taken]
         if not free or free[0].status != "started":
@@ -421,8 +421,8 @@ def _beside(
 ) -> Generator[EffectOf, Answer, Outcome | Asked]:
     """A call of a tool of which an earlier write is in doubt: it may be the same one, reworded.
 
-    It does not run, whatever the program is told and however often it comes back (`own`: it has
-    been told before), unless the earlier one is known not to have happened.
+    It does not run, however often the program asks (`own`: it was answered before), unless the earlier one is
+    known not to have happened.
     """
     for doubt in doubts:
         found = yield from _found(doubt, ask=ask)
@@ -449,14 +449,14 @@ def _beside(
 
 
 def _found(doubt: KnownCall, *, ask: bool) -> Generator[EffectOf, Answer, Found]:
-    """What is known of a call that was in doubt: what somebody said of it, else what its tool says."""
+    """What is known of a call that was in doubt: its settlement, else what its tool says."""
     if doubt.course(ended=False) == "in doubt":
         return (yield from _reconcile(doubt, ask=ask))
     return Found("done" if doubt.status == "ok" else "not_done")
 
 
 def _turned_out(call: KnownCall) -> bool:
-    """Whether a call in doubt was settled as done and the program has not been told yet."""
+    """Whether a call in doubt was settled as done and the program has not seen that yet."""
     settled = call.ending is not None and call.ending.kind == "settlement"
     return settled and call.status == "ok" and not call.met
 

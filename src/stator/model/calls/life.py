@@ -1,18 +1,18 @@
-"""The life of a call, as a pure generator of effects.
+"""Runs the life of a call as a pure generator of effects.
 
 It decides what is recorded when, what is tried again and what is known in the end; it does no I/O.
 Two small drivers (`runtime.driving.effects`) carry the effects out, one synchronous, one asynchronous, so
 that both kinds of tool leave the same log.
 
     Note("call", awaiting approval)     only where a person must say yes
-    Await()         → answered with Granted, Refused or None (nobody has answered)
+    Await()         → answered with Granted, Refused or None (no answer yet)
     Note("call", started)               on disk before anything runs
     Run()           → answered with Returned(value) or Raised(error)
     Note("outcome")
     Pause()         → between attempts, where trying again does no harm
 
-What a tool reports is `ok` or `error`. What nobody reported is `in doubt` if the tool may have
-changed something; else it is `timeout` or `cancelled`, and may run again.
+What a tool reports is `ok` or `error`. An unreported outcome is `in doubt` if the tool may have changed
+something; else it is `timeout` or `cancelled`, and may run again.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How a call ended. `value` is the result if `ok`; `error` says what the tool said if not."""
+    """How a call ended. `value` is the result if `ok`; `error` is the tool's error otherwise."""
 
     call: str
     tool: str
@@ -81,7 +81,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         raise self.to_error() from self.exception
 
     def told(self) -> dict[str, Any]:
-        """What a model is told of a call that did not end ok: something to branch on."""
+        """The text a model is sent for a call that did not end ok, so that it can branch on it."""
         kept = {"error": self.cause, "message": self.error or self.cause}
         told = Told(status=self.status, cause=self.cause, value=kept).report()
         return {**told, "call": self.call, "attempts": self.attempts}
@@ -126,7 +126,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Note(msgspec.Struct, frozen=True):
-    """Effect: append a commit of that kind with those fields, durably, before going on.
+    """Effect: append a commit of that kind with those fields, durably, before continuing.
 
     Answered with None, or with `Stop` where the run has to end before anything else runs.
     """
@@ -187,20 +187,20 @@ class Raised(msgspec.Struct, frozen=True):
 
 
 class Granted(msgspec.Struct, frozen=True):
-    """Somebody said yes; `changes` take a used-up grant away."""
+    """Approved; `changes` remove a used-up grant."""
 
     changes: tuple[Change, ...] = ()
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """Somebody said no, and why; `changes` take a used-up denial away."""
+    """Denied, with the reason; `changes` remove a used-up denial."""
 
     why: str = ""
     changes: tuple[Change, ...] = ()
 
 
 class Stop(msgspec.Struct, frozen=True):
-    """Nothing more may run: somebody asked for a pause, a limit is reached, the caller is cancelled."""
+    """Nothing more may run: a pause was requested, a limit is reached, or the caller is cancelled."""
 
     error: BaseException
     cause: str
@@ -220,9 +220,8 @@ Life = Generator[EffectOf, Answer, Outcome]
 
 
 def life(asked: Asked, policy: Policy = ONCE, detect: Detect | None = None) -> Life:
-    """A call, from being asked for to its outcome.
-
-    Raises `ApprovalNeeded` where nobody has answered, `BadType` after recording if the result
+    """A call, from its request to its outcome. Raises
+    `ApprovalNeeded` where a person has not answered, `BadType` after recording if the result
     cannot be recorded, and what stops the run.
     """
     if asked.gate:
@@ -265,7 +264,7 @@ def _begin(asked: Asked, attempt: int) -> Generator[Note, Answer, None]:
 
 
 def _gated(asked: Asked) -> Generator[EffectOf, Answer, Outcome | None]:
-    """Ask first. None: go on, it is started; else how it ended."""
+    """Ask for approval first. None if the call may start, else how it ended."""
     if not asked.awaiting:
         status = "awaiting approval" if asked.gate == "ask" else "requested"
         request = {"status": status, "input": asked.given, "attempt": asked.attempt}
@@ -299,7 +298,7 @@ def _not_run(status: str, cause: str, attempt: int, message: str = "") -> dict[s
 def _again(
     asked: Asked, policy: Policy, outcome: Outcome, attempt: int, elapsed_s: float
 ) -> Pause | None:
-    """How long to wait before the next attempt; None if there is none."""
+    """How long to wait before the next attempt; None if no attempt is left."""
     error = outcome.exception
     if outcome.status not in ("error", "timeout") or error is None:
         return None

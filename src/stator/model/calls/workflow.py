@@ -39,9 +39,9 @@ NODES_MAX = 50_000
 TEXTS_MAX = 2000
 """Texts of outputs that texts of inputs are looked through for."""
 TEXT_MIN = 3
-"""Characters of a text that is taken for the same one when it is met again."""
+"""Characters from which on two equal texts count as the same value."""
 NUMBER_MIN = 1000
-"""A smaller whole number is the same by accident, unless the names say otherwise."""
+"""Smaller whole numbers are equal by accident, unless their names match too."""
 PROMPT_MAX = 100_000
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")
 _SECRET = PLACEHOLDER.decode()
@@ -335,7 +335,7 @@ def _left_out(call: KnownCall) -> str:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Every text in a prompt, whatever its shape."""
+    """Every text in a prompt of any shape."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):

@@ -65,7 +65,7 @@ _STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.S)
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reader takes from a bundle at most, whatever it says of itself."""
+    """The limits a reader enforces, regardless of what a bundle claims."""
 
     header: int = 64 * 1024
     frame: int = CONTENT_MAX + CONTENT_MAX // 4
@@ -136,7 +136,7 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Packed(msgspec.Struct, array_like=True, omit_defaults=True, frozen=True):
-    """A commit without what its place tells."""
+    """A commit without the fields that its position implies."""
 
     id: bytes
     hash: bytes
@@ -328,9 +328,8 @@ def pack(commit: Commit) -> Packed:
 
 
 def unpack(packed: Packed, session: str, prev: str) -> Commit:
-    """The commit that was packed; `BadBundle` if it is none that could have been appended.
-
-    Whether it belongs where it stands is for the chain to say.
+    """The commit that was packed; `BadBundle` if it could never have been appended. The hash chain decides
+    whether it belongs at its position.
     """
     _check_shape(packed, session)
     content: dict[str, Item] = {}
@@ -476,7 +475,7 @@ def own_commits(one: Bundled, commits: Iterable[Packed]) -> Iterator[Commit]:
     opened: SessionRecord | None = None
     erasures: set[int] = set()
     takers: dict[int, int] = {}
-    """The erasures that content is said to be gone by, each with a commit that says so."""
+    """The erasures that removed content names, each with the commit that recorded it."""
     for packed in commits:
         seq += 1
         if packed.seq != seq or seq > one.seq:

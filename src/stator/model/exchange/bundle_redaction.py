@@ -1,7 +1,7 @@
-"""Withholding: what of a commit stays at home when its session travels.
+"""Removes content from commits before their session is exported.
 
 An item that is left out leaves its commitment behind, as an erased one does, so the chain still
-verifies; it reads as not in the bundle, and nobody who has it loses it.
+verifies; it reads as not in the bundle, and a store that has the content keeps it.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Sieve:
         return chain.without(commit, names, 0)
 
     def _known_erasures(self, commit: Commit) -> Commit:
-        """An erasure that does not travel cannot be pointed at: what it took is only left out."""
+        """An erasure that is not exported cannot be referenced: its content is only left out."""
         late = {
             name: Gone(0, item.commitment)
             for name, item in commit.content.items()

@@ -1,9 +1,8 @@
-"""Grafting: the part of a log that went another way elsewhere, as the log of a fork of it here.
+"""Grafts a log that diverged in another store onto a fork of the local one.
 
-The commits keep their ids, their content and its salts. They stand one seq later than they did,
-because the fork has a commit of its own before them; so whatever names a seq behind the fork names
-the one it has now, the session's own record is the fork's, and every hash is made anew. The same
-commits give the same graft, however often they come.
+The commits keep their ids, their content and its salts. They move one seq later, because the fork has a
+commit of its own before them; so references to seqs after the fork are shifted, the session's own record is
+the fork's, and every hash is recomputed. The same commits always give the same graft.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _ASKED = re.compile(r"(\d{1,16})/")
 """How the origin of a call that a model asked for begins: the seq of the entry that asked."""
 _AT = re.compile(r"@(\d{1,16})\Z")
 _ENTRY = re.compile(r"entry:@(\d{1,16})\Z")
-"""The key of what was said: it names the seq that holds it."""
+"""The key of an entry: it names the seq that holds it."""
 
 
 def root(
@@ -58,10 +57,9 @@ def root(
     principal: str,
     salt: bytes,
 ) -> Commit:
-    """The first commit of a fork that goes on as the other log did: the session, and its open calls.
-
-    Unlike a fork that somebody makes, it keeps what was approved and spent: the commits after it
-    were made with that. What was approved elsewhere answers no call here anyway.
+    """The first commit of a fork that continues as the other log did: the session, and its open calls. Unlike
+    a fork made by a person, it keeps what was approved and spent: the commits after it
+        were made with that. What was approved elsewhere answers no call here anyway.
     """
     delta: Delta = []
     content: dict[str, Item] = {"principal": canon.dumps(principal)}
@@ -101,7 +99,7 @@ class Graft:
     ) -> None:
         """`first`: the fork's own first commit. `cuts`: the seq before each fork on the way to it.
 
-        `hash_at` tells the hash of a commit of the fork's lineage, by its seq here.
+        `hash_at` gives the hash of a commit of the fork's lineage, by its seq here.
         """
         self._record = record
         self._cuts = cuts

@@ -1,9 +1,9 @@
-"""From items (`model.exchange.items`) to drafts, given how the session stands. Pure.
+"""Turns items (`model.exchange.items`) into drafts of commits, given the session's state. Pure.
 
-A session that is fed from outside has no driver that knows what comes next, so what an item leaves
-unsaid is said here: a prompt ends the turn before it, and a call that nobody answered by then is in
-doubt (or cancelled, if it only read). What is known already is not drafted twice where that would do
-harm; the rest the store answers with the commit that is there.
+A session that is fed from outside has no driver that knows what comes next, so what an item implies is added
+here: a prompt ends the turn before it, and a call without a result by then is in doubt (or cancelled, if it
+only read). What is known already is not drafted twice where that would do harm; for the rest the store
+answers with the existing commit.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ from stator.model.values import paths
 from stator.model.values.ids import derived, retype
 
 INPUTS_MAX = 64
-"""Commits an answer is said to derive from: the newest of what was shown since the last one."""
+"""The most commits an answer records as its inputs: the newest of those shown since the last answer."""
 TEXT_MAX = 2_000
 """Characters of what goes into a record's texts: a path, a step, a name."""
 OVER_MAX = 10_000
-"""Calls that are remembered to be over: whoever tells of one again does so soon."""
+"""Ended calls that are remembered: a second report of a call comes soon after the first."""
 UNSEEN = "no result was recorded"
 DIED = "the agent's program ended"
 UNASKED = "only its result was recorded"
@@ -79,12 +79,12 @@ class Open:
     at: int = 0
     attempt: int = 1
     drafted: bool = False
-    """Whether it was told of just now: the log may know it already, and more of it."""
+    """Whether it was reported just now: the log may have it already, and more of it."""
 
 
 @dataclass(slots=True)
 class Standing:
-    """How a session stands, as far as drafting looks at it; drafting keeps it up to date."""
+    """The part of a session's state that drafting needs; drafting keeps it up to date."""
 
     status: str = "open"
     turn_open: bool = False
@@ -108,7 +108,7 @@ class Standing:
     over: dict[tuple[str, int], None] = field(default_factory=dict)
     """The newest calls, and attempts at them, of which an outcome was drafted."""
     given_up: Callable[[str], Open | None] = lambda foreign: None
-    """A call in the log that was said to be cancelled because nobody had answered it."""
+    """A call in the log that was marked cancelled because it had no result."""
     dropped: dict[str, Open] = field(default_factory=dict)
     """Calls that were drafted as such."""
     begun: set[str] = field(default_factory=set)
@@ -116,7 +116,7 @@ class Standing:
     at: int = 0
     """When the last thing happened of which that is known."""
     past: bool = False
-    """Whether what comes is from before the last turn: it says nothing of how things stand now."""
+    """Whether an item is from before the last turn: it does not change the present state."""
 
 
 class Drafter:
@@ -139,8 +139,8 @@ class Drafter:
         return list(self._make(item))
 
     def conclude(self, at: int = 0, cause: str = UNSEEN, *, upto: int = 0) -> list[Draft]:
-        """What is said of calls that nobody will answer any more, as far as one can see. `upto`: only
-        of those that began by then; who tells of the past does not know the others."""
+        """The drafts that end calls which will get no result any more. `upto`: only calls that began by then;
+        a report about the past does not cover later ones."""
         return [
             self._unanswered(foreign, call, at, cause)
             for foreign, call in list(self.standing.calls.items())
@@ -387,7 +387,7 @@ class Drafter:
             del over[next(iter(over))]
 
     def _is_over(self, foreign: str, attempt: int) -> bool:
-        """Whether a call has had its outcome: told of once more, it must not seem to be open again."""
+        """Whether a call has its outcome: reported again, it must not be reopened."""
         return (foreign, attempt) in self.standing.over or self.standing.told(
             "outcome", foreign, attempt
         )
@@ -413,7 +413,7 @@ class Drafter:
         )  # fmt: skip
 
     def _given_up(self, item: Returned, foreign: str) -> Open | None:
-        """The call of a result that comes after all: what was said of it was a guess."""
+        """The call of a late result: the status recorded before was a guess."""
         told = self.standing.calls.get(foreign)
         # what is open in the log was not given up, and what writes would be in doubt there
         is_open = told is not None and (not told.drafted or told.effect == "write")

@@ -1,17 +1,17 @@
-"""What another agent did, told item by item: what importers, hooks and the proxy make of what they see.
+"""Items: what another agent did, in one vocabulary for importers, hooks and the proxy.
 
 An item says what happened, in our words and in no format's. Its `id` is the name the other side has
-for it; under (source, id) it is recorded, and only once, whoever brings it and however often. So the
-id of one thing must be the same wherever it is read: a tool call is known by the provider's id for it,
+for it; it is recorded once under (source, id), no matter how often and through which channel it arrives. So
+the id of one thing must be the same in every channel: a tool call is known by the provider's id for it,
 in a transcript as in a hook.
 
-    Prompted     somebody asked for something: a turn begins
+    Prompted     a user asked for something: a turn begins
     Answered     the model's answer, as the provider gave it
     Noted        something else that was shown to the model
     Called       a tool call, before its effect is known
     Returned     what became of it (its id is the call's)
     Touched      files, where no call says so
-    Planned      the plan as it stands
+    Planned      the current plan
     Offered      the tools there are, as their server describes them
     Flagged      something a person should look at
     Compacted    the agent shortened its own view
@@ -19,10 +19,10 @@ in a transcript as in a hook.
     Spawned      a sub-agent: a session of its own
     Began Ended  the agent's program started, or left, the conversation
     About        what is known of the conversation as a whole
-    Unknown      a record nobody can read yet: kept as it is
+    Unknown      a record no importer can read yet: kept as it is
 
 Two more are never recorded, only counted: `Skipped` (it could not be read) and `Noise` (known to say
-nothing). `Cursor` says where reading may go on next time.
+nothing). `Cursor` says where reading may continue next time.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ DIGEST_DIGITS = 16
 """Of a file's SHA-256, as `files` has them."""
 
 Via = Literal["import", "hook", "proxy"]
-"""How something came to be recorded; it is in the principal of every commit: `import:codex`."""
+"""The channel something was recorded through; it is in the principal of every commit: `import:codex`."""
 
 
 class Touch(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,8 +68,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """One thing that happened. `at` in µs, 0 where nobody knows; `within`: the sub-agent's
-    conversation it belongs to, where that is told in its parent's own transcript."""
+    """One thing that happened. `at` in µs, 0 where unknown; `within`: the sub-agent's conversation it belongs
+    to, where the parent's transcript contains it."""
 
     id: str = ""
     at: int = 0
@@ -174,7 +174,7 @@ class Began(Item, frozen=True):
 class Ended(Item, frozen=True):
     reason: str = ""
     died: bool = False
-    """Whether nobody said so: its program is gone."""
+    """Whether this was inferred because the program is gone."""
 
 
 class About(Item, frozen=True):
@@ -200,7 +200,7 @@ class Noise(Item, frozen=True):
 
 
 class Cursor(Item, frozen=True):
-    """Where to go on: an offset at which a turn begins, and what the reader must know there."""
+    """Where to continue: an offset at which a turn begins, and what the reader must know there."""
 
     offset: int
     line: int = 0
@@ -217,7 +217,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     agent: str = ""
     cwd: str = ""
     project: str = ""
-    """Where it is found; "": the project at hand."""
+    """The project it belongs to; "" means the current one."""
     labels: dict[str, str] = {}
     parent: str = ""
     """The conversation it is a sub-agent of, and the call that started it."""
@@ -229,12 +229,12 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def session(self) -> str:
-        """The id of the session it is recorded in: the same whoever records it."""
+        """The id of the session it is recorded in: every channel derives the same id."""
         return derived("session", self.source, self.id)
 
 
 def commit_id(session: str, kind: str, origin: tuple[str, str], attempt: int = 0) -> str:
-    """The id of the commit that records a thing from outside: whoever brings it makes the same."""
+    """The id of the commit that records an item: every channel derives the same id."""
     return derived("commit", session, kind, *origin, str(attempt))
 
 

@@ -5,9 +5,8 @@
     hash            = SHA-256(TAG ‖ canonical JSON of `Preimage`)
 
 The preimage holds structure and commitments, never content: erasing bytes and salt of an item
-leaves every hash valid, and without the salt nobody can guess the bytes back. A chain shows change
-to whoever knows its head; it cannot prevent a rewrite by someone who recomputes all of it, which is
-what an exported head is for.
+leaves every hash valid, and without the salt the bytes cannot be guessed. A chain shows changes to a reader who
+knows its head; it cannot prevent a rewrite that recomputes all of it, which is what an exported head is for.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ GENESIS = "0" * 64
 """`prev` of a session's first commit, unless it is a fork: then it is its parent commit's hash."""
 SALT_BYTES = 16
 TRACES = {"input": "input_hash", "output": "output_summary"}
-"""What tells of a content item: it goes where that one goes."""
+"""Fields that reveal a content item: they are erased with it."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -74,7 +73,7 @@ def commitment(salt: bytes, data: bytes) -> str:
 
 
 def item_salt(salt: bytes, name: str) -> bytes:
-    """One item's salt. Knowing some of a commit's item salts tells nothing of the others."""
+    """One item's salt. Knowing some of a commit's item salts reveals nothing about the others."""
     return sha256(salt + name.encode()).digest()[:SALT_BYTES]
 
 
@@ -104,14 +103,14 @@ def without(commit: Commit, names: set[str], by: int) -> Commit:
 
 
 def with_traces(names: set[str]) -> set[str]:
-    """Items to be erased, and those that would tell what they were: a hash, or how one began and ended."""
+    """Items to be erased, and those that would reveal them: a hash, or a summary."""
     return names | {trace for name, trace in TRACES.items() if name in names}
 
 
 def to_erase(commit: Commit, fields: Sequence[str] = ()) -> set[str]:
     """The content items an erasure of those fields takes; none named: all that may go.
 
-    A session's own record stays, whoever asks: without it nobody could find the session, or end it.
+    A session's own record always stays: without it the session could neither be found nor ended.
     """
     own = {put_item(n) for n, op in enumerate(commit.delta) if op.collection == "session"}
     unknown = set(fields) - set(CONTENT) - set(commit.content)

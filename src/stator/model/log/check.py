@@ -1,6 +1,6 @@
-"""Checking a draft's shape, before anything is made of it.
+"""Checks a draft's shape, before anything is made of it.
 
-A struct does not check what it is given, and what reaches the log must be readable for ever: an
+A struct does not check what it is given, and what reaches the log must always be readable: an
 unknown shape is refused here with the path of the offending field, and nothing is written.
 """
 

@@ -50,21 +50,21 @@ class Provenance(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Upsert(msgspec.Struct, frozen=True):
-    """The caller's wish that this record stand under its natural key."""
+    """A change: put this record under its natural key."""
 
     collection: str
     record: Record
 
 
 class Remove(msgspec.Struct, frozen=True):
-    """The caller's wish that nothing stand under that key any more."""
+    """A change: remove the record under that key."""
 
     collection: str
     key: str
 
 
 class Erase(msgspec.Struct, frozen=True):
-    """The caller's wish that content be gone: fields of one commit, or every put of one record."""
+    """A change: erase content, fields of one commit or every put of one record."""
 
     seq: int = 0
     fields: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class Erase(msgspec.Struct, frozen=True):
 
 
 class Reset(msgspec.Struct, frozen=True):
-    """The caller's wish that exactly this record, or nothing, stand under that id: a rewind's."""
+    """A change that a rewind makes: exactly this record, or none, under that id."""
 
     collection: str
     id: str
@@ -86,7 +86,7 @@ class Purge(msgspec.Struct, frozen=True):
 
     session: str
     head: int = 0
-    """Where it stood when that was decided: one that has moved on is refused. 0: wherever it stands."""
+    """Its head when the purge was decided: a session with newer commits is refused. 0 skips this check."""
 
 
 Change = Upsert | Remove | Erase | Reset | Purge
@@ -126,7 +126,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
 class Gone(msgspec.Struct, frozen=True):
     """An erased content item: only the commitment and the seq of its erasure are left.
 
-    0 says that nobody erased it: it was left out of the bundle that the commit came with.
+    0 means that it was not erased but left out of the bundle that the commit came with.
     """
 
     by: int
@@ -206,7 +206,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def used(self) -> int:
         """When its session was last used, if it is the newest: in what came later from elsewhere, when
-        it happened there; never in the future, whatever another clock said."""
+        it happened there; never in the future, even if another clock was wrong."""
         return min(self.when, self.at)
 
     def own(self, kind: Kind) -> str:
@@ -215,7 +215,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def gone(by: int) -> str:
-    """What is said in place of content that is gone, by the seq of its erasure."""
+    """The text shown in place of erased content, by the seq of its erasure."""
     return f"(erased by @{by})" if by else "(not in the bundle)"
 
 

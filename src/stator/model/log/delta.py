@@ -39,7 +39,7 @@ Delta = list[Op]
 
 
 class Version(msgspec.Struct, frozen=True):
-    """One op as the log holds it: where it stands and the key its record answers to."""
+    """One op as the log holds it: its position, and the key of its record."""
 
     seq: int
     n: int

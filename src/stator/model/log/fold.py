@@ -11,7 +11,7 @@ from stator.model.records.types import State
 
 
 def apply(state: State, delta: Iterable[Op]) -> State:
-    """`state` with the delta applied, in place; a drop of what is not there is an error, not a shrug."""
+    """`state` with the delta applied, in place; dropping a missing record is an error."""
     for op in delta:
         records = state[op.collection]
         if isinstance(op, Put):

@@ -1,8 +1,7 @@
-"""Queries: what can be asked of a store, and the rows that answer.
+"""Queries: the questions a store answers, and the rows of the answers.
 
-Closed sets of filters over closed sets of fields; there is no way to name a column or a path in
-free text. Every answer that can grow is a page, continued by its cursor (the key of the last row,
-never an offset).
+Closed sets of filters over closed sets of fields; a column or a path is never named in free text. Every answer
+that can grow is a page, continued by its cursor (the key of the last row, never an offset).
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ PAGE_MAX = 10_000
 
 Row = TypeVar("Row")
 UsageBy = Literal["content", "session", "tier", "kind"]
-"""The ways in which what takes the space can be told."""
+"""The ways in which the used space can be grouped."""
 
 
 class Page(msgspec.Struct, Generic[Row], frozen=True):
-    """Some rows, and where to go on (None: that was all)."""
+    """Some rows, and where to continue (None at the end)."""
 
     rows: list[Row]
     cursor: tuple[int, ...] | None = None
@@ -57,8 +56,8 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shown(self) -> str:
-        """The status people see: an active session without a live driver is interrupted. One that
-        was only recorded, with nobody known to be at it, is as good as paused."""
+        """The status people see: an active session without a live driver is interrupted. A recorded session
+        without a known live agent counts as paused."""
         status = self.record.status
         if status == "open" and self.record.mode == "recorded" and self.turns:
             return "paused"
@@ -86,7 +85,7 @@ class Lease(msgspec.Struct, frozen=True):
 
 
 class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn: its number, where it stands in the log and how it ended ("" while it is open)."""
+    """A turn: its number, its position in the log and how it ended ("" while it is open)."""
 
     turn: int
     first: int

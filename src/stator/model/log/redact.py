@@ -1,15 +1,15 @@
-"""Secrets out, placeholders in: what runs over every text before it is hashed or written.
+"""Replaces secrets by placeholders in every text, before it is hashed or written.
 
 A secret becomes ``‹secret:KIND:DIGEST›``. KIND is one of ``KINDS``; DIGEST is the first 12 hex
-digits of HMAC-SHA256(key, secret), so equal secrets of one session have equal placeholders and
-nobody without the key can test a guess. Only the secret goes: ``API_KEY=`` keeps its name and a
+digits of HMAC-SHA256(key, secret), so equal secrets of one session have equal placeholders and a guess cannot
+be tested without the key. Only the secret goes: ``API_KEY=`` keeps its name and a
 URL its host. Scrubbing twice is scrubbing once.
 
 Two ways to be found: a *shape* (a vendor's prefix, a JWT, a PEM block, a password in a URL), or a
 *name* beside a value (``password: "…"``, ``export TOKEN=…``, ``--api-key …``, or the dict key the
 caller passes as ``name``).
 
-What this cannot find: a secret with neither shape nor telling name (a password in a sentence, a
+What this cannot find: a secret with neither a known shape nor a known name (a password in a sentence, a
 key of a vendor not listed, a positional argument, ``curl -u user:pass``, ``DB_PASS=…``, a
 passphrase, ``<password>`` in XML); one that is encoded, encrypted, compressed, wrapped over lines
 or split between two texts; a value on the line after its name; in free text, an unquoted value
@@ -18,8 +18,8 @@ value beside a secret name is redacted too. It lowers the risk of a leak; it pro
 
 How it stays cheap: no pattern with alternatives runs over the text. Three sieves find the few
 places worth a look, and bounded patterns are tried only there: runs of 20 or more word characters
-(every vendor's key has one), the letters of the secret names, and ``@`` for URLs. Time is linear
-in the length of the text, whatever it holds.
+(every vendor's key has one), the letters of the secret names, and ``@`` for URLs. Time is linear in the
+length of any text.
 """
 
 from __future__ import annotations
@@ -140,10 +140,8 @@ class Redactor:
         """Secrets replaced so far, over all texts."""
 
     def scrub(self, text: str, name: str | None = None) -> str:
-        """The text without its secrets; the same object if there were none.
-
-        `name` is the dict key the text stood under: below a secret-looking name the whole value
-        goes, whatever its shape.
+        """The text without its secrets; the same object if it has none. `name` is the dict key of the text:
+        under a secret-looking name the whole value is replaced, in any shape.
         """
         plain = len(text) < _SHORTEST and _WORDLIKE.fullmatch(text)
         if plain and (name is None or _name_sort(name) is None):
@@ -180,7 +178,7 @@ class Redactor:
 
 
 class _Shape:
-    """A prefix, and what must stand around it to be a secret."""
+    """A prefix, and what must surround it to be a secret."""
 
     def __init__(self, kind: str, literal: str, source: str, back: tuple[int, ...] = (0,)) -> None:
         self.kind = kind
@@ -193,8 +191,8 @@ class _Shape:
     def pattern(self) -> re.Pattern[str]:
         """Matched where the literal starts. Group 1, or else the whole match, is the secret.
 
-        Made when its literal is first met: to make all of them takes longer than most programs that
-        need one or two of them run.
+        Compiled when its literal is first seen: compiling all of them takes longer than most programs run,
+        and those need one or two.
         """
         return re.compile(self._source)
 
@@ -216,7 +214,7 @@ _LEFT: Final = (
 
 
 def _at(kind: str, literals: str, rest: str, *, word: bool = True) -> Iterator[_Shape]:
-    """Keys that start with a literal; `word` if it is too short to be told inside a word."""
+    """Keys that start with a literal; `word` if it is too short to be recognised inside a word."""
     for literal in literals.split():
         yield _Shape(kind, literal, (_LEFT if word else "") + re.escape(literal) + rest)
 
@@ -285,7 +283,7 @@ _BARE_STARTS: Final = frozenset("MNOS")
 
 
 def _by_literal(shapes: Iterable[_Shape]) -> dict[str, tuple[_Shape, ...]]:
-    """Each literal with every shape that may start there: sk- stands inside sk-ant- too."""
+    """Each literal with every shape that may start there: sk- is also the beginning of sk-ant-."""
     literals = {shape.literal for shape in shapes}
     return {at: tuple(s for s in shapes if at.startswith(s.literal)) for at in literals}
 
@@ -429,14 +427,14 @@ _FILLER: Final = _made_late(
     r"""(?xi) [*x.•\#?_=~+-]{1,200} | \$[a-z_]\w{0,100} | \$[{(].{0,200} | <[^<>]{0,200}>
     | %[a-z_]\w{0,100}%? | %\(\w{0,100}\)s | \{{1,2}[^{}]{0,200}\}{1,2} | \[[^\[\]]{0,200}\]"""
 )
-"""Masks and templates that stand where a secret would."""
+"""Masks and templates that appear in place of a secret."""
 _NUMBER: Final = _made_late(r"[+-]?[0-9][0-9_.,]{0,40}")
 _LABEL: Final = _made_late(r"[A-Za-z]{1,20}(?:[ _-][A-Za-z]{1,20}){0,5}:? ?")
 _CODE: Final = _made_late(
     r"[(\[{<$]|[&*!@]?[A-Za-z_]\w{0,100}+(?:(?:\.|::|->|\?\.)[A-Za-z_]\w{0,100}+){0,8}[(\[{<]"
     r"|[&*!@]?[A-Za-z_]\w{0,100}+(?:(?:\.|::|->|\?\.)[A-Za-z_]\w{0,100}+){1,8}$"
 )
-"""A call, an index, an attribute, a template: what stands there refers to a secret at most."""
+"""A call, an index, an attribute, a template: such a value refers to a secret at most."""
 
 
 def _is_filler(value: str, sort: _NameSort) -> bool:
@@ -523,7 +521,7 @@ _KIND_OF: Final = (
 
 
 def _assignment(text: str, at: int) -> _Span | None:
-    """The value that belongs to the secret name in which `at` stands."""
+    """The value that belongs to the secret name at position `at`."""
     match = _ASSIGNMENT.match(text, at)
     if match is None:
         return None
@@ -686,7 +684,7 @@ _PEM_TEXT: Final = _NAME_CHARS.strip("_-") + "+/=\r\n\t \\"
 
 
 def _private_key(text: str, at: int) -> _Span | None:
-    """The PEM block in whose first or last line PRIVATE KEY stands, its KEY at `at`."""
+    """The PEM block whose first or last line contains PRIVATE KEY, with KEY at `at`."""
     head = text.rfind("BEGIN", max(0, at - 56), at)
     begin = _PEM_BEGIN.match(text, head - 5) if head >= 5 else None
     if begin is None or begin.end() <= at:

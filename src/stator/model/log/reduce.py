@@ -1,7 +1,7 @@
-"""The reducer: from a draft and the state it meets, the delta it makes.
+"""The reducer: computes the delta of a draft from the state before it.
 
-Pure and run once per commit, at append. Most changes are "let this record stand under its key"; the
-few kinds with more to say (calls, decisions, artifacts, lifecycle) have a function of their own
+Pure and run once per commit, at append. Most changes put a record under its key; the few kinds with more to
+do (calls, decisions, artifacts, lifecycle) have a function of their own
 here.
 """
 
@@ -59,7 +59,7 @@ class View(Protocol):
 
 
 Standing = tuple[str, int, Record]
-"""(id, was, record) of what stands under a key."""
+"""(id, was, record) of the live record under a key."""
 
 
 class Made:
@@ -76,20 +76,20 @@ class Made:
         self._touched: dict[tuple[str, str], Standing | None] = {}
 
     def find(self, collection: str, key: str) -> Standing | None:
-        """What stands under `key` now."""
+        """The live record under `key`."""
         if self._touched and (collection, key) in self._touched:
             return self._touched[collection, key]
         entry = self.view.find(collection, key)
         return None if entry is None else _standing(entry)
 
     def put(self, collection: str, record: Record, key: str) -> None:
-        """Let the record stand under its key, as a new id or as the id that stands there."""
+        """Put the record under its key, with the id of the live record there, or a new id."""
         self.put_over(self.find(collection, key), collection, record, key)
 
     def put_over(
         self, standing: Standing | None, collection: str, record: Record, key: str | None
     ) -> None:
-        """The same where it is known what stands there; without a key it is known by its id."""
+        """The same where the live record is known; without a key the record is known by its id."""
         if key is not None and len(key) > KEY_MAX:
             raise InvalidInput(
                 f"a {collection} key has at most {KEY_MAX} characters, got {len(key)}",
@@ -103,11 +103,11 @@ class Made:
         self._touched[collection, key] = (identifier, was, record)
 
     def drop(self, collection: str, key: str) -> str:
-        """Let nothing stand under `key`; it is an error if nothing does."""
+        """Remove the record under `key`; it is an error if there is none."""
         return self.drop_standing(self.find(collection, key), collection, key)
 
     def drop_standing(self, standing: Standing | None, collection: str, key: str) -> str:
-        """The same where it is known what stands there."""
+        """The same where the live record is known."""
         if standing is None:
             raise BadDelta(
                 f"no {collection} record {key!r:.80} to remove",
@@ -125,7 +125,7 @@ class Made:
 
 
 def reduce(draft: Draft, view: View) -> tuple[Delta, list[str]]:
-    """The delta of a draft met by that state, and the key each op's record answers to."""
+    """The delta of a draft in that state, and the key of each op's record."""
     if draft.kind not in KINDS:
         raise InvalidInput(f"unknown kind of commit {draft.kind!r:.40}", path="$.kind")
     made = Made(draft.id, view)
@@ -220,8 +220,8 @@ def _count_use(draft: Draft, made: Made) -> None:
 
 
 def _settlement(draft: Draft, made: Made) -> None:
-    """A call in doubt is known at last; what was left to do about it is done. So is one that was told
-    from outside and given up for want of a result, which is open no more."""
+    """A call in doubt is settled, and its pending item is removed. So is a call reported by another program
+    that was given up without a result and is no longer open."""
     if draft.origin is None or made.find("calls", draft.call) is not None:
         made.drop("calls", draft.call)
     if made.find("pending", to_settle(draft.call)) is not None:
@@ -231,7 +231,7 @@ def _settlement(draft: Draft, made: Made) -> None:
 
 
 def _approval(draft: Draft, made: Made) -> None:
-    """An answer stands in the state; the driver's own says that the call it let through has started."""
+    """An answer is kept in the state; the driver's own commit records that the approved call has started."""
     for change in draft.changes:
         _change(change, made)
     if draft.status == "started":
@@ -254,7 +254,7 @@ def _tool(record: Record, made: Made) -> None:
 
 
 def _decision(record: Record, made: Made) -> None:
-    """A decision on a topic supersedes the one that stands there; the old record leaves the state."""
+    """A decision on a topic supersedes the live one on that topic; the old record leaves the state."""
     decision = cast("DecisionRecord", record)
     topic = decision.topic
     if not topic:
@@ -403,7 +403,7 @@ def _erasure(draft: Draft, made: Made) -> None:
 
 
 def _rewind(draft: Draft, made: Made) -> None:
-    """Records stand again as they stood: under their own ids, whatever they would merge with."""
+    """Records are restored as they were, under their own ids, without merging."""
     for change in draft.changes:
         if not isinstance(change, Reset):
             raise InvalidInput("a rewind resets records, and does nothing else", path="$.changes")
@@ -429,13 +429,13 @@ def _purge(draft: Draft, made: Made) -> None:
 
 
 def _adopt(draft: Draft, made: Made) -> None:
-    """Only who goes on is taken."""
+    """Only the adopted session is taken."""
     known, wanted = _session_wish(draft, made, "an adoption says which session goes on")
     made.put("session", msgspec.structs.replace(known, adopted=wanted.adopted), "")
 
 
 def _session_wish(draft: Draft, made: Made, what: str) -> tuple[SessionRecord, SessionRecord]:
-    """The session as it stands and as a draft brings it: whoever made that may not know the rest of it."""
+    """The session's record as it is and as a draft wants it: the draft's author may not know its other fields."""
     standing = made.find("session", "")
     wanted = [
         c.record for c in draft.changes if isinstance(c, Upsert) and c.collection == "session"

@@ -1,4 +1,4 @@
-"""Rewinds: what of a log stands once it was gone back in, and which records a rewind resets.
+"""Rewinds: which part of a log is in force after rewinds, and which records a rewind resets.
 
 A rewind takes nothing out of the log. It says from where the log is to be read on: what a model is
 shown after it is what was shown at its target, and what came after the rewind itself.
@@ -37,7 +37,7 @@ class Rewind(msgspec.Struct, frozen=True):
 
 
 def visible(rewinds: Sequence[Rewind], upto: int) -> list[Stretch]:
-    """The stretches of a log that stand at a seq, in order. `rewinds` are in the order of the log."""
+    """The ranges of a log that are in force at a seq, in order. `rewinds` are in log order."""
     seqs = [rewind.seq for rewind in rewinds]
     found: list[Stretch] = []
     while upto > 0:
@@ -58,10 +58,10 @@ def stands(stretches: Sequence[Stretch], seq: int) -> bool:
 def resets(
     slots: Iterable[tuple[str, str, Entry | None, Entry | None]],
 ) -> tuple[Reset, ...]:
-    """The changes that make each (collection, key) stand as it stood: from what is there now, to what was.
+    """The changes that restore each (collection, key): from the present record to the earlier one.
 
-    What is left to do about calls in doubt follows the calls, and those a rewind leaves alone. What
-    was erased meanwhile cannot come back.
+    What is left to do about calls in doubt follows the calls, and those a rewind leaves alone. What was
+    erased since cannot be restored.
     """
     changes: list[Reset] = []
     for collection, key, now, then in slots:

@@ -1,4 +1,4 @@
-"""Sealing: from a draft, the place it takes and the state it meets, the commit that is written.
+"""Seals a draft: makes the commit that is written, from the draft, its place in the log and the state before it.
 
 Every store calls this one function inside its append transaction, so that none can forget to
 redact, to check or to chain: clean (redact and encode content) → reduce → commit to each content
@@ -276,7 +276,7 @@ def _scrub_change(
 
 
 def _with_plain_value(record: Record, redactor: Redactor | None) -> Record:
-    """A record's foreign value in tagged form; its name counts as the key it stood under."""
+    """A record's foreign value in tagged form; its name counts as its dict key."""
     value: Any = record.value  # type: ignore[attr-defined]
     name: str = getattr(record, "name", "value")
     if type(value) is int and abs(value) < 2**53:
@@ -298,15 +298,15 @@ def _typed(collection: str, plain: Any) -> Record:
 
 
 def same_origin(draft: Draft, commit: Commit) -> bool:
-    """Whether both are about one thing of the world outside. What is said of it may differ: a hook
-    knows less than a transcript, and whoever came first stands."""
+    """Whether both record the same outside thing. Their contents may differ: a hook knows less than a
+    transcript, and the first one is kept."""
     return draft.origin is not None and (
         (draft.kind, draft.origin, draft.attempt) == (commit.kind, commit.origin, commit.attempt)
     )
 
 
 def same_part(draft: Draft, commit: Commit, view: View, redactor: Redactor | None) -> bool:
-    """Whether appending the draft again is the commit that is there, given the state it met then."""
+    """Whether appending the draft again would give the existing commit, given the state before it."""
     draft = scrub(draft, redactor)
     shape = ("kind", "actor", "tool", "call", "parent", "attempt", "effect", "status", "cause")
     if draft.provenance != commit.provenance or (draft.happened or commit.at) != commit.happened:

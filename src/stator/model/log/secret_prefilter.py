@@ -17,7 +17,7 @@ NAMES = (
     b"\xe2\x84\xaa",
     b"\\u212a",
 )
-"""In every name that a secret stands beside, in lower case; the last two are a K that is none."""
+"""Part of every name of a secret, in lower case; the last two contain U+212A KELVIN SIGN, which lower-cases to "k"."""
 HARMLESS = (b"bypasspermissions",)
 """What agents say in every line of theirs."""
 MARKS = tuple(
@@ -37,7 +37,7 @@ _RUN = b"\1" * 20
 _STARTS = frozenset(b"MNOS")
 """What keys begin with that have no mark."""
 _ESCAPES = frozenset(b"\\%[")
-"""What stands before an escape, whose letters then seem to belong to the key."""
+"""Characters before an escape, whose letters then seem to belong to the key."""
 
 
 def suspicious(data: bytes) -> bool:
@@ -53,7 +53,7 @@ def suspicious(data: bytes) -> bool:
 
 
 def _spells(folded: bytes) -> bool:
-    """Whether a plain character is written as its number: then nothing can be told from the letters."""
+    """Whether a plain character is written as its number: then the letters show nothing."""
     at = folded.find(b"\\u00")
     while at >= 0:
         if folded[at + 4 : at + 5] in (b"2", b"3", b"4", b"5", b"6", b"7"):

@@ -1,7 +1,7 @@
 """The user's own state: one record per field, loaded into the type the user asked for.
 
 A dataclass, msgspec Struct, TypedDict or pydantic model. The version that wrote a field is kept
-with it; upcasts bring older values forward one version at a time. What does not fit loads as plain
+with it; upcasts convert older values one version at a time. What does not fit loads as plain
 data: a session never becomes unreadable because a class changed.
 """
 
@@ -22,7 +22,7 @@ Upcast = Callable[[dict[str, Any]], dict[str, Any]]
 def fields_of(
     entries: Iterable[Entry], version: int, upcasts: Mapping[int, Upcast]
 ) -> dict[str, Any]:
-    """Stored fields by name, brought forward to `version`."""
+    """Stored fields by name, converted to `version`."""
     records = [entry.record for entry in entries if isinstance(entry.record, AppRecord)]
     fields = {record.name: canon.from_plain(record.value) for record in records}
     oldest = min((record.version for record in records), default=version)

@@ -50,7 +50,7 @@ def value_text(value: Any) -> str:
 
 
 def _pieces(value: Any) -> Iterator[str]:
-    """JSON, piece by piece, so that nobody need write all of it."""
+    """JSON, piece by piece, so that it can stop early."""
     if isinstance(value, str):
         yield json.dumps(value[:VALUE_MAX], ensure_ascii=False)
     elif value is None or isinstance(value, bool):

@@ -67,7 +67,7 @@ class SessionRecord(Record, frozen=True):
     id: str
     name: str
     adopted: str = ""
-    """The session that goes on for this one."""
+    """The session that was adopted for this one."""
     agent: str = ""
     aliases: list[list[str]] = []
     app_schema: str = ""
@@ -143,7 +143,7 @@ class FileRecord(Record, frozen=True):
 
 
 class DecisionRecord(Record, frozen=True):
-    """A choice that stands."""
+    """A choice that is in force."""
 
     what: str
     confidence: int | None = None
@@ -228,7 +228,7 @@ class WorkingRecord(Record, frozen=True):
 
 
 class ApprovalRecord(Record, frozen=True):
-    """A person's standing yes or no: to one call, to these arguments, or to a pattern."""
+    """A person's yes or no: to one call, to these arguments, or to a pattern."""
 
     tool: str
     arguments: str = ""
@@ -267,7 +267,7 @@ class EvictedRecord(Record, frozen=True):
 
 
 class FlagRecord(Record, frozen=True):
-    """A mark somebody should look at."""
+    """A mark that asks a person to look."""
 
     name: str
     by: str = ""
@@ -301,7 +301,7 @@ def file_key(root: str, path: str) -> str:
 
 
 def to_settle(call: str) -> str:
-    """The key of the pending item that a call in doubt leaves for whoever can find out."""
+    """The key of the pending item that asks a person to settle a call in doubt."""
     return f"settle {call}"
 
 

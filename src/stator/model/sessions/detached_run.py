@@ -1,8 +1,8 @@
-"""Detached runs: what is known of one, how it ended, whether it starts again, and what is left of its output.
+"""Decides about detached runs: their status, how they ended, whether they restart, and which output is kept.
 
-Decisions only; files, locks and processes are the runtime's. A run is `running` as long as somebody
-watches over it. One that has no end on record and nobody watching is `lost`, which is never stored:
-it is what a reader sees. Why a run ended is one of the reasons a session has, and "user" only ever
+Decisions only; files, locks and processes are the runtime's. A run is `running` as long as its supervisor
+lives. A run without a recorded end and without a supervisor is `lost`, which is never stored: readers compute
+it. Why a run ended is one of the reasons a session has, and "user" only ever
 means that a person asked for it.
 """
 
@@ -23,7 +23,7 @@ Reason = Literal["", "done", "error", "process died", "user"]
 SEGMENT = 2**20
 """Bytes of output in one file."""
 SEGMENTS = 2
-"""Files of output that are kept; what is older is gone, and a reader is told how much that was."""
+"""Files of output that are kept; older output is deleted, and readers learn how much was."""
 RESTARTS = 5
 """How often a run that fails is started again when `on-failure` does not say."""
 RESTARTS_MAX = 1000
@@ -113,12 +113,12 @@ def parse_cursor(text: str) -> Cursor:
 
 
 def shown(info: RunInfo, *, live: bool) -> Status:
-    """The status people see. `live`: somebody holds the run's lock."""
+    """The status people see. `live`: a supervisor holds the run's lock."""
     return "lost" if info.status == "running" and not live else info.status
 
 
 def lost_cause(info: RunInfo, boot: str) -> str:
-    """Why a run without an end has nobody watching over it."""
+    """Why a run without an end has no supervisor."""
     if info.boot and boot and info.boot != boot:
         return "the machine was restarted"
     return "its supervisor was killed"
@@ -127,8 +127,7 @@ def lost_cause(info: RunInfo, boot: str) -> str:
 def ended(info: RunInfo, code: int, *, at: int, stop: Stop | None = None, told: int = 0) -> RunInfo:
     """The run with its end: `code` as the operating system gave it, negative for a signal.
 
-    `stop` is a person's request; `told` a signal that ended the supervisor, which is nobody's wish
-    as far as anyone knows.
+    `stop` is a person's request; `told` a signal that ended the supervisor, which counts as nobody's request.
     """
     known = {"exit": code if code >= 0 else None, "signal": -code if code < 0 else 0, "ended": at}
     if stop is not None:
@@ -199,7 +198,7 @@ def restarts_allowed(policy: str) -> int:
 
 
 def starts_again(info: RunInfo, code: int, restarts: int, *, told: bool) -> bool:
-    """Whether a run that ended so is started again; never one that somebody ended. `restarts`: of this start."""
+    """Whether a run that ended this way is restarted; never one that a person stopped."""
     return code != 0 and not told and restarts < restarts_allowed(info.restart)
 
 
@@ -232,7 +231,7 @@ def kept(starts: Sequence[int]) -> tuple[list[int], list[int]]:
 
 
 def session_name(command: Sequence[str], run: str) -> str:
-    """What a run's session is called when nobody said: the program, and the end of the run's id."""
+    """The default name of a run's session: the program, and the end of the run's id."""
     words = [word for word in command if word]
     program = _last(words[0]) if words else "run"
     if len(words) > 1 and _INTERPRETER.match(program) and not words[1].startswith("-"):

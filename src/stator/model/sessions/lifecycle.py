@@ -88,7 +88,7 @@ def check_lease(*, mode: Mode, kind: str, epoch: int, current: int, session: str
 
 
 def driven(record: Any, holder: Any) -> Busy:
-    """What is said to who brings commits to a session that somebody drives."""
+    """The error for importing commits into a session with a live driver."""
     return Busy(
         f"session {record.name!r:.80} is driven by {holder.program or 'a program'}",
         holder=holder,
@@ -98,10 +98,9 @@ def driven(record: Any, holder: Any) -> Busy:
 
 
 def check_purge(record: Any, project: Any, heirs: Sequence[str], moved: bool = False) -> None:
-    """Refuse a purge that is not the project's to make, or that takes more away than was decided.
-
-    `record` is the session that is to go, `project` the project's own, `heirs` the sessions whose
-    log goes on from it; `moved`: whether something was appended since that was decided.
+    """Refuse a purge outside its own project, or one that would remove more than was decided. `record` is the
+    session to be purged, `project` the project's own session, `heirs` the sessions that continue its log; `moved`
+    says whether commits were appended since the decision.
     """
     if record.mode == "project" or (record.tenant, record.project) != (
         project.tenant,

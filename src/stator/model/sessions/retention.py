@@ -1,8 +1,7 @@
-"""Retention: how long sessions are kept, and what a policy would do to them now.
+"""Computes how long sessions are kept, and what a retention policy would do now.
 
-Nothing goes unless somebody set a policy. Ages count from the last thing that happened in a session,
-as its log says; what keeping itself appends is not something that happened. Pure: the plan is made
-from what it is told, and carried out elsewhere.
+Nothing is removed unless a policy says so. Ages count from the last activity in a session's log; commits that
+retention itself appends are not activity. Pure: the plan is computed here and carried out elsewhere.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from stator.model.records.registry import TIERS, TRANSCRIPT
 What = Literal["archive", "expire", "trash", "purge", "restore"]
 
 AGES = ("archive", "transcript", "trash", "purge")
-"""Policies that are a length of time, in µs; 0: never, whatever the store says."""
+"""Policies that are a length of time, in µs; 0 means never, regardless of the store's policy."""
 POLICIES = (*AGES, "keep")
 UNITS = {"h": 3_600_000_000, "d": 86_400_000_000, "w": 604_800_000_000}
 SIZES = {"kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "b": 1}
 WINDOW = 30 * UNITS["d"]
-"""How long a session stays in the trash, unless `purge` says otherwise."""
+"""How long a session stays in the trash, unless `purge` says so."""
 SHARE = 10
-"""Percent of the sessions that one run may remove without being told twice."""
+"""Percent of the sessions that one run may remove without confirmation."""
 BYTES = 10**9
 """Bytes that it may."""
 WORDS = ("input", "input_hash", "output", "output_summary")
@@ -57,9 +56,9 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     busy: str = ""
     """What it is in the middle of, or waits for."""
     heirs: tuple[str, ...] = ()
-    """The sessions that cannot do without it: their log goes on from its own, or it goes on for them."""
+    """The sessions that need it: they continue its log, or it was adopted for them."""
     depth: int = 0
-    """How many logs its own goes on from."""
+    """How many sessions its lineage has."""
     expired: bool = False
     """Whether its transcript has expired already."""
 
@@ -95,7 +94,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     sessions: int = 0
     """How many there are."""
     breaker: str = ""
-    """Why it is not done without being told twice; empty if it is little enough."""
+    """Why the plan needs confirmation; empty if it is small enough."""
 
     @property
     def removed(self) -> list[Action]:
@@ -208,7 +207,7 @@ def plan(
 def _newest(
     ordered: Sequence[Subject], policy_of: Callable[[Subject], Mapping[str, int]]
 ) -> set[str]:
-    """The newest of each project, as many as are to be kept whatever their age."""
+    """The newest sessions of each project, as many as are kept at any age."""
     kept: dict[tuple[str, str], list[str]] = {}
     for one in reversed(ordered):
         of_project = kept.setdefault((one.tenant, one.project), [])
@@ -255,7 +254,7 @@ def _without_heirs(
     policy_of: Callable[[Subject], Mapping[str, int]],
     now: int,
 ) -> tuple[list[Action], list[Skipped]]:
-    """Leave alone what a fork that stays still stands on; whatever that keeps may keep more."""
+    """Keep the sessions that a kept fork is based on; those may require others in turn."""
     by_id = {one.session: one for one in subjects}
     expiring = {
         one.session

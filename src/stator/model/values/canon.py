@@ -1,4 +1,4 @@
-"""Canonical bytes, and the tagged form in which foreign Python values are written for ever.
+"""Encodes values as canonical bytes, and Python values that JSON cannot hold in a permanent tagged form.
 
 A *plain* value is what JSON keeps exactly: `dict` with `str` keys, `list`, `str`, `bool`, `None`
 and `int` within ±(2**53 - 1). `encode` gives its one canonical spelling: UTF-8 JSON without spaces,
@@ -6,14 +6,14 @@ object keys sorted by code point, equal to RFC 8785 on every value `to_plain` re
 `msgspec.Struct` is encoded with its fields in declared order: declare them sorted where RFC 8785
 is meant.
 
-A *foreign* value is whatever a tool took or returned. `to_plain` writes what JSON lacks or ruins
+A *foreign* value is anything that a tool received or returned. `to_plain` writes what JSON lacks or ruins
 as a *tag*, an object whose only key starts with "$":
 
     {"$f": "1.5"}              float, by `repr`; "-0.0" is kept, NaN and infinity are refused
     {"$i": "0x20000000000000"} int outside ±(2**53 - 1), by `hex`: unlike decimal text it has no
                                conversion limit that depends on the process; INT_BITS_MAX bits
     {"$b": "AAE="}             bytes, in base64 (RFC 4648 §4, padded)
-    {"$u": "7aCA"}             str with a lone surrogate: base64 of its UTF-8 with surrogates let by
+    {"$u": "7aCA"}             str with a lone surrogate: base64 of its UTF-8, surrogates passed through
     {"$t": [...]}              tuple
     {"$m": [[key, value], …]}  dict that an object would ruin: a key with a character beyond U+FFFF
                                (RFC 8785 would sort it elsewhere), a key with a lone surrogate, or a
@@ -90,7 +90,7 @@ BYTES_MAX: Final = 64 * 2**20
 """Text in one value, in UTF-8 as recorded: strings, keys and the text inside tags."""
 
 _SURELY_FITS: Final = BYTES_MAX // 8
-"""ASCII text below this length fits whatever placeholders grow in it: it needs no walk."""
+"""ASCII text below this length stays within the limit even if placeholders make it longer, so it is not checked."""
 
 _KEY_SHOWN_MAX: Final = 80
 """Characters of a key that a path in an error message shows."""
@@ -103,7 +103,7 @@ class Foreign:
     tag: str
     """The object's only key, with its "$"."""
     value: Any
-    """What stood under it, loaded as far as it could be."""
+    """The value under the tag, loaded as far as possible."""
 
 
 # --- canonical bytes -----------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def to_plain(value: object, *, path: str = "$", scrub: Scrub | None = None) -> P
 
 
 def from_plain(plain: Plain) -> Any:
-    """The inverse of `to_plain`: `to_plain(from_plain(p)) == p` for whatever `to_plain` wrote."""
+    """The inverse of `to_plain`: `to_plain(from_plain(p)) == p` for everything that `to_plain` writes."""
     try:
         return _load(plain)
     except RecursionError:
@@ -440,7 +440,7 @@ def _has_surrogate(text: str) -> bool:
 
 
 def _ruined(keys: dict[str, Any]) -> bool:
-    """Whether an object with these keys would be read as a tag, sorted otherwise, or not at all."""
+    """Whether an object with these keys would be read as a tag, sorted differently, or refused."""
     if len(keys) == 1:
         (only,) = keys
         if only[:1] == "$":
@@ -463,7 +463,7 @@ def _base64(data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Codec:
-    """How one standard type is spelled. A name, once written, keeps its meaning for ever."""
+    """How one standard type is spelled. A name that was written once never changes its meaning."""
 
     name: str
     kind: type

@@ -78,10 +78,9 @@ def run_id(session: str, epoch: int) -> str:
 
 
 def derived(kind: Kind, *parts: str) -> str:
-    """The id of what is recorded from outside, made from the name it has there.
-
-    Derived rather than drawn, so that a hook, a transcript and a proxy that tell of the same thing
-    name the same commit without having met.
+    """The id of something recorded from another program, derived from its name there. Derived rather than
+    random, so that a hook, a transcript and a proxy that report the same thing name the same commit
+    independently.
     """
     data = "\0".join(("stator.foreign/1", kind, *parts)).encode("utf-8", "surrogatepass")
     return PREFIXES[kind] + sha256(data).hexdigest()[:32]

@@ -8,7 +8,7 @@ from stator.errors import InvalidInput
 
 
 def split(path: str, root: str) -> tuple[str, str]:
-    """(root, path): "." and a relative path for what lies under the session's root, else the path's
+    """(root, path): "." and a relative path for a file under the session's root, else the path's
     own anchor.
 
     Identity never depends on the machine: the same file in another checkout is the same record.

@@ -35,7 +35,7 @@ class AtHead(msgspec.Struct, frozen=True):
 
 class AtTurn(msgspec.Struct, frozen=True):
     """The end of a turn; negative counts from the last. `retry` is one of its siblings: 1 the
-    original, 2 its first retry; 0 the turn of the session at hand."""
+    original, 2 its first retry; 0 the turn of the current session."""
 
     turn: int
     retry: int = 0
@@ -56,7 +56,7 @@ Position = AtHead | AtTurn | AtSeq | AtName
 
 
 class Ref(msgspec.Struct, frozen=True):
-    """A position in a session; session "" means the one at hand."""
+    """A position in a session; session "" means the current one."""
 
     position: Position
     session: str = ""
@@ -135,7 +135,7 @@ def turn_numbers(
 
 
 def _from_end(count: int, last: int, left: Collection[int]) -> int:
-    """The number of a turn counted from the last; 0: there are not so many."""
+    """The number of a turn counted from the last; 0 if the session has fewer turns."""
     for number in range(last, 0, -1):
         count -= number not in left
         if not count:

@@ -1,9 +1,9 @@
-"""The words of a text, as a search index keeps them and as a query asks for them.
+"""Splits text into words, the same way for the search index and for queries.
 
 Case, accents and width do not count. A word is a run of letters and digits, so that `snake_case` and
 `src/auth.py` are found by any of their parts, and whole as a row of words. Scripts that write no
 spaces (Chinese, Japanese, Korean, Thai …) give a word for each character. What only capitals
-divide (`parseHttp`) is one word, and its parts stand behind the text.
+divide (`parseHttp`) is one word, and its parts are added after the text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WORD_MAX = 64
 HUMPED_MAX = 2000
 """Different identifiers of one text that are taken apart."""
 BETWEEN = "\N{BROKEN BAR}"
-"""Stands between two texts of one document, so that no phrase reaches from one into the other."""
+"""Separates two texts of one document, so that no phrase spans both."""
 
 SINGLE = (
     "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3041-\u30ff\u3130-\u318f"
@@ -55,7 +55,7 @@ _FOLDS = _Folds()
 
 
 def composed(text: str) -> str:
-    """The text with what one character stands for as one: files of some systems are named in pieces."""
+    """The text in composed form: some file systems store accents as separate characters."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 

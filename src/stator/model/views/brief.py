@@ -1,7 +1,7 @@
-"""The brief: what the next session must know, as one text that never exceeds its budget.
+"""Renders the brief: what the next session must know, as one text that never exceeds its budget.
 
 Pure and deterministic: the same records give the same bytes, in any process, on any day. Recorded
-text is hostile, so every piece of it stands on one line, every character visible, between delimiters
+text is hostile, so every piece of it is on one line, every character visible, between delimiters
 that nothing inside can close, behind a label that says where it came from. No section disappears for
 lack of room: its heading stays, and says how much was left out and how to ask for it.
 """
@@ -30,7 +30,7 @@ MAX_TOKENS = 2000
 MIN_TOKENS = 700
 """Room for every heading, with how much each left out, and for what must not be crowded out."""
 TEXT_LEAST = 40
-"""Bytes that are left of a text that must be there, however little room there is."""
+"""Bytes that remain of a mandatory text, even if there is no room."""
 TEXT_MIN, TEXT_MAX = 120, 4000
 """Bytes one recorded text is cut to: at least, at most; in between, a twentieth of the budget."""
 WHOLE = (2, 5, 10)
@@ -76,7 +76,7 @@ MUST = FIRST[:3]
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing to tell: recorded text, and what we say of it."""
+    """One item of a brief: recorded text, and our words about it."""
 
     text: str
     """Recorded: anything may be in it. Empty where there are only our own words."""
@@ -90,11 +90,11 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Tell = Callable[[], Told]
-"""Made when there is room for it: where something came from costs a look into the log."""
+"""Made only if there is room: finding the source of a text requires reading the log."""
 
 
 class Topic(msgspec.Struct, frozen=True, kw_only=True):
-    """What could be told in a section, most important first, and how much there is altogether."""
+    """The items of a section, most important first, and how many exist altogether."""
 
     tells: Sequence[Tell]
     total: int = 0
@@ -112,7 +112,7 @@ class Gathered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Line(msgspec.Struct, frozen=True):
-    """One line of a section, as it stands in the text."""
+    """One line of a section, as it is in the text."""
 
     text: str
     seq: int
@@ -146,7 +146,7 @@ class Brief(msgspec.Struct, frozen=True, kw_only=True):
 # -- delimiting -----------------------------------------------------------------------------------
 
 _TAG = re.compile(r"<(?=[/|!?A-Za-z])")
-"""The start of what somebody may take for a tag or for a sign of a chat's own."""
+"""The start of something that a model could mistake for a tag or a chat marker."""
 
 
 class _Style(msgspec.Struct, frozen=True):
@@ -291,8 +291,7 @@ class _Packing:
         return cut
 
     def _fill(self, room: int) -> list[Section]:
-        """First what must be there, then each section its part, then what is left to whoever comes
-        first."""
+        """First the mandatory lines, then each section its share, then the rest in order of the sections."""
         topics = self._gathered.topics
         names = [name for name in FIRST if name in topics and topics[name].tells]
         self._taken = {name: [] for name in names}
@@ -308,7 +307,7 @@ class _Packing:
         return [self._section(name) for name in SECTIONS if name in self._taken]
 
     def _take(self, name: SectionName, room: int) -> int:
-        """Take lines into a section while there is room; what they cost."""
+        """Add lines to a section while there is room; return what they cost."""
         taken, tells = self._taken[name], self._gathered.topics[name].tells
         spent = 0
         while len(taken) < len(tells):
@@ -321,7 +320,7 @@ class _Packing:
         return spent
 
     def _take_cut(self, name: SectionName, room: int) -> int:
-        """Take the first line, cut until there is room for it; what it costs."""
+        """Add the first line, cut until it fits; return what it costs."""
         line = self._line(name, 0)
         limit = self._limit(name, 0)
         while self._cost(line.text) > room and limit > TEXT_LEAST:

@@ -1,7 +1,7 @@
-"""Comparing two tries at one turn: what was asked, done, decided and answered, side by side.
+"""Compares two tries at one turn: what was asked, done, decided and answered, side by side.
 
-The two are aligned: calls by their place and what they were called with, records by their key. What
-is the same is counted, what differs is said with both sides.
+The two are aligned: calls by their place and what they were called with, records by their key. What is the
+same is counted, what differs is shown with both sides.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class CallSide(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallPair(msgspec.Struct, frozen=True, kw_only=True):
-    """Two calls that stand for each other, or one without a counterpart."""
+    """Two calls that correspond, or one without a counterpart."""
 
     tool: str
     change: CallChange
@@ -58,7 +58,7 @@ class CallPair(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shift(msgspec.Struct, frozen=True, kw_only=True):
-    """A decision that came out otherwise."""
+    """A decision that differs."""
 
     topic: str
     change: str

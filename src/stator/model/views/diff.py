@@ -109,7 +109,7 @@ def _line(item: Item) -> str:
 
 
 Before = Callable[[Version], Record | None]
-"""The record that stood where a version's record now stands, before the range."""
+"""The record that a version replaced, from before the range."""
 Why = Callable[[int], str]
 """Why the commit at a seq was made."""
 
@@ -133,7 +133,7 @@ def versions_of(commits: Iterable[Commit], known: Known) -> Iterator[Version]:
 
 
 def before_of(known: Known) -> Before:
-    """What stood before a version, from the versions that are known."""
+    """The record before a version, from the versions that are known."""
 
     def before(version: Version) -> Record | None:
         old = known.get(_slot(version.op))
@@ -147,7 +147,7 @@ def _slot(op: Op) -> tuple[str, str, int]:
 
 
 def ends_of(versions: Sequence[Version], known: Known) -> tuple[list[Entry], list[Entry]]:
-    """The records that versions touched as they stood before the first and after the last of them."""
+    """The records that versions touched, as they were before the first and after the last version."""
     first: dict[str, Version | None] = {}
     last: dict[str, Version] = {}
     for version in versions:
@@ -180,7 +180,7 @@ def fold_range(
 ) -> Diff:
     """The diff of a range of one log, from every version in it, in log order.
 
-    `ends` are the records at both ends of collections whose steps in between nobody asks for.
+    `ends` are the records at both ends of collections whose intermediate steps are not needed.
     """
     by_key: dict[tuple[str, str], list[Version]] = {}
     for version in versions:
@@ -411,7 +411,7 @@ def _pair(
 
 
 def _pair_files(a: Entry | None, b: Entry | None, ends: tuple[bool, bool] | None) -> str:
-    """What a file came to from one side to the other."""
+    """The net change of a file from one side to the other."""
     if ends is None:
         return "read"
     existed, exists = ends

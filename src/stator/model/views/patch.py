@@ -1,7 +1,7 @@
-"""Patches: the change of a file's content as a unified diff that `git apply` takes.
+"""Makes patches: the change of a file's content as a unified diff that `git apply` accepts.
 
 Pure text from two contents. Lines end at "\\n" and nowhere else, so that a form feed or a carriage
-return is content like any other. What cannot be shown line by line is said to be binary. A path is
+return is content like any other. Content that cannot be shown line by line is called binary. A path is
 quoted as git quotes it: one with a line break in it cannot pretend to be another line of the patch.
 """
 
@@ -33,7 +33,7 @@ class Side(msgspec.Struct, frozen=True):
 
 
 class FilePatch(msgspec.Struct, frozen=True, kw_only=True):
-    """The net change of one file: its patch, or the reason why there is none to show."""
+    """The net change of one file: its patch, or the reason why no patch can be shown."""
 
     path: str
     change: Change
@@ -101,9 +101,9 @@ def unified(before: Side | None, after: Side | None) -> list[str]:
 
 
 def text_of(patches: Iterable[FilePatch]) -> str:
-    """Patches as one text; what has none is a remark, which `git apply` passes over.
+    """Patches as one text; a file without a patch becomes a comment, which `git apply` ignores.
 
-    Files outside the session's root are remarks too: applied inside it, they would be other files.
+    Files outside the session's root are comments too: applied inside it, they would be other files.
     """
     parts: list[str] = []
     for patch in patches:
@@ -174,7 +174,7 @@ def _groups(old: list[str], new: list[str]) -> Iterable[list[tuple[str, int, int
 
 
 def _common(a: list[str], b: list[str]) -> int:
-    """How many lines two lists begin with alike."""
+    """How many leading lines two lists share."""
     pairs = enumerate(zip(a, b, strict=False))
     return next((n for n, (x, y) in pairs if x != y), min(len(a), len(b)))
 

@@ -1,11 +1,11 @@
-"""Searching: what a person typed as a question, and where in a text the answer is.
+"""Parses search queries, and finds the matching part of a text.
 
     jwt login          both words
     "session store"    side by side, in that order
-    auth*              every word that begins so
+    auth*              every word with that beginning
     -cookie            and not that (--force is a word)
 
-Nothing else has a meaning: whatever is typed is words, and never syntax of some engine below.
+Nothing else has a meaning: all other input is words, never syntax of the engine below.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ PREFIX_MIN = 2
 SNIPPET = 160
 """Characters shown of a text that matches."""
 SHORT = 240
-"""Texts of at most so many characters are shown side by side."""
+"""Texts of at most this many characters are shown side by side."""
 LEAD = 40
-"""Of these, at most so many before the first match."""
+"""Of these, at most this many before the first match."""
 SEEN_MAX = 40
 """Matches of one term that are looked at, to choose which part of a text is shown."""
 
@@ -77,7 +77,7 @@ class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """What an index is told of a commit."""
+    """What an index stores of a commit."""
 
     seq: int
     kind: str
@@ -89,7 +89,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """How far an index knows a session: the last commit it was told of, and when that was appended."""
+    """How far an index covers a session: the last indexed commit, and when it was appended."""
 
     seq: int = 0
     updated: int = 0
@@ -97,7 +97,7 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 class Advance(msgspec.Struct, frozen=True, kw_only=True):
-    """A stretch of a session's log for an index: from one mark to another; `anew`: instead of all it knew."""
+    """A part of a session's log for an index, from one mark to another; `anew` replaces everything indexed before."""
 
     session: str
     project: str
@@ -136,7 +136,7 @@ def parse(text: object) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
 
 
 def _terms(text: str, starred: bool | None) -> Iterator[Term]:
-    """A word or a phrase as a term; nothing if there is no letter or digit in it."""
+    """A word or a phrase as a term; nothing if it has no letter or digit."""
     prefix = text.endswith("*") if starred is None else starred
     found = tuple(lexicon.words(text))
     if not found:
@@ -150,7 +150,7 @@ def _terms(text: str, starred: bool | None) -> Iterator[Term]:
 
 
 def path_words(path: str) -> tuple[str, ...]:
-    """A path, or a part of one, as words; `BadQuery` if there is none in it."""
+    """A path, or a part of one, as words; `BadQuery` if it has no word."""
     found = tuple(lexicon.words(path[:TEXT_MAX].replace("\0", " ")))
     if not found:
         raise BadQuery(f"not a path: {path!r:.60}")
@@ -168,7 +168,7 @@ class Snippet(msgspec.Struct, frozen=True):
 
 
 def snippet(texts: Iterable[str], terms: tuple[Term, ...]) -> Snippet:
-    """The part of some texts in which most terms stand; the beginning of the first if none is found."""
+    """The part of some texts that contains most terms; the beginning of the first text if no term is found."""
     patterns = [(_pattern(term), _loosely(term)) for term in terms]
     best: tuple[int, str, int, list[Span]] = (0, "", 0, [])
     for text in _together(map(composed, texts)):
@@ -199,7 +199,7 @@ def _together(texts: Iterable[str]) -> Iterator[str]:
 
 
 def _pattern(term: Term) -> re.Pattern[str]:
-    """The words of a term as they stand in a folded text."""
+    """The words of a term as they appear in a folded text."""
     made = r"(?<![^\W_])" if not is_single(term.words[0]) else ""
     for before, word in zip(("", *term.words), term.words, strict=False):
         loose = (
@@ -220,7 +220,7 @@ def _loosely(term: Term) -> re.Pattern[str]:
 def _spans(
     text: str, patterns: list[tuple[re.Pattern[str], re.Pattern[str]]]
 ) -> list[tuple[int, int, int]]:
-    """Where terms stand in a text: from, to, which."""
+    """Where terms occur in a text: start, end, which term."""
     plain = folded(text)
     found: list[tuple[int, int, int]] = []
     for which, (strict, loose) in enumerate(patterns):

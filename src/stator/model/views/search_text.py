@@ -1,6 +1,6 @@
-"""What of a commit can be searched: its texts, and the paths it is about.
+"""Extracts the searchable texts of a commit, and the paths it is about.
 
-Prompts, answers, what tools were asked and what they said, and every record an agent leaves behind. Not
+Prompts, answers, tool inputs and outputs, and every record an agent leaves behind. Not
 what is kept beside them (the contents of files, definitions of tools), and not bookkeeping.
 """
 
@@ -31,7 +31,7 @@ PATH_NAMES = frozenset(
 
 
 def document(commit: Commit) -> Document | None:
-    """A commit as an index takes it; None if there is nothing to find in it."""
+    """A commit as a search document; None if it has nothing to find."""
     said = list(said_in(commit))
     body = indexed(said) if said else ""
     if not body:
@@ -48,7 +48,7 @@ def document(commit: Commit) -> Document | None:
 
 
 def said_in(commit: Commit) -> Iterator[str]:
-    """The texts of a commit, what was said first."""
+    """The texts of a commit, messages first."""
     if commit.kind in SILENT or (commit.kind == "call" and commit.tool == MODEL):
         return
     reader = _CONTENT.get(commit.kind)
@@ -95,7 +95,7 @@ def _prompt(asked: Any) -> Iterator[str]:
 
 
 def _entry(commit: Commit) -> Iterator[str]:
-    """What the model said; what it asked tools for is in the calls that came of it."""
+    """The model's text; its tool requests are in the resulting calls."""
     said = commit.known("output")
     if isinstance(said, str) or dialect(said) != "plain":
         yield text_of(said)

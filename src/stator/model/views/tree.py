@@ -14,7 +14,7 @@ from stator.model.calls.budget import total
 
 
 class Branch(msgspec.Struct, frozen=True, kw_only=True):
-    """A session as it stands in a tree."""
+    """A session in a tree."""
 
     id: str
     name: str
@@ -31,9 +31,9 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True):
     spent: dict[str, int] = {}
     """By itself."""
     adopted: str = ""
-    """The session that goes on for it."""
+    """The session that was adopted for it."""
     goes_on: bool = False
-    """Whether it goes on for its parent."""
+    """Whether it was adopted for its parent."""
     rewound: int = 0
     """How often it was gone back in."""
     created: int = 0

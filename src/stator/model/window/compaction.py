@@ -1,12 +1,12 @@
-"""Compaction: what of a session its agent is still shown, and which keys left that view.
+"""Computes what an agent is still shown after compaction, and which keys left its view.
 
-A compaction is three boundaries, each a seq. What was said at or before them is shown without long
-outputs, without its calls, or not at all but for a note. The unit is an answer together with its
+A compaction is three boundaries, each a seq. Entries at or before them are shown without long outputs,
+without their calls, or only as a note. The unit is an answer together with its
 results, so no call is ever without its result. Nothing is taken from the log or from the durable
 state: what left the view is named by typed keys, each with the seq that holds it.
 
-The latest compaction commit says all of it (its boundaries, the summary, the keys), so what a model
-is shown is a function of the log alone. An undo is such a commit too: it says what stands again.
+The latest compaction commit says all of it (its boundaries, the summary, the keys), so what a model is shown
+is a function of the log alone. An undo is such a commit too: it says what is shown again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LEVELS: tuple[Level, ...] = ("outputs", "mask", "summarise")
 UNDONE = "undone"
 """Status of a compaction that takes another one back."""
 RANKS = ("decision", "constraint", "number", "file", "chatter")
-"""What a rank stands for: what an agent misses most comes first."""
+"""The meaning of each rank: what an agent misses most comes first."""
 CHATTER = 4
 DURABLE = tuple(name for name in EVICTED if name not in COMPACTIBLE)
 """Collections whose records are named when what was said around them leaves the view."""
@@ -58,9 +58,9 @@ class View:
     mask: int = 0
     """Answers at or before it are shown without their calls."""
     summarise: int = 0
-    """What was said at or before it is not shown."""
+    """Entries at or before it are not shown."""
     note: str = ""
-    """What the model is told of it."""
+    """The note that the model is shown instead."""
     by: int = 0
     """The commit that says so."""
 
@@ -73,9 +73,8 @@ WHOLE = View()
 
 
 def view_of(commit: Commit) -> View:
-    """What a compaction commit lets be seen. Boundaries are structure: they outlive an erasure of the
-    summary. None is past its own commit, whatever a log that came from elsewhere says: what is said
-    later must be seen."""
+    """The view that a compaction commit defines. Boundaries are structure: they outlive an erasure of the
+    summary. None may exceed its own commit, even in an imported log: later entries must be shown."""
     numbers = [number for number in commit.inputs if isinstance(number, int)]
     cuts = [min(max(number, 0), commit.seq) for number in numbers[-len(LEVELS) :]]
     if len(cuts) < len(LEVELS) or not any(cuts):
@@ -119,7 +118,7 @@ def standing(commits: Iterable[Commit]) -> View:
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """Something that was said, as far as a compaction looks at it."""
+    """An entry of the transcript, as far as compaction looks at it."""
 
     kind: Literal["prompt", "user", "answer", "note"]
     seq: int
@@ -127,16 +126,16 @@ class Thing:
     last: int = 0
     """Of an answer: the seq of the last result known of it."""
     calls: tuple[tuple[str, int, bool], ...] = ()
-    """Calls it tells of: id, seq of what is known of it, whether its output is long."""
+    """Its calls: id, seq of the result, whether the output is long."""
     asks: bool = False
     """Whether it asks for anything."""
 
 
 def reach(things: Sequence[Thing], keep: int) -> tuple[int, int] | None:
-    """How far a compaction may go that keeps so many of the latest answers: the seq of the last answer
-    it may touch, and where all that was said of it ends.
+    """How far a compaction may go that keeps the latest `keep` answers: the seq of the last answer it may
+    touch, and where that answer's results end.
 
-    The latter is the request that the first answer to stay was given to, if that came later: what
+    The latter is the request that led to the first kept answer, if that came later: what
     is shown must not begin with a request that was answered out of sight.
     """
     answers = [thing for thing in things if thing.kind == "answer"]
@@ -178,8 +177,7 @@ def left(
 ) -> list[Left]:
     """What is no longer seen as it was, between two sets of boundaries.
 
-    `entries` are the durable records there are: one is named when the commit that put it lies in
-    what left.
+    `entries` are the durable records there are: one is named when the commit that put it left the view.
     """
     found: dict[str, Left] = {}
     things = list(things)
@@ -197,7 +195,7 @@ def left(
 
 
 class Ranked(Protocol):
-    """Whatever has a key, a rank and a seq."""
+    """Anything with a key, a rank and a seq."""
 
     @property
     def key(self) -> str: ...
@@ -208,15 +206,15 @@ class Ranked(Protocol):
 
 
 def order(item: Ranked) -> tuple[int, int, int, str]:
-    """What matters most first. Of one rank, what was recorded under a name comes before what was only
-    said, and that before stretches of turns: a preference is not to drown in prompts."""
+    """Sorts the most important first. Within a rank, named records come before entries, and those before
+    ranges of turns: a preference must not drown in prompts."""
     prefix = item.key.partition(":")[0]
     is_said = prefix == "entry" and item.rank < CHATTER
     return item.rank, is_said + 2 * (prefix in GROUPS), -item.seq, item.key
 
 
 def _request(things: Iterable[Thing], boundary: int) -> int:
-    """The prompt that is shown although it stands before a boundary; 0 if there is none."""
+    """The seq of the prompt that is shown although it is before a boundary; 0 if no prompt is."""
     return max((t.seq for t in things if t.kind == "prompt" and t.seq <= boundary), default=0)
 
 

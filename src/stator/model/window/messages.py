@@ -1,7 +1,7 @@
-"""What was said, in no provider's dialect: the form between the log and a rendering.
+"""Messages in a form that belongs to no provider: the step between the log and a rendering.
 
 A transcript is a list of these. Dialects (`model.window.dialects`) turn each into messages; a response is
-rendered word for word in its own dialect, and through `text` and `asks` in any other.
+rendered verbatim in its own dialect, and through `text` and `asks` in any other.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NAME_MAX = 64
 OUTPUT_MAX = 240
 """Characters of a result that a compaction leaves as it is."""
 MASKED_MAX = 12
-"""Calls the line names that stands in the place of an answer's calls."""
+"""Calls that are named in the line which replaces an answer's calls."""
 REDACTED = "‹secret:"
 """How a redacted secret begins. A signed or encrypted block that holds one is worth nothing."""
 
@@ -47,7 +47,7 @@ Message = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A piece of what a user said. `block` is it in the dialect it was given in."""
+    """A part of a user's message. `block` is the part in the dialect it was given in."""
 
     kind: str = "text"
     text: str = ""
@@ -136,7 +136,7 @@ class Ask:
 
 @dataclass(slots=True)
 class Answer:
-    """What a model said: the response, and what of it every dialect can say."""
+    """A model's answer: the response, and the part of it that every dialect can express."""
 
     plain: Any
     dialect: Dialect
@@ -174,15 +174,15 @@ def legal(name: str) -> str:
 
 @dataclass(slots=True)
 class Result:
-    """What is known of a call: a status, why, and a value. `ERASED` stands for a value that is gone."""
+    """What is known of a call: a status, why, and a value. `ERASED` marks a value that was erased."""
 
     status: str = "not run"
     cause: str = ""
     value: Any = None
     known: bool = False
-    """Whether there is a value: a result of None is one."""
+    """Whether the call has a value; None is a value."""
     seq: int = 0
-    """The commit that said so (0: none)."""
+    """The seq of the commit that recorded it (0 if none did)."""
     settled: bool = False
 
     @property
@@ -190,7 +190,7 @@ class Result:
         return self.status != "ok"
 
     def forget(self, seq: int, fields: Container[str]) -> None:
-        """Its value is gone if that commit said it."""
+        """Drop the value if that commit recorded it."""
         if self.seq == seq and self.known and "output" in fields:
             self.value = ERASED
 
@@ -253,11 +253,11 @@ def _spelled(body: dict[str, Any]) -> str:
 
 
 _BREAKS = {number: f"\\u{number:04x}" for number in (0x85, 0x2028, 0x2029)}
-"""What breaks a line and stands in JSON as it is."""
+"""Characters that break a line and are allowed unescaped in JSON."""
 
 
 def late_note(name: str, identifier: str, result: Result) -> str:
-    """What is said to the model of a call whose result it has read already.
+    """The note to the model about a call whose result it has read already.
 
     The body is one line of JSON, so nothing a tool returned can end the note.
     """

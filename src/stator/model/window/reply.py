@@ -1,10 +1,10 @@
-"""Reading a provider's response, whatever SDK or dialect it came in.
+"""Reads a provider's response, in any SDK's form and any dialect.
 
 A response is recorded as plain data, whole: fields that are null stay, because a loop written for
 the SDK's object asks for them (`message.tool_calls` is None, not missing). What a provider does not
 want back is left out when the transcript is rendered, not here.
 
-Dialects are told by shape:
+Dialects are recognised by shape:
 
     anthropic    {"content": [blocks]}      Messages
     openai       {"output": [items]}        Responses

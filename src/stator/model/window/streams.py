@@ -1,10 +1,10 @@
-"""A streamed response put together again: the plain response it would have been, whole or partial.
+"""Assembles a streamed response into the plain response it would have been, whole or partial.
 
     assembler = Assembler()
     for chunk in stream: assembler.feed(chunk)
     assembler.result(), assembler.complete
 
-Chunks may be SDK objects or dicts of any dialect, or text; the first one tells the dialect. A chunk
+Chunks may be SDK objects or dicts of any dialect, or text; the first chunk decides the dialect. A chunk
 that makes no sense is passed over: what is recorded is what could be read.
 """
 
@@ -30,7 +30,7 @@ class Assembler:
 
     @property
     def complete(self) -> bool:
-        """Whether the provider said that this was all. Bare text never says so."""
+        """Whether the provider marked the end. Bare text never does."""
         return self._stream is not None and self._stream.complete
 
     def result(self) -> Any:
@@ -233,7 +233,7 @@ _GROWING = {
 
 
 def _grow(item: dict[str, Any], field: str, part: str, name: str, text: str) -> None:
-    """The item with that text; its parts are told in order, each once."""
+    """The item with that text; its parts arrive in order, each once."""
     if not part:
         item[field] = text
         return

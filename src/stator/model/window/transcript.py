@@ -1,13 +1,13 @@
-"""The transcript of a session: its log, read as what a model is to be sent next.
+"""Builds the transcript of a session: its log, as the messages a model is sent next.
 
 `feed` takes commits in log order, once; `render` gives the messages for a provider. For every
 prefix of every log the result is one the provider accepts, and the same bytes in every process.
 
 What is fixed when. A call's result is what is known of it when the *next* answer is recorded; until
-then it is open. What becomes known later is told as a note where it became known. Hence the law on
+then it is open. What becomes known later is shown as a note at that later place. Hence the law on
 which prompt caches rest:
 
-    once an answer is recorded, everything up to and with it is rendered the same for ever
+    once an answer is recorded, everything up to and with it is always rendered the same
 
 in every dialect, block by block (Anthropic's neighbours of one role are one message, so its last
 message may still gain blocks). Three things break it, and must: an erasure, a compaction, and
@@ -16,9 +16,9 @@ answers it.
 
 A turn's calls and results are rendered together, so leaving out whole turns never splits a pair.
 
-Where a compaction stands (`model.window.compaction`), the transcript is of its view. Of what was said at
-or before its last boundary nothing is needed but the prompt of the turn that falls into and the
-intents of calls that were open there; whatever else is fed from before it is passed over.
+Where a compaction is in force (`model.window.compaction`), the transcript covers its view. From before its
+last boundary only the prompt of the interrupted turn and the intents of open calls are needed; other commits
+from before it are ignored.
 """
 
 from __future__ import annotations
@@ -68,20 +68,19 @@ CountTokens = Callable[[str], int]
 
 BYTES_PER_TOKEN = 4
 EARLY_MAX = 20_000
-"""Calls that may wait for the answer that asked for them; older ones are nobody's. Hooks tell of all
-the calls of a turn, or of several, before a transcript tells of the answers."""
+"""Calls that may wait for the answer that requested them; older ones belong to no answer. Hooks report all
+calls of a turn, or of several, before the transcript has the answers."""
 KEPT_PARTS = 4
 """At least three of these parts of what would fit are kept."""
 
 
 class Transcript:
-    """What was said in a session, growing with its log.
-
-    `view` is what stands at `asof`: compactions and erasures up to there are in it already.
+    """The entries of a session, growing with its log. `view` is the view at `asof`: compactions and erasures
+    up to there are included.
     """
 
     stale = False
-    """Whether what was fed is no longer what is needed: read the log anew, from where its view begins."""
+    """Whether the fed commits no longer suffice: read the log again, from where its view begins."""
 
     def __init__(self, view: View = WHOLE, *, asof: int = 0) -> None:
         self.view = view
@@ -105,7 +104,7 @@ class Transcript:
         """Take the next commit of the log, or of a fork's lineage.
 
         Its content must be loaded. An erasure takes effect on what was fed before it if its input
-        says what it erased, and a compaction if its view begins where this one does; otherwise the
+        says what it erased, and a compaction if its view begins where this one does; in any other case the
         transcript is stale.
         """
         take = _TAKES.get(commit.kind)
@@ -125,7 +124,7 @@ class Transcript:
 
         With `max_tokens` the oldest turns are left out, whole, until the rest fits; the current one
         always stays. Tokens are a quarter of the JSON's bytes unless `count_tokens` counts a text.
-        `upto` ends it with what was said at that seq. `view` renders it as it would be after a
+        `upto` ends it with the entry at that seq. `view` renders it as it would be after a
         compaction.
         """
         voice = VOICES.get(provider)
@@ -153,7 +152,7 @@ class Transcript:
         return voice.assemble(messages)
 
     def _seen(self, view: View, upto: int | None) -> list[_Turn]:
-        """The turns as they would stand in a view, or up to a seq."""
+        """The turns as a view shows them, or up to a seq."""
         prompts = [said.seq for turn in self._turns for said in turn.said if said.kind == "prompt"]
         stays = max((seq for seq in prompts if seq <= view.summarise), default=0)
         turns = []
@@ -165,7 +164,7 @@ class Transcript:
         return turns
 
     def things(self) -> list[Thing]:
-        """What was said, as a compaction looks at it."""
+        """The entries, as a compaction looks at them."""
         return [said.thing() for turn in self._turns for said in turn.said]
 
     def results(self, seq: int) -> list[Message]:
@@ -213,7 +212,7 @@ class Transcript:
                 self._meet(slot)
 
     def _meet(self, slot: _Slot) -> None:
-        """A request that is new: what a hook told of its call may be here already."""
+        """A new request: a hook may have reported its call already."""
         name = legible(slot.answered.asked[slot.index].id)
         if not name:
             return
@@ -263,7 +262,7 @@ class Transcript:
             slot.result = result
 
     def _take_erasure(self, commit: Commit) -> None:
-        """Forget what was fed and is gone, so that feeding the log anew would give the same."""
+        """Forget erased content, so that reading the log again would give the same."""
         erased = None if isinstance(commit.content.get("input"), Gone) else commit.value("input")
         if not isinstance(erased, dict) or self._told_by(erased):
             self.stale = commit.seq > self._asof
@@ -284,7 +283,7 @@ class Transcript:
                 said.cache.clear()
 
     def _told_by(self, erased: dict[str, Any]) -> bool:
-        """Whether what was erased is not said, or is part of the note on the compaction that stands."""
+        """Whether the erased content is not shown, or is part of the note of the compaction in force."""
         seq, collection = erased.get("seq"), erased.get("collection")
         return not (seq or collection) or collection == "evicted" or seq == self.view.by
 
@@ -350,7 +349,7 @@ _TAKES: dict[str, Callable[[Transcript, Commit], None]] = {
     "compaction": Transcript._take_compaction,
 }
 _BEFORE = frozenset({"turn", "call"})
-"""Kinds that say something of a view although they stand before it."""
+"""Kinds that matter to a view although they come before it."""
 _FROM_HERE = frozenset({"", "model"})
 """Sources of calls that a driver of ours recorded."""
 _PLACE = re.compile(r"([0-9]{1,15})/([0-9]{1,6})(?:/|$)")
@@ -360,7 +359,7 @@ _PLACE = re.compile(r"([0-9]{1,15})/([0-9]{1,6})(?:/|$)")
 
 
 class _Said:
-    """One thing that was said, and its rendering once that can no longer change."""
+    """One entry, and its rendering once that can no longer change."""
 
     fixed = True
     gone = False
@@ -372,7 +371,7 @@ class _Said:
         self.cache: dict[Dialect, tuple[View, bytes]] = {}
 
     def rendered(self, provider: Dialect, voice: Voice, view: View) -> bytes:
-        """Its messages as JSON: nobody who changes what `render` gave can reach into the next."""
+        """Its messages as JSON, so that a caller who changes the result of `render` does not change the next one."""
         seen, kept = self.cache.get(provider, (None, b""))
         if seen is not view:
             kept = msgspec.json.encode(self.messages(voice, view))
@@ -506,7 +505,7 @@ class _Turn:
 
 
 class _Gone:
-    """Stands for content that was erased."""
+    """Marks content that was erased."""
 
 
 _GONE = _Gone()

@@ -455,7 +455,7 @@ class Turn(Recorder, Loop):
         record = ScratchRecord(name=text(name, "name"), value=value)
         return self._record("scratch", Upsert("scratch", record))
 
-    def set(self, **fields: Any) -> str:
+    def set(self, /, **fields: Any) -> str:
         """Set fields of the session's own typed state."""
         if not fields:
             raise InvalidInput("nothing to set", hint="t.set(counter=3)")

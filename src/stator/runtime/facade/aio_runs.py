@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from stator.model.sessions.detached_run import GRACE_S, RunInfo, Status
+from stator.model.sessions.detached_run import RunInfo, Status
+from stator.runtime.facade.awaited import awaited, awaited_as
 from stator.runtime.facade.runs import Runner
-from stator.runtime.runs.folder import Output
-from stator.runtime.runs.run import LOOK_S, Run, Standing
+from stator.runtime.runs.run import LOOK_S, Run
 
 if TYPE_CHECKING:
     from stator.runtime.facade.aio_pool import Pool
@@ -29,8 +28,7 @@ class AsyncRun:
     async def status(self) -> Status:
         return await self._pool.run(lambda: self._sync.status)
 
-    async def standing(self) -> Standing:
-        return await self._pool.run(self._sync.standing)
+    standing = awaited(Run.standing)
 
     async def view(self) -> Any:
         """Its session."""
@@ -38,8 +36,7 @@ class AsyncRun:
 
         return AsyncView(await self._pool.run(lambda: self._sync.view), self._pool)
 
-    async def output(self, cursor: int = 0) -> Output:
-        return await self._pool.run(self._sync.output, cursor)
+    output = awaited(Run.output)
 
     async def wait(self, timeout_s: float | None = None) -> Status:
         waited = 0.0
@@ -50,11 +47,8 @@ class AsyncRun:
             waited += LOOK_S
         return status
 
-    async def stop(self, *, grace_s: float = GRACE_S) -> Status:
-        return await self._pool.run(self._sync.stop, grace_s=grace_s)
-
-    async def again(self) -> None:
-        await self._pool.run(self._sync.again)
+    stop = awaited(Run.stop)
+    again = awaited(Run.again)
 
 
 class AsyncRunner:
@@ -63,17 +57,6 @@ class AsyncRunner:
     _sync: Runner
     _pool: Pool
 
-    async def run(
-        self, function: Callable[..., Any], /, *args: Any, session: str = "", restart: str = "no"
-    ) -> AsyncRun:
-        run = await self._pool.run(
-            self._sync.run, function, *args, session=session, restart=restart
-        )
-        return AsyncRun(run, self._pool)
-
-    async def attach(self, run: str) -> AsyncRun:
-        return AsyncRun(await self._pool.run(self._sync.attach, run), self._pool)
-
-    async def runs(self, *, session: str = "") -> list[AsyncRun]:
-        found = await self._pool.run(self._sync.runs, session=session)
-        return [AsyncRun(run, self._pool) for run in found]
+    run = awaited_as(Runner.run, AsyncRun)
+    attach = awaited_as(Runner.attach, AsyncRun)
+    runs = awaited_as(Runner.runs, lambda found, pool: [AsyncRun(run, pool) for run in found])

@@ -23,6 +23,7 @@ from stator.model.values.ids import is_id
 from stator.runtime.base.arguments import mapping, pairs
 from stator.runtime.base.context import Context, warn_on_loop
 from stator.runtime.branches import fork as forks
+from stator.runtime.facade.doors import OutsideDoors
 from stator.runtime.facade.retention import Keeper
 from stator.runtime.facade.runs import Runner
 from stator.runtime.views.refs import find_session
@@ -50,7 +51,7 @@ if TYPE_CHECKING:  # what driving needs is loaded when somebody drives
 BUSY = ("fail", "wait", "read", "fork", "take")
 
 
-class Store(Runner, Keeper):
+class Store(Runner, Keeper, OutsideDoors):
     """A store of sessions, as `stator.connect` gives it."""
 
     def __init__(self, store: port.Store, context: Context) -> None:
@@ -143,7 +144,7 @@ class Store(Runner, Keeper):
             view = SessionView(self.port, held.ids["session"], root=self._root(record), **types)
             return cast("Session[Any]", view)
 
-    def read(self, name: str, *, project: str | None = None, **app: Any) -> SessionView:
+    def read(self, /, name: str, *, project: str | None = None, **app: Any) -> SessionView:
         """A session to look at: by id, end of an id, name, or `last`. Needs no lease, changes nothing."""
         scope = self.context.project if project is None else project
         row = find_session(self.port, name, project=scope or None)

@@ -270,7 +270,7 @@ class TestDurability:
             store.session(story.session)
 
     def test_sync_and_usage_and_info_answer(self, store: Store) -> None:
-        """Whatever they cost, they change nothing."""
+        """However expensive, they change nothing."""
         story = begin(store)
         before = story.log
         store.sync()

@@ -28,7 +28,7 @@ def pages(store: Store, query: CallQuery, limit: int) -> list[CallRow]:
 
 class TestCalls:
     def test_an_intent_without_outcome_is_started(self, story: Story) -> None:
-        """And stands in the state."""
+        """And it is in the state."""
         story.turn()
         call = story.call("pay", {"amount": 5})
         assert rows(story) == [
@@ -127,7 +127,7 @@ class TestCalls:
         assert [r.status for r in rows(story)] == ["ok"]
 
     def test_a_doubt_the_parent_settled_after_the_fork_is_still_one(self, story: Story) -> None:
-        """With its cause, and the commit that said so."""
+        """With its cause, and the commit that recorded it."""
         call = story.call("pay")
         doubt = story.in_doubt(call, "timeout")
         fork = story.fork("fork")
@@ -173,7 +173,7 @@ class TestCalls:
         assert story.store.counts(fork.session).live["facts"] == 2
 
     def test_an_inherited_call_is_open_in_the_fork_too(self, story: Story) -> None:
-        """Until the fork settles it; then none is, and never less than none."""
+        """Until the fork settles it; the count never drops below zero."""
         call = story.call("pay")
         fork = story.fork("fork")
         assert story.store.counts(fork.session).open == 1

@@ -57,7 +57,7 @@ class Ids:
 
 
 class Clock:
-    """A clock that only moves when it is told to, or by a second when it is read."""
+    """A clock that moves only when the test moves it, or by one second at each reading."""
 
     def __init__(self, now: int = START, step: int = 1_000_000) -> None:
         self.now = now
@@ -201,7 +201,7 @@ class Drafts:
 
 
 class Story:
-    """One session in one store, told a commit at a time."""
+    """One session in one store, extended commit by commit."""
 
     def __init__(self, store: Store, drafts: Drafts) -> None:
         self.store = store
@@ -275,7 +275,7 @@ class Story:
 
 
 def begin(store: Store, name: str = "story", *, ids: Ids | None = None, **fields: Any) -> Story:
-    """Open a new session; nobody drives it yet."""
+    """Open a new session; it has no driver yet."""
     ids = ids or Ids(name)
     story = Story(store, Drafts(ids, ids("session")))
     store.create([story.drafts.open(name, **fields)])

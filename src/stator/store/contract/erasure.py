@@ -158,7 +158,7 @@ class TestErasure:
                 fork.add(draft)
 
     def test_erasing_what_is_not_there_is_an_error_and_changes_nothing(self, story: Story) -> None:
-        """A seq to come, a field it has not, a record nobody put, nothing at all."""
+        """A later seq, a field it does not have, a record that was never put, nothing at all."""
         story.fact("x")
         length = len(story.log)
         with pytest.raises(NotFound):
@@ -224,7 +224,7 @@ class TestErasure:
     def test_what_was_erased_stays_so_after_reopening(
         self, story: Story, make_store: MakeStore, capabilities: Capabilities
     ) -> None:
-        """And a rebuild does not bring it back."""
+        """And a rebuild does not restore it."""
         skip_unless_durable(capabilities)
         target = story.fact(NEEDLE, 1)
         story.erase(target.seq)

@@ -80,7 +80,7 @@ class TestIdempotency:
     def test_the_same_id_with_another_body_is_an_error(
         self, story: Story, other: dict[str, object]
     ) -> None:
-        """Whichever field of the caller's part differs."""
+        """For every field of the caller's part."""
         draft = story.drafts.fact("x", 1, input=1)
         story.add(draft)
         with pytest.raises(IdReused):
@@ -104,7 +104,7 @@ class TestIdempotency:
             fork.add(msgspec.structs.replace(draft, session=fork.session, epoch=0))
 
     def test_what_two_recorders_saw_lands_once(self, story: Story) -> None:
-        """Same kind, origin and attempt: the first one is the answer, whatever its body."""
+        """Same kind, origin and attempt: the first one is the answer, even if the body differs."""
         first = story.entry("as the hook saw it", origin=("claude", "msg_1"))
         again = story.entry("as the transcript has it", origin=("claude", "msg_1"))
         assert again == first
@@ -112,7 +112,7 @@ class TestIdempotency:
     def test_a_value_recorded_under_an_origin_is_the_value_that_was_given(
         self, story: Story
     ) -> None:
-        """Whatever JSON lacks is written in its tagged form once; recorded again, it is the same."""
+        """What JSON cannot express is tagged once; recording it again gives the same bytes."""
         draft = story.drafts.fact("ratio", 0.5, origin=("mcp", "1"))
         twice(story, draft)
         record = story.store.entries(story.session, "facts")[0].record

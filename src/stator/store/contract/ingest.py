@@ -70,7 +70,7 @@ class TestIngest:
     def test_records_are_read_from_what_the_hash_covers(
         self, store: Store, elsewhere: Story
     ) -> None:
-        """Not from a delta beside it that somebody changed."""
+        """Not from a changed delta beside it."""
         elsewhere.fact("x", 1)
         log = elsewhere.log
         op = log[-1].delta[0]
@@ -118,7 +118,7 @@ class TestIngest:
     def test_of_several_sessions_all_or_none_is_ingested(
         self, store: Store, elsewhere: Story
     ) -> None:
-        """Whatever came before the first bad one is undone, also in a session that was here."""
+        """Everything before the first bad commit is undone, also in a session that existed."""
         log = elsewhere.log
         store.ingest(log[:5])
         other = begin(elsewhere.store, "other")
@@ -147,7 +147,7 @@ class TestIngest:
     def test_an_id_that_another_session_has_is_refused(
         self, store: Store, elsewhere: Story
     ) -> None:
-        """A commit is found by its id, so there is one of each."""
+        """A commit is found by its id, so each id exists once."""
         store.ingest(elsewhere.log)
         with MemoryStore(clock=Clock()) as third:
             copy = begin(third, "copy", ids=Ids("copy"))
@@ -187,7 +187,7 @@ class TestIngest:
     def test_an_erasure_that_arrives_is_carried_out_here(
         self, store: Store, elsewhere: Story
     ) -> None:
-        """On what came before it, record and text alike."""
+        """In everything before it, records and texts."""
         elsewhere.entry(large_text())
         fact = elsewhere.fact("x", "private")
         store.ingest(elsewhere.log)
@@ -212,7 +212,7 @@ class TestIngest:
     def test_content_that_was_only_left_out_takes_nothing_away(
         self, store: Store, elsewhere: Story
     ) -> None:
-        """Nobody erased it: whoever has it keeps it."""
+        """It was not erased: a store that has it keeps it."""
         log = elsewhere.log
         store.ingest(log)
         bare = [chain.without(commit, set(commit.content), 0) for commit in log[1:]]

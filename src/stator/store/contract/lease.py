@@ -21,7 +21,7 @@ class TestLease:
         assert len(story.log) == 1
 
     def test_a_contribution_needs_none(self, store: Store) -> None:
-        """A decision lands in a session that somebody else drives."""
+        """A decision is appended to a session that another process drives."""
         story = begin(store).drive()
         guest = Drafts(Ids("guest"), story.session)
         store.append(story.session, [guest.decision("use JWT", "auth")])
@@ -71,14 +71,14 @@ class TestLease:
             story.turn()
 
     def test_a_fenced_driver_may_not_even_contribute(self, store: Store) -> None:
-        """Whoever claims an epoch must hold it."""
+        """A commit that names an epoch must come from its holder."""
         story = begin(store).drive()
         store.acquire(story.session, SOMEONE, take=True)
         with pytest.raises(LeaseLost):
             story.fact("x")
 
     def test_releasing_a_displaced_lease_leaves_the_new_one_alone(self, store: Store) -> None:
-        """The new driver goes on."""
+        """The new driver continues."""
         story = begin(store)
         old = store.acquire(story.session, SOMEONE)
         story.drafts.epoch = store.acquire(story.session, SOMEONE, take=True).epoch
@@ -87,7 +87,7 @@ class TestLease:
         assert story.row.holder is not None
 
     def test_a_released_lease_drives_no_more(self, store: Store) -> None:
-        """Even while nobody else has it."""
+        """Even while no other driver has it."""
         story = begin(store)
         lease = store.acquire(story.session, SOMEONE)
         story.drafts.epoch = lease.epoch
@@ -137,13 +137,13 @@ class TestLifecycle:
         assert story.turn().turn == 1
 
     def test_an_archived_session_is_not_resumed(self, story: Story) -> None:
-        """There is no way back from the archive."""
+        """An archived session cannot be reopened."""
         story.add(story.drafts.make("close"), story.drafts.make("archive"))
         with pytest.raises(WrongState):
             story.add(story.drafts.make("resume"))
 
     def test_the_session_record_says_why_it_ended(self, story: Story) -> None:
-        """In the row and in the state alike."""
+        """In the row and in the state."""
         story.add(story.drafts.make("pause", cause="budget"))
         (entry,) = story.store.entries(story.session, "session")
         assert entry.record == story.row.record

@@ -52,7 +52,7 @@ class TestPaging:
         assert [(c.hash, c.delta) for c in lean] == [(c.hash, c.delta) for c in whole]
 
     def test_large_content_is_read_back_whole(self, story: Story) -> None:
-        """Whatever a store does to keep it."""
+        """However a store keeps it."""
         text = large_text()
         story.entry(text)
         assert story.log[-1].value("output") == text

@@ -31,7 +31,7 @@ def project(store: Store) -> Story:
 
 
 def told(store: Store, name: str, **fields: Any) -> Story:
-    """A session of the project that nobody drives."""
+    """A session of the project without a driver."""
     fields = {"mode": "recorded", "project": PROJECT} | fields
     return begin(store, name, **fields)
 
@@ -64,7 +64,7 @@ class TestPurge:
     def test_one_that_moved_on_since_it_was_decided_stays(
         self, store: Store, project: Story
     ) -> None:
-        """Whoever decided has not seen what would go; nothing of the purge is said."""
+        """The decision was made before the new commits; nothing of the purge is recorded."""
         kept = told(store, "kept")
         seen = kept.fact("x", 1).seq
         kept.fact("x", 2)
@@ -121,7 +121,7 @@ class TestPurge:
     def test_a_commit_of_a_purged_session_may_be_appended_elsewhere(
         self, store: Store, project: Story
     ) -> None:
-        """Its id is nobody's any more."""
+        """Its id is free."""
         gone, kept = told(store, "gone"), told(store, "kept")
         fact = gone.fact("x", 1)
         project.add(purging(project, gone.session))

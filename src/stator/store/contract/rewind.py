@@ -1,4 +1,4 @@
-"""Rewinds: records stand again as they stood, under their own ids."""
+"""Rewinds: records are restored as they were, under their own ids."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TestRewind:
         assert values(story, made.seq) == {"x": 1}
 
     def test_a_record_that_was_dropped_since_stands_again_under_its_id(self, story: Story) -> None:
-        """Nobody else may have it, and it is found by its key and its id."""
+        """No other record may have the id, and the record is found by its key and its id."""
         made = story.fact("x", 1)
         dropped = story.add(story.drafts.forget("x"))
         rewind(story, Reset("facts", made.delta[0].id, "x", FactRecord(name="x", value=1)))
@@ -79,7 +79,7 @@ class TestRewind:
         assert values(story.fork("before", made.seq)) == {"x": 1}
 
     def test_erasing_a_record_erases_what_a_rewind_put(self, story: Story) -> None:
-        """Every put of it, whoever made it."""
+        """Every put of it, by any commit."""
         one = story.fact("x", "marker")
         story.fact("x", 2)
         put = one.delta[0]
@@ -106,7 +106,7 @@ class TestRewind:
             rewind(story, Reset("facts", "nobody", "x"))
 
     def test_projections_agree_with_the_log(self, story: Story) -> None:
-        """After a rewind, and after they were made anew."""
+        """After a rewind, and after a rebuild."""
         one = story.fact("x", 1)
         story.add(story.drafts.forget("x"))
         rewind(story, Reset("facts", one.delta[0].id, "x", FactRecord(name="x", value=1)))

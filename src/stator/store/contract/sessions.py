@@ -48,7 +48,7 @@ class TestSessions:
             assert store.create([drafts.open("same", **scope)])[1]
 
     def test_an_id_that_exists_under_another_name_is_a_conflict(self, store: Store) -> None:
-        """A session id names one session for ever."""
+        """A session id names one session permanently."""
         story = begin(store, "first")
         with pytest.raises(Conflict):
             store.create([story.drafts.open("second")])
@@ -103,7 +103,7 @@ class TestSessions:
         assert [row.id for row in pages(store, 10)] == [a.session, c.session, b.session]
 
     def test_what_happened_elsewhere_counts_by_when_it_did(self, store: Store) -> None:
-        """A session whose commits were brought later is as old as what they tell; also after a flush."""
+        """A session imported later is as old as its commits say, also after a flush."""
         recent, old = begin(store, "recent"), begin(store, "old", mode="recorded")
         for _ in range(300):
             old.add(msgspec.structs.replace(old.drafts.fact("x", 1), happened=7))
@@ -111,13 +111,13 @@ class TestSessions:
         assert store.session(old.session).updated == 7
 
     def test_what_claims_to_come_from_the_future_counts_as_of_now(self, store: Store) -> None:
-        """Another machine's clock does not put its sessions before all others for ever."""
+        """A machine with a wrong clock does not keep its sessions at the top of the list."""
         wrong = begin(store, "wrong", mode="recorded")
         commit = wrong.add(msgspec.structs.replace(wrong.drafts.fact("x", 1), happened=2**52))
         assert wrong.row.updated == commit.at
 
     def test_paging_shows_each_session_once(self, store: Store) -> None:
-        """Whatever the page size and whoever was written to last."""
+        """For every page size and every order of writing."""
         stories = [begin(store, f"s{n}") for n in range(6)]
         for n in (3, 0, 4):
             stories[n].fact("x")
@@ -167,7 +167,7 @@ class TestSessions:
                 store.sessions(SessionQuery(), limit=limit)
 
     def test_a_budget_brings_limits_and_nothing_else(self, store: Store) -> None:
-        """Whoever sets it may not know what else became of the session meanwhile."""
+        """The writer may not know what else changed in the session."""
         story = begin(store, "limited").drive()
         known = story.row.record
         wanted = msgspec.structs.replace(known, budget={"tokens": 9}, name="other", status="open")

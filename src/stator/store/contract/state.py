@@ -59,7 +59,7 @@ class TestState:
         ]  # fmt: skip
 
     def test_a_large_record_is_whole_at_every_seq(self, story: Story) -> None:
-        """After another took its place too, and when the indexes hold both."""
+        """Also after another record replaced it, and when the indexes hold both."""
         large, small = story.fact("a", large_text()), story.fact("a", 2)
 
         def values() -> list[object]:
@@ -96,7 +96,7 @@ class TestState:
             story.store.versions(story.session, after=0, upto=9, collections=["nonsense"])
 
     def test_a_decision_supersedes_the_one_on_its_topic(self, story: Story) -> None:
-        """One stands, and names the one it replaced."""
+        """One is live, and names the one it replaced."""
         old = story.decision("sessions", "auth").delta[0].id
         story.decision("JWT", "auth")
         (entry,) = story.store.entries(story.session, "decisions")

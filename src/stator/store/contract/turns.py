@@ -83,7 +83,7 @@ class TestTurns:
             story.continued()
 
     def test_turns_are_read_in_ranges_from_either_end(self, story: Story) -> None:
-        """`after` and `upto` are turn numbers, and may lie beyond the last."""
+        """`after` and `upto` are turn numbers, and may exceed the last."""
         for _ in range(5):
             story.turn()
             story.turn_end()

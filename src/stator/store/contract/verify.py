@@ -47,7 +47,7 @@ class TestVerify:
         assert story.log[0].prev == chain.GENESIS
 
     def test_a_sound_store_has_no_findings(self, story: Story) -> None:
-        """Whatever happened in it."""
+        """For every kind of history."""
         busy(story)
         busy(story.fork("fork").drive())
         assert list(story.store.audit()) == []

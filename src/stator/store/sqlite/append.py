@@ -1,7 +1,7 @@
 """Appending: what happens to drafts and commits between BEGIN and COMMIT.
 
-The writer's memory of the sessions it has met (`live`), how a draft becomes a row of the log, and
-when the projections are brought up to date. Every method that takes a connection runs inside a
+The writer's memory of the sessions it has opened (`live_session`), how a draft becomes a row of the log, and
+when the projections are updated. Every method that takes a connection runs inside a
 transaction of the `Writer`; `forget` and `forget_all` undo what was believed when one is undone.
 """
 
@@ -26,7 +26,7 @@ from stator.model.log.commit import (
     Gone,
     Upsert,
 )
-from stator.model.log.seal import Place as Spot
+from stator.model.log.seal import Place as CommitPlace
 from stator.model.log.seal import (
     same_origin,
     same_part,
@@ -54,9 +54,9 @@ from stator.store.sqlite import (
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.live_session import Live, in_project
 from stator.store.sqlite.projection import SEQ_BITS, SEQ_MASK, SQL, Ledger
-from stator.store.sqlite.queries import listing, reader
-from stator.store.sqlite.queries.reader import Place
-from stator.store.sqlite.writer import Request, Writer
+from stator.store.sqlite.queries import commits, lineage, listing, places, state
+from stator.store.sqlite.queries.lineage import SessionPlace
+from stator.store.sqlite.writer import AppendRequest, Writer
 
 if TYPE_CHECKING:  # loaded by whoever writes first: reading does without its patterns
     from stator.model.log.redact import Redactor
@@ -95,7 +95,7 @@ class Appender:
         self._clock = clock
         self._salts = salts
         self._recent: set[bytes] = set()
-        """Ids of unflushed commits this process knows of, whatever their session."""
+        """Ids of unflushed commits this process knows of, in any session."""
         self._redactors: dict[str, Redactor] = {}
         """By the oldest ancestor, whose key they have: forks of one session share theirs."""
 
@@ -117,10 +117,10 @@ class Appender:
         row = one(db, SQL["session_by_id"], (to_bytes(place.record.id),))
         if row is None or row[2] != place.epoch or row[5] != place.flushed:
             return True
-        return reader.last_seq(db, place.stretches[-1]) != live.seq
+        return commits.last_seq(db, place.segments[-1]) != live.seq
 
     def _open_live(self, db: apsw.Connection, session: str, first: Draft | None = None) -> Live:
-        place = reader.load_place(db, session)
+        place = places.load_place(db, session)
         live = Live(
             db,
             place,
@@ -146,11 +146,13 @@ class Appender:
         self._redactors.clear()
         self.unflushed = 0
 
-    def _redactor(self, db: apsw.Connection, place: Place, first: Draft | None) -> Redactor | None:
+    def _redactor(
+        self, db: apsw.Connection, place: SessionPlace, first: Draft | None
+    ) -> Redactor | None:
         """The session's redactor: its key is content of the first commit of its oldest ancestor."""
         if not self._redact:
             return None
-        first_id = place.stretches[0].session
+        first_id = place.segments[0].session
         known = self._redactors.get(first_id)
         if known is not None:
             return known
@@ -160,7 +162,7 @@ class Appender:
         if first is not None and first.kind == "open":
             key = first.key
         else:
-            oldest = reader.read_one(db, place.stretches[0], 1)
+            oldest = commits.read_one(db, place.segments[0], 1)
             if isinstance(oldest.content.get("key"), bytes):
                 key = oldest.value("key")
         # Without a key of its own (or after it was erased), one that the store alone knows.
@@ -168,14 +170,14 @@ class Appender:
         self._redactors[first_id] = made
         return made
 
-    def _digest(self, place: Place) -> Callable[[bytes], bytes]:
+    def _digest(self, place: SessionPlace) -> Callable[[bytes], bytes]:
         """Blobs are addressed by a digest keyed per store and tenant: equality across tenants does not show."""
         secret = self._blob_key + place.record.tenant.encode()
         return lambda data: hmac.digest(secret, data, "sha256")
 
     # -- appending --------------------------------------------------------------------------------
 
-    def append_request(self, db: apsw.Connection, request: Request) -> list[Commit]:
+    def append_request(self, db: apsw.Connection, request: AppendRequest) -> list[Commit]:
         live = self.session_live(db, request.session)
         if request.if_head is not None:
             first = request.drafts[0]
@@ -217,7 +219,7 @@ class Appender:
                 session=session,
             )
             check_transition(draft.kind, place.record.status, session)
-        spot = Spot(live.seq + 1, next_turn(draft, live), self._clock(), live.hash)
+        spot = CommitPlace(live.seq + 1, next_turn(draft, live), self._clock(), live.hash)
         sealed = seal(draft, spot, live, live.redactor, self._salts)
         self._insert(db, live, sealed.commit, sealed.keys)
         if draft.kind in REMOVALS:
@@ -280,7 +282,7 @@ class Appender:
             key = projection.find_commit(db, identifier)
             if key is not None:
                 owner, seq = key >> SEQ_BITS, key & SEQ_MASK
-                if not any(x.s == owner and seq <= x.upto for x in live.place.stretches):
+                if not any(x.s == owner and seq <= x.upto for x in live.place.segments):
                     raise IdReused(f"commit {draft.id} is in another session", commit=draft.id)
         if seq is not None:
             commit = self._read_at(db, live.place, seq)
@@ -301,14 +303,14 @@ class Appender:
         slot = (draft.kind, *draft.origin, draft.attempt)
         seq = live.place.tail.origins.get(slot)
         if seq is None:
-            for stretch in live.place.stretches:
-                row = one(db, SQL["origin_find"], (stretch.s, *slot))
-                if row is not None and row[0] <= stretch.upto:
+            for segment in live.place.segments:
+                row = one(db, SQL["origin_find"], (segment.s, *slot))
+                if row is not None and row[0] <= segment.upto:
                     seq = row[0]
         return None if seq is None else self._read_at(db, live.place, seq)
 
-    def _read_at(self, db: apsw.Connection, place: Place, seq: int) -> Commit:
-        return reader.read_commits(
+    def _read_at(self, db: apsw.Connection, place: SessionPlace, seq: int) -> Commit:
+        return commits.read_commits(
             db, place, after=seq - 1, upto=seq, newest_first=False, limit=1, load=True
         )[0]
 
@@ -331,7 +333,7 @@ class Appender:
         self.flush(db, self.session_live(db, session))
 
     def flush_all(self, db: apsw.Connection) -> None:
-        """Bring every session this process met up to date, with what others appended to it since."""
+        """Update every session this process has opened with what other processes appended since."""
         for session in list(self.live):
             self.flush_session(db, session)
 
@@ -343,10 +345,10 @@ class Appender:
         projection.wipe(db)
         sessions = many(db, SQL["session_ids"])
         for s, identifier in sessions:
-            place = reader.load_place(db, from_bytes(identifier, "session"), with_tail=False)
+            place = places.load_place(db, from_bytes(identifier, "session"), with_tail=False)
             db.execute(SQL["session_reset"], (place.low, b"", s))
             place.flushed, place.ledger = place.low, Ledger()
-            for tail in reader.tails(db, place):
+            for tail in places.tails(db, place):
                 place.ledger = projection.flush(db, s, tail, place.ledger, place.low, place.lineage)
         self.unflushed = 0
 
@@ -458,7 +460,7 @@ class Appender:
     ) -> bool:
         place = live.place
         if commit.seq <= live.seq:
-            mine = one(db, SQL["log_hash"], (reader.key(place.s, commit.seq),))
+            mine = one(db, SQL["log_hash"], (lineage.key(place.s, commit.seq),))
             chain.must_match(mine[0].hex() if mine else "", commit)
             if any(isinstance(item, Gone) and item.by for item in commit.content.values()):
                 mine = self._read_at(db, place, commit.seq)
@@ -470,29 +472,29 @@ class Appender:
         if identifier in self._recent or projection.find_commit(db, identifier) is not None:
             raise IdReused(f"commit {commit.id} is here already", commit=commit.id)
         self._check_free(place)
-        self._insert(db, live, commit, reader.resolve_keys(db, place, commit, known))
+        self._insert(db, live, commit, places.resolve_keys(db, place, commit, known))
         if len(place.tail) >= projection.TAIL_MAX:
             self.flush(db, live)
         return True
 
-    def _check_free(self, place: Place) -> None:
-        """Nobody's log moves under a driver that has read it and goes on from there."""
+    def _check_free(self, place: SessionPlace) -> None:
+        """Checks that the log did not change after its driver read it."""
         holder = driver_lock.holder(f"{self.path}-lease", place.holder, place.epoch)
         if holder is not None and holder.live:
             raise driven(place.record, holder)
 
 
 class _Past:
-    """The state as a commit met it: the reducer's view at an earlier seq."""
+    """The state before a commit: the reducer's view at an earlier seq."""
 
-    def __init__(self, db: apsw.Connection, place: Place, at: int) -> None:
+    def __init__(self, db: apsw.Connection, place: SessionPlace, at: int) -> None:
         self._db, self._place, self._at = db, place, at
 
     def find(self, collection: str, key: str) -> Entry | None:
-        return reader.find_entry(self._db, self._place, collection, key, self._at)
+        return state.find_entry(self._db, self._place, collection, key, self._at)
 
     def all(self, collection: str) -> Sequence[Entry]:
-        return reader.read_entries(self._db, self._place, collection, self._at, None)
+        return state.read_entries(self._db, self._place, collection, self._at, None)
 
 
 def next_turn(draft: Draft, live: Live) -> int:

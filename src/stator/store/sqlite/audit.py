@@ -33,8 +33,8 @@ from stator.store.sqlite.projection import (
     live_pointers,
     snapshot_before,
 )
-from stator.store.sqlite.queries import reader
-from stator.store.sqlite.queries.reader import Place
+from stator.store.sqlite.queries import commits, lineage, places
+from stator.store.sqlite.queries.lineage import SessionPlace
 
 RESTORE = "what the log says is right; restore a copy, or see: stator doctor"
 REBUILD = "the log is intact; make the indexes again with: stator doctor --rebuild"
@@ -55,7 +55,7 @@ def audit(db: apsw.Connection, path: str) -> Iterator[Finding]:
         for s, identifier in many(db, SQL["session_ids"]):
             session = from_bytes(identifier, "session")
             try:
-                place = reader.load_place(db, session, with_tail=False)
+                place = places.load_place(db, session, with_tail=False)
             except StoreCorrupt as error:
                 yield Finding(what=error.what, check="session", session=session, hint=error.hint)
                 continue
@@ -99,7 +99,7 @@ _STRAYS = (
 
 
 class _Last:
-    """What the log said last: of the session itself, and when."""
+    """The last commit that the log holds of a session, and its time."""
 
     record: SessionRecord | None = None
     seq = 0
@@ -115,21 +115,23 @@ class _Last:
             yield commit
 
 
-def _session(db: apsw.Connection, made: apsw.Connection, s: int, place: Place) -> Iterator[Finding]:
+def _session(
+    db: apsw.Connection, made: apsw.Connection, s: int, place: SessionPlace
+) -> Iterator[Finding]:
     """Make a session's indexes again, in `made`, and hold its row against its log."""
 
     def key_of_id(collection: str, identifier: str, was: int) -> str:
-        return reader.flushed_key(db, place, collection, identifier, was)
+        return places.flushed_key(db, place, collection, identifier, was)
 
     ledger, last = Ledger(), _Last()
-    commits = last.watch(reader.read_stretch(db, place.stretches[-1]))
+    watched = last.watch(commits.read_segment(db, place.segments[-1]))
     cuts = frozenset(seq for (seq,) in many(db, "SELECT seq FROM flush_ix WHERE s = ?", (s,)))
-    for tail in each_tail(commits, key_of_id, cuts):
+    for tail in each_tail(watched, key_of_id, cuts):
         done = _within(tail, place.flushed)
         if len(done):
             made.executemany(
                 "INSERT INTO log VALUES (?, ?, x'', x'', x'')",
-                [(reader.key(s, item.seq), item.id) for item in done.commits],
+                [(lineage.key(s, item.seq), item.id) for item in done.commits],
             )
             ledger = flush(made, s, done, ledger, place.low, place.lineage)
     session = place.record.id
@@ -154,8 +156,8 @@ def _session(db: apsw.Connection, made: apsw.Connection, s: int, place: Place) -
     yield from _snapshots(db, s, place)
 
 
-def _row(db: apsw.Connection, s: int, place: Place, last: _Last) -> Iterator[str]:
-    """What the session's own row says otherwise than its log."""
+def _row(db: apsw.Connection, s: int, place: SessionPlace, last: _Last) -> Iterator[str]:
+    """Where the session's row disagrees with its log."""
     if not place.dirty and place.flushed != last.seq:
         yield f"its indexes reach to @{place.flushed} and claim to be whole; the log to @{last.seq}"
     if not place.dirty and place.updated not in last.times:
@@ -235,7 +237,7 @@ def _slots(db: apsw.Connection) -> Iterator[Finding]:
             return
 
 
-def _snapshots(db: apsw.Connection, s: int, place: Place) -> Iterator[Finding]:
+def _snapshots(db: apsw.Connection, s: int, place: SessionPlace) -> Iterator[Finding]:
     """Each snapshot must be what the one before it and the versions since make."""
     rows = many(db, "SELECT c, seq FROM snap WHERE s = ? ORDER BY c, seq", (s,))
     for number, seq in rows:

@@ -1,5 +1,4 @@
-"""Opening a SQLite store: what is refused, what is set, and the guards that stand before an
-acknowledgement.
+"""Opens a SQLite store: refuses foreign files, sets pragmas, and guards every acknowledgement.
 
 Nothing here opens the database file but SQLite itself: one `open`/`close` of it elsewhere in the
 process would drop SQLite's POSIX locks, and commits acknowledged after that could be lost. Files
@@ -36,7 +35,7 @@ from stator.errors import (
 from stator.store.sql import script
 
 APPLICATION_ID = 0x53544154
-"""'STAT': in the file's header, so that a store can be told from any other SQLite file."""
+"""'STAT': in the file's header, so that a store is distinguishable from any other SQLite file."""
 SCHEMA = 1
 """The schema this release writes; newer files are refused for writing, older ones migrated on first write."""
 SCHEMA_FILES = {1: "sqlite_schema_1.sql"}
@@ -162,7 +161,7 @@ def _connect(path: str, access: Access) -> apsw.Connection:
 
 
 def _patient(connection: apsw.Connection) -> apsw.Connection:
-    """Waits from its first read on: that one may meet a recovery of the WAL by another process."""
+    """Waits from its first read on: the first read may coincide with a WAL recovery by another process."""
     connection.set_busy_handler(Patience())
     return connection
 
@@ -208,12 +207,12 @@ def fingerprint(connection: apsw.Connection) -> str:
 
 
 def expected_fingerprint(version: int) -> str:
-    """What `fingerprint` gives for a store of that schema that nobody touched; a test makes one and compares."""
+    """The `fingerprint` of an untouched store of that schema; a test creates one and compares."""
     return FINGERPRINTS.get(version, "unknown")
 
 
 def scratch(version: int) -> apsw.Connection:
-    """An empty store of that schema that nobody else can see and that goes with its connection."""
+    """An empty, private store of that schema, which disappears with its connection."""
     connection = apsw.Connection("")
     connection.execute(script(SCHEMA_FILES.get(version, SCHEMA_FILES[SCHEMA])))
     return connection
@@ -258,8 +257,8 @@ def create(path: str) -> bool:
     """Make a new store, complete before it is visible under its name; False if another was there
     first.
 
-    Built beside its place and then linked there, so that any number of processes may do this at
-    once and nobody ever sees, or initialises over, a half-made file.
+    Built beside its place and then linked there, so that any number of processes may do this at once and none
+    ever sees, or overwrites, a half-made file.
     """
     if not path or "\0" in path:
         raise NotAStore("a store needs a path", hint="for example: stator.db")
@@ -328,7 +327,7 @@ def publish(draft: str, path: str) -> bool:
     return True
 
 
-class Guard:
+class FileGuard:
     """Whether the files under a connection are still the ones it opened. Two `stat`s, before each acknowledgement."""
 
     def __init__(self, path: str) -> None:
@@ -346,7 +345,7 @@ class Guard:
         return found.st_ino, found.st_dev
 
     def wal_lost(self) -> bool:
-        """The WAL was unlinked or replaced under us: what was just written may be in nobody's file."""
+        """The WAL was unlinked or replaced under us: what was just written may be in no file that anybody reads."""
         return self._inode(self.wal) != self._wal
 
     def check_store(self) -> None:

@@ -1,6 +1,6 @@
 """Liveness of drivers on one machine: a POSIX record lock on byte `epoch` of `<store>-lease`.
 
-The lock goes when the process goes, whatever killed it, and is not inherited by a fork; no pid is
+The kernel releases the lock when the process dies for any reason, and a fork does not inherit it; no pid is
 trusted and no heartbeat is needed. POSIX drops a process's locks on a file when *any* of its
 descriptors on it is closed, so the file is opened once per process, and closed only when no store of
 the process uses it any more and no epoch of it is held.

@@ -29,8 +29,8 @@ from stator.model.records.types import ErasedRecord
 from stator.store.rows import to_row
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import SQL, pack_ledger
-from stator.store.sqlite.queries import reader
-from stator.store.sqlite.queries.reader import Place
+from stator.store.sqlite.queries import commits, lineage, state
+from stator.store.sqlite.queries.lineage import SessionPlace
 from stator.store.sqlite.versions import CALLS, TOOLS, pack_id
 
 Targets = dict[int, dict[int, set[str]]]
@@ -38,7 +38,11 @@ Targets = dict[int, dict[int, set[str]]]
 
 
 def erase(
-    db: apsw.Connection, place: Place, draft: Draft, by: int, digest: Callable[[bytes], bytes]
+    db: apsw.Connection,
+    place: SessionPlace,
+    draft: Draft,
+    by: int,
+    digest: Callable[[bytes], bytes],
 ) -> None:
     """Carry out every `Erase` of an erasure draft."""
     for change in draft.changes:
@@ -49,12 +53,12 @@ def erase(
 
 
 def carry_out(
-    db: apsw.Connection, place: Place, targets: Targets, digest: Callable[[bytes], bytes]
+    db: apsw.Connection, place: SessionPlace, targets: Targets, digest: Callable[[bytes], bytes]
 ) -> bool:
     """Erase what erasures that came with a log have taken away elsewhere; whether that was anything."""
     done = False
     for by, found in targets.items():
-        if by <= place.low or reader.read_bare(db, place.stretches[-1], by).kind != "erasure":
+        if by <= place.low or commits.read_bare(db, place.segments[-1], by).kind != "erasure":
             continue
         for seq, names in found.items():
             _erase_items(db, place, seq, names, by, digest)
@@ -64,7 +68,7 @@ def carry_out(
     return done
 
 
-def _targets(db: apsw.Connection, place: Place, change: Erase) -> dict[int, set[str]]:
+def _targets(db: apsw.Connection, place: SessionPlace, change: Erase) -> dict[int, set[str]]:
     """Which items of which commits go: the fields named, or every put of a record."""
     if change.seq:
         return {change.seq: chain.to_erase(_own(db, place, change.seq), change.fields)}
@@ -81,37 +85,37 @@ def _targets(db: apsw.Connection, place: Place, change: Erase) -> dict[int, set[
     return targets
 
 
-def _puts(db: apsw.Connection, place: Place, change: Erase) -> Iterator[tuple[int, int]]:
-    """(seq, n) of every put of a record, from its rows, or from the log where rows do not tell all."""
+def _puts(db: apsw.Connection, place: SessionPlace, change: Erase) -> Iterator[tuple[int, int]]:
+    """(seq, n) of every put of a record, from its rows, or from the log where the rows are incomplete."""
     number = COLLECTIONS[change.collection].number
     if number in (CALLS, TOOLS):
-        for version in reader.read_versions(
-            db, place, after=0, upto=reader.MAX_SEQ, collections=(change.collection,)
+        for version in state.read_versions(
+            db, place, after=0, upto=lineage.MAX_SEQ, collections=(change.collection,)
         ):
             if isinstance(version.op, Put) and version.op.id == change.id:
                 yield version.seq, version.n
         return
-    for stretch in place.stretches:
-        for seq, n in many(db, SQL["rec_of"], (stretch.s, number, pack_id(change.id))):
-            if stretch.after < seq <= stretch.upto:
+    for segment in place.segments:
+        for seq, n in many(db, SQL["rec_of"], (segment.s, number, pack_id(change.id))):
+            if segment.after < seq <= segment.upto:
                 yield seq, n
 
 
-def _own(db: apsw.Connection, place: Place, seq: int) -> Commit:
-    """A commit of the session's own log; what lies in its lineage is erased where it was written."""
+def _own(db: apsw.Connection, place: SessionPlace, seq: int) -> Commit:
+    """A commit of the session's own log; inherited content is erased in the session that wrote it."""
     if 0 < seq <= place.low:
-        owner = next(s.session for s in place.stretches if s.after < seq <= s.upto)
+        owner = next(s.session for s in place.segments if s.after < seq <= s.upto)
         raise BadDelta(
             f"@{seq} was written in session {owner}",
             hint=f"erase it there: it then is gone here too (session {owner})",
             session=owner,
         )
-    return reader.read_one(db, place.stretches[-1], seq)
+    return commits.read_one(db, place.segments[-1], seq)
 
 
 def _erase_items(
     db: apsw.Connection,
-    place: Place,
+    place: SessionPlace,
     seq: int,
     names: set[str],
     by: int,
@@ -119,8 +123,8 @@ def _erase_items(
 ) -> None:
     commit = _own(db, place, seq)
     salts = chain.salts_of(commit)
-    key = reader.key(place.s, seq)
-    blobs = reader.read_one(db, place.stretches[-1], seq, load=False).content
+    key = lineage.key(place.s, seq)
+    blobs = commits.read_one(db, place.segments[-1], seq, load=False).content
     content: dict[str, Item] = dict(commit.content)
     names = {name for name in chain.with_traces(names) if isinstance(content.get(name), bytes)}
     still = [item for name, item in blobs.items() if name not in names]
@@ -139,7 +143,9 @@ def _erase_items(
             _erase_version(db, place, op, seq, n, by)
 
 
-def _erase_version(db: apsw.Connection, place: Place, op: Put, seq: int, n: int, by: int) -> None:
+def _erase_version(
+    db: apsw.Connection, place: SessionPlace, op: Put, seq: int, n: int, by: int
+) -> None:
     number = COLLECTIONS[op.collection].number
     body = msgspec.json.encode(ErasedRecord(erased=by))
     db.execute(SQL["rec_erase"], (body, place.s, number, seq, n))
@@ -148,12 +154,12 @@ def _erase_version(db: apsw.Connection, place: Place, op: Put, seq: int, n: int,
         db.execute(SQL["rec_drop_keys"], {"s": s, "c": number, "id": pack_id(op.id), "seq": seq})
 
 
-def _heirs(db: apsw.Connection, place: Place, seq: int) -> list[int]:
+def _heirs(db: apsw.Connection, place: SessionPlace, seq: int) -> list[int]:
     """The sessions whose lineage holds that commit."""
     return [
         s
         for s, record in many(db, "SELECT s, record FROM session WHERE parent IS NOT NULL")
-        for part in reader.decode_session(record).lineage
+        for part in lineage.decode_session(record).lineage
         if part.session == place.record.id and part.after < seq <= part.upto
     ]
 

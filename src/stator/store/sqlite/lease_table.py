@@ -11,7 +11,7 @@ from stator.store.sqlite import driver_lock
 from stator.store.sqlite.append import Appender
 from stator.store.sqlite.connection import one
 from stator.store.sqlite.projection import SQL
-from stator.store.sqlite.queries import reader
+from stator.store.sqlite.queries import places
 
 _pack = msgspec.msgpack.Encoder().encode
 
@@ -45,7 +45,7 @@ class Leases:
     def _acquire(
         self, db: apsw.Connection, session: str, holder: Holder, take: bool, locked: list[int]
     ) -> Lease:
-        place = reader.load_place(db, session, with_tail=False)
+        place = places.load_place(db, session, with_tail=False)
         current = driver_lock.holder(self.path, place.holder, place.epoch)
         if current is not None and current.live and not take:
             raise Busy(

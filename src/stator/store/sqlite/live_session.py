@@ -1,7 +1,5 @@
-"""A session as its writer keeps it between appends: head, place, and the live records it has met.
-
-A cache and nothing more: whatever is here can be read again from the file, and is, when another
-connection has written.
+"""Caches a session between appends: its head, its place, and the live records looked up so far. Everything
+here can be read again from the file, and is, when another connection has written.
 """
 
 from __future__ import annotations
@@ -17,8 +15,8 @@ from stator.model.log.commit import Commit
 from stator.model.log.delta import Put
 from stator.model.records.types import Entry, SessionRecord
 from stator.store.sqlite.projection import tailed
-from stator.store.sqlite.queries import reader, turns
-from stator.store.sqlite.queries.reader import Place
+from stator.store.sqlite.queries import state, turns
+from stator.store.sqlite.queries.lineage import SessionPlace
 
 if TYPE_CHECKING:
     from stator.model.log.redact import Redactor
@@ -28,7 +26,7 @@ CACHE_MAX = 4096
 
 
 def in_project(record: SessionRecord, project: str) -> SessionRecord:
-    """The session's record as it stands in its row: in the project it is found in here."""
+    """The session's record as in its row, with the project it belongs to in this store."""
     if record.project == project:
         return record
     return msgspec.structs.replace(record, project=project)
@@ -40,7 +38,7 @@ class Live:
     def __init__(
         self,
         connection: apsw.Connection,
-        place: Place,
+        place: SessionPlace,
         redactor: Redactor | None,
         digest: Callable[[bytes], bytes],
         *,
@@ -68,15 +66,15 @@ class Live:
         if len(self._known) > CACHE_MAX:
             for old in list(islice(self._known, CACHE_MAX // 2)):
                 del self._known[old]
-        entry = reader.find_entry(self.connection, self.place, collection, key, None)
+        entry = state.find_entry(self.connection, self.place, collection, key, None)
         self._known[slot] = entry
         return entry
 
     def all(self, collection: str) -> Sequence[Entry]:
-        return reader.read_entries(self.connection, self.place, collection, None, None)
+        return state.read_entries(self.connection, self.place, collection, None, None)
 
     def advance(self, commit: Commit, keys: Sequence[str]) -> None:
-        """Take in a commit that was just written."""
+        """Apply a commit that was just written."""
         seq = self.seq = commit.seq
         self.unborn = False
         self.hash = commit.hash

@@ -1,7 +1,7 @@
 """Projections: indexes and state rows made from the log, flushed lazily.
 
-A session's `Tail` is what its log holds beyond `session.flushed`. Readers look at the flushed
-tables plus the tail; whoever makes a tail too long flushes it. Deleting every row these functions
+A session's `Tail` is what its log holds beyond `session.flushed`. Readers combine the flushed tables with the
+tail; a writer that makes the tail too long flushes it. Deleting every row these functions
 write and rebuilding gives the same answers.
 """
 
@@ -37,11 +37,11 @@ READ_FROM_LOG = BOOKKEEPING
 """Small collections that change often: their rows carry no key and no copy of the record."""
 
 SILENT = "-"
-"""The status of a turn in a stretch of log that neither begins nor ends it."""
+"""The status of a turn in a segment of log that neither begins nor ends it."""
 ERASED = b'{"type":"erased"'
 """How the body of an erased record begins."""
 Lineage = Sequence[tuple[int, int]]
-"""(ordinal, upto) of the stretches a session's log continues, oldest first."""
+"""(ordinal, upto) of the segments a session's log continues, oldest first."""
 KeyOf = Callable[[str, str, int], str]
 """(collection, id, was) → the key that id had at that seq."""
 
@@ -169,7 +169,7 @@ class Tail:
         return len(self.commits)
 
     def copy(self) -> Tail:
-        """The tail as it is now, whatever a writer adds to it later."""
+        """A copy of the tail that later appends do not change."""
         tail = Tail()
         tail.commits, tail.ids = list(self.commits), dict(self.ids)
         tail.origins, tail.latest = dict(self.origins), dict(self.latest)
@@ -348,8 +348,8 @@ def _flush_calls(
 ) -> None:
     """Write intents with their outcomes, and outcomes of calls begun before the tail.
 
-    The outcome of an inherited call is a row of this session under the seq of its intent, which
-    lies at or below the fork point: the parent's row stays as it is.
+    The outcome of an inherited call is a row of this session under the seq of its intent, which is at or
+    below the fork point: the parent's row stays as it is.
     """
     intents, outcomes = tail.calls()
     connection.executemany(

@@ -1,8 +1,8 @@
 """Purging: every row of a session leaves the file, and nothing else does.
 
-Runs inside the transaction of the `purge` commit, which stands in the project's own session and
-outlives what it removes. A session that somebody drives, whose log a fork goes on from, or that
-has moved on since its purge was decided, is refused, and so is the whole append.
+Runs inside the transaction of the `purge` commit, which is in the project's own session and outlives what it
+removes. A session that is driven, that a fork continues, or that has new commits since its purge was decided, is
+refused, and so is the whole append.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from stator.model.sessions.lifecycle import check_purge
 from stator.store.sqlite import driver_lock
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import SEQ_MASK, SQL, commit_slot
-from stator.store.sqlite.queries import reader
-from stator.store.sqlite.queries.reader import Place
+from stator.store.sqlite.queries import commits, lineage, places
+from stator.store.sqlite.queries.lineage import SessionPlace
 
 OWNED = ("rec", "snap", "call_ix", "turn_ix", "origin_ix", "flush_ix", "alias", "session")
 """Tables whose rows name their session's ordinal."""
 
 
-def purge(db: apsw.Connection, store: str, project: Place, draft: Draft) -> None:
+def purge(db: apsw.Connection, store: str, project: SessionPlace, draft: Draft) -> None:
     """Carry out every `Purge` of a purge draft."""
     for change in draft.changes:
         if isinstance(change, Purge):
             _purge(db, store, project, change)
 
 
-def _purge(db: apsw.Connection, store: str, project: Place, change: Purge) -> None:
+def _purge(db: apsw.Connection, store: str, project: SessionPlace, change: Purge) -> None:
     session = change.session
-    place = reader.load_place(db, session, with_tail=False)
-    moved = change.head not in (0, reader.last_seq(db, place.stretches[-1]))
+    place = places.load_place(db, session, with_tail=False)
+    moved = change.head not in (0, commits.last_seq(db, place.segments[-1]))
     check_purge(place.record, project.record, heirs(db, session), moved)
     holder = driver_lock.holder(f"{store}-lease", place.holder, place.epoch)
     if holder is not None and holder.live:
         raise Busy(f"session {session} is driven", holder=holder, session=session)
-    low, high = reader.key(place.s, 0), reader.key(place.s, SEQ_MASK)
+    low, high = lineage.key(place.s, 0), lineage.key(place.s, SEQ_MASK)
     _drop_blobs(db, low, high)
     _drop_ids(db, low, high)
     db.execute("DELETE FROM log WHERE k > ? AND k <= ?", (low, high))
@@ -46,9 +46,9 @@ def _purge(db: apsw.Connection, store: str, project: Place, change: Purge) -> No
 
 
 def heirs(db: apsw.Connection, session: str) -> list[str]:
-    """The sessions whose log goes on from this one's."""
+    """The sessions that continue this one's log."""
     rows = many(db, "SELECT record FROM session WHERE parent IS NOT NULL")
-    records = [reader.decode_session(data) for (data,) in rows]
+    records = [lineage.decode_session(data) for (data,) in rows]
     return [
         record.id for record in records if any(part.session == session for part in record.lineage)
     ]
@@ -66,8 +66,8 @@ def _drop_blobs(db: apsw.Connection, low: int, high: int) -> None:
 def _drop_ids(db: apsw.Connection, low: int, high: int) -> None:
     """Take commits out of the index of ids, and close the gaps they leave.
 
-    An id is looked for from its slot on up to the first that is free, so whatever stands right
-    behind a slot that becomes free is put in again.
+    An id is looked for from its slot on up to the first that is free, so the entries right behind a freed
+    slot are inserted again.
     """
     freed: list[int] = []
     for (identifier,) in many(db, "SELECT id FROM log WHERE k > ? AND k <= ?", (low, high)):

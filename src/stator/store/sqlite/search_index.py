@@ -1,7 +1,7 @@
 """The search index: a SQLite file of its own beside the store, with nothing in it that the log does not say.
 
 An inverted index without the texts (FTS5, contentless), a row a commit for what can be filtered by, a
-row a session for how far it is known. Whoever searches brings it up to date, in transactions of
+row a session for how far it is known. A search updates it first, in transactions of
 moderate size, so that several may at once. A file that is broken, of another store or of another
 release is emptied in place: unlinking it would pull it away under somebody else.
 
@@ -43,7 +43,7 @@ CACHE_KIB = 32 * 1024
 
 
 class Log(Protocol):
-    """What an index is held against: how far each session of the store has come."""
+    """What an index is compared with: the head of each session of the store."""
 
     def heads(self) -> list[tuple[str, int, int]]:
         """Every session: id, the seq of its head, and when that was appended."""
@@ -89,8 +89,8 @@ WHERE word MATCH :match
     SELECT s FROM session
     WHERE (:project IS NULL OR project = :project) AND (:agent IS NULL OR agent = :agent)
   ))
-  AND (:stretches IS NULL OR EXISTS (
-    SELECT 1 FROM json_each(:stretches)
+  AND (:segments IS NULL OR EXISTS (
+    SELECT 1 FROM json_each(:segments)
     WHERE (SELECT id FROM session WHERE s = doc.s) = value ->> 0
       AND doc.seq > value ->> 1 AND (value ->> 2 = 0 OR doc.seq <= value ->> 2)
   ))
@@ -111,9 +111,9 @@ MADE_AS = "SELECT value FROM meta WHERE key = 'made'"
 BROKEN = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError)
 """What SQLite says of a file that is not the one it should be, or not any more."""
 RANKED_MAX = 10_000
-"""Commits that match and are ranked: a word of more of them does not tell which is meant, and the newest come first."""
+"""Commits that match and are ranked: a more common word does not narrow the search, and the newest come first."""
 MADE = [made.strip() for made in SCHEMA.split(";") if " TABLE " in made]
-"""The tables as SQLite repeats them. Those that FTS5 makes are its own: another release may write them otherwise."""
+"""The tables as SQLite repeats them. Those of FTS5 are its own: another release of SQLite may differ."""
 TABLES = ["doc", "meta", "session", "word", "word_config", "word_data", "word_docsize", "word_idx"]
 
 
@@ -137,7 +137,7 @@ def can_be_kept(path: str) -> bool:
 
 
 def is_out_of_reach(path: str) -> bool:
-    """Whether there is an index that somebody else keeps, and that we cannot write."""
+    """Whether another user owns the index, so that we cannot write it."""
     index = beside(path)
     return os.path.isfile(index) and not os.path.islink(index) and not can_be_kept(path)
 
@@ -150,7 +150,7 @@ def _is_ours(path: str) -> bool:
 
 
 def _make(path: str) -> None:
-    """An empty file for nobody but its owner, as the store is.
+    """An empty file that only its owner can read, like the store.
 
     Made under another name: closing a descriptor of a file drops the locks SQLite has on it.
     """
@@ -177,7 +177,7 @@ class SearchIndex:
         self._lock = threading.RLock()
         self._emptied = False
         self._made: Any = None
-        """Which index `behind` looked at: somebody else may make it anew at any time."""
+        """Which index `behind` looked at: another process may recreate it at any time."""
         self._db = self._open()
         with contextlib.suppress(IndexLost), self._guarded():
             self._prepare()
@@ -236,7 +236,7 @@ class SearchIndex:
         return row is not None and row[0] == self._store
 
     def _empty(self) -> None:
-        """Make the file an empty database, whatever it is; others who have it open see that."""
+        """Turn the file into an empty database, regardless of its content; processes that have it open notice."""
         db = self._db
         self._emptied = True
         db.config(apsw.SQLITE_DBCONFIG_RESET_DATABASE, 1)
@@ -258,9 +258,8 @@ class SearchIndex:
                 raise translate(error, self._path) from error
 
     def _rescue(self, cause: apsw.Error) -> None:
-        """Begin anew in the same file, or in another one where that cannot be.
-
-        A table that is not there may mean that somebody else is just doing that.
+        """Start again in the same file, or in a new file where that fails. A missing table may mean that
+        another process is doing the same.
         """
         try:
             if self._db.in_transaction:
@@ -387,7 +386,7 @@ class SearchIndex:
             "since": query.since or None,
             "until": query.until or None,
             "kinds": _listed(query.kinds),
-            "stretches": _listed([(one.session, one.after, one.upto) for one in query.stretches]),
+            "segments": _listed([(one.session, one.after, one.upto) for one in query.stretches]),
             "limit": limit,
         }
         with self._guarded() as db:

@@ -1,13 +1,13 @@
-"""After content has gone: its pages are given back and the WAL is emptied, so that no byte of it is left.
+"""Cleans up after a removal: frees the pages and empties the WAL, so that no byte of the content is left.
 
-Neither can be part of the transaction that removed it, so that one leaves a mark in `meta`. Whoever
-writes next, in whatever process, finishes and takes the mark off. A reader that still looks at an
-older state of the file holds this back; who it is, the locks on the `-shm` file tell.
+Neither can be part of the transaction that removed it, so that transaction leaves a mark in `meta`. The next
+writer, in any process, finishes the work and removes the mark. A reader that still looks at an
+older state of the file delays this; the locks on the `-shm` file show which process it is.
 
-`secure_delete` overwrites what is deleted where it stood. It does not reach copies that SQLite left
-behind when it moved rows between pages: those lie in the unused middle of pages that are in use,
-and only writing the file anew takes them away. That takes seconds a gigabyte: a small file is
-written anew at once, a large one when the store is synced or closed by whoever removed something.
+`secure_delete` overwrites deleted bytes in place. It does not reach copies that SQLite left behind when it moved
+rows between pages: those remain in the unused middle of pages in use, and only rewriting the file removes them.
+That takes seconds per gigabyte: a small file is rewritten at once, a large one when the store that removed
+something is synced or closed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MARK = "unfinished"
 TRACES = "traces"
 """Marks that pages in use may still hold copies of what was removed."""
 WHOLE_MAX = 16_384
-"""Pages of a file that is written anew at once: 64 MB, half a second."""
+"""Pages of a file that is rewritten at once: 64 MB, half a second."""
 SLICE = 2000
 """Pages given back in one transaction: 8 MB, so that other writers get their turn."""
 READ_MARKS = range(123, 128)
@@ -32,7 +32,7 @@ READ_MARKS = range(123, 128)
 COMMAND_MAX = 200
 
 
-class Reader(msgspec.Struct, frozen=True):
+class ReadingProcess(msgspec.Struct, frozen=True):
     """A process that reads an older state of the file."""
 
     pid: int
@@ -40,16 +40,16 @@ class Reader(msgspec.Struct, frozen=True):
 
 
 def mark(db: apsw.Connection) -> None:
-    """Say, inside the transaction that removes content, that there is more to do.
+    """Mark, inside the transaction that removes content, that work remains.
 
-    Each mark is one of its own: who finishes an earlier removal must not take this one's off.
+    Marks are separate: finishing an earlier removal must not remove this one's.
     """
     for key in (MARK, TRACES):
         db.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?, random())", (key,))
 
 
 def is_marked(db: apsw.Connection, *keys: str) -> bool:
-    """Whether there is anything left to do, or, of those keys, that."""
+    """Whether work remains, for any mark or for those keys."""
     return any(_seen(db, key) is not None for key in keys or (MARK, TRACES))
 
 
@@ -59,11 +59,10 @@ def _seen(db: apsw.Connection, key: str) -> int | None:
 
 
 def finish(db: apsw.Connection, seconds: float, *, whole: bool = False) -> bool:
-    """Give free pages back, empty the WAL and take the mark off; False if that cannot be done now.
-
-    `seconds` is how long a reader is waited for. `whole` writes the file anew, however large it is.
-    Whatever is in the way, what was appended is committed and is answered as such; a file that is
-    broken will say so to the next transaction.
+    """Free pages, empty the WAL and remove the mark; False if that is not possible now. `seconds` is how long
+    to wait for a reader. `whole` rewrites the file, of any size. If something prevents it, the append is still
+    committed and answered as such; a file that is
+        broken will say so to the next transaction.
     """
     db.set_busy_handler(Patience(seconds))
     try:
@@ -96,8 +95,8 @@ def _give_back(db: apsw.Connection) -> None:
             break
 
 
-def readers(path: str) -> list[Reader]:
-    """Who reads, as the kernel's list of locks tells; nobody where there is no such list.
+def readers(path: str) -> list[ReadingProcess]:
+    """Which processes read, from the kernel's list of locks; empty on systems without such a list.
 
     The files themselves are only ever `stat`ed: closing a descriptor of one would drop the locks
     this process holds on it.
@@ -109,7 +108,7 @@ def readers(path: str) -> list[Reader]:
     except OSError:
         return []
     pids = {pid for line in lines if (pid := _reader(line, inode)) > 0}
-    return [Reader(pid, _program(pid)) for pid in sorted(pids)]
+    return [ReadingProcess(pid, _program(pid)) for pid in sorted(pids)]
 
 
 def _reader(line: str, inode: int) -> int:

@@ -1,7 +1,7 @@
 """The SQLite store: one file, many processes, nothing acknowledged that is not on disk.
 
-Appends go through one write connection. Threads that append at once share a transaction (a
-savepoint each, one COMMIT, none told before it); processes take turns on SQLite's write lock. Reads
+Appends go through one write connection. Threads that append at once share a transaction (a savepoint each,
+one COMMIT, none acknowledged before it); processes take turns on SQLite's write lock. Reads
 run on connections of their own.
 """
 
@@ -53,15 +53,17 @@ from stator.store.sqlite.lease_table import Leases
 from stator.store.sqlite.projection import SEQ_MASK, SQL
 from stator.store.sqlite.queries import (
     calls,
+    commits,
     listing,
-    reader,
+    places,
     sandbox,
+    state,
     touches,
     turns,
     usage,
 )
-from stator.store.sqlite.queries.reader import Place
-from stator.store.sqlite.writer import PATIENCE_S, Request
+from stator.store.sqlite.queries.lineage import SessionPlace
+from stator.store.sqlite.writer import PATIENCE_S, AppendRequest
 
 T = TypeVar("T")
 
@@ -248,32 +250,32 @@ class SqliteStore:
         self._check_writable()
         if not drafts:
             return []
-        commits = self._writer.append(Request(session, drafts, if_head, barrier, fresh))
+        commits = self._writer.append(AppendRequest(session, drafts, if_head, barrier, fresh))
         if any(draft.kind in REMOVALS for draft in drafts):
             self._writer.finish(PATIENCE_S)
         return commits
 
     # -- reading ----------------------------------------------------------------------------------
 
-    def _read(self, session: str, question: Callable[[apsw.Connection, Place], T]) -> T:
+    def _read(self, session: str, question: Callable[[apsw.Connection, SessionPlace], T]) -> T:
         with self._reading() as db:
             return question(db, self._place(db, session))
 
-    def _place(self, db: apsw.Connection, session: str) -> Place:
+    def _place(self, db: apsw.Connection, session: str) -> SessionPlace:
         """A session's place in a reader's snapshot; its tail from this process's writer if that is the same.
 
         So that a driver who asks about its own session does not read back what it just wrote.
         """
-        place = reader.load_place(db, session, with_tail=False)
+        place = places.load_place(db, session, with_tail=False)
         if not place.dirty:
             return place
         live = self._appender.live.get(session)
         same = live is not None and live.place.flushed == place.flushed
         shared = live.place.tail.copy() if live is not None and same else None
-        if shared and shared.commits[-1].seq == reader.last_seq(db, place.stretches[-1]):
+        if shared and shared.commits[-1].seq == commits.last_seq(db, place.segments[-1]):
             place.tail = shared
         else:
-            reader.load_tail(db, place)
+            places.load_tail(db, place)
         return place
 
     def head(self, session: str) -> Head:
@@ -291,14 +293,14 @@ class SqliteStore:
     ) -> list[Commit]:
         check_limit(limit)
         with self._reading() as db:
-            place = reader.load_place(db, session, with_tail=False)
-            return reader.read_commits(
+            place = places.load_place(db, session, with_tail=False)
+            return commits.read_commits(
                 db, place, after=after, upto=upto, newest_first=newest_first, limit=limit, load=load
             )
 
     def locate(self, text: str, session: str | None = None) -> list[tuple[str, int]]:
         with self._reading() as db:
-            return reader.locate(db, text, session)
+            return places.locate(db, text, session)
 
     def turns(
         self,
@@ -323,14 +325,14 @@ class SqliteStore:
         if limit is not None:
             check_limit(limit)
         return self._read(
-            session, lambda db, place: reader.read_entries(db, place, collection, at, limit)
+            session, lambda db, place: state.read_entries(db, place, collection, at, limit)
         )
 
     def find(
         self, session: str, collection: str, key: str, *, at: int | None = None
     ) -> Entry | None:
         return self._read(
-            session, lambda db, place: reader.find_entry(db, place, collection, key, at)
+            session, lambda db, place: state.find_entry(db, place, collection, key, at)
         )
 
     def versions(
@@ -338,15 +340,15 @@ class SqliteStore:
     ) -> list[Version]:
         return self._read(
             session,
-            lambda db, place: reader.read_versions(
+            lambda db, place: state.read_versions(
                 db, place, after=after, upto=upto, collections=collections
             ),
         )
 
     def replaced(self, session: str, ops: Sequence[Op]) -> list[Version | None]:
         with self._reading() as db:
-            place = reader.load_place(db, session, with_tail=False)
-            return reader.read_replaced(db, place, ops)
+            place = places.load_place(db, session, with_tail=False)
+            return state.read_replaced(db, place, ops)
 
     def touches(
         self,
@@ -381,7 +383,7 @@ class SqliteStore:
         )
 
     def heads(self) -> list[tuple[str, int, int]]:
-        """Every session's id, the seq of its head, and when that was appended: what a search index is held against."""
+        """Every session's id, the seq of its head, and when that was appended: what a search index is compared with."""
         with self._reading() as db:
             return list(listing.heads(db))
 

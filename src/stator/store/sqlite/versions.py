@@ -1,7 +1,7 @@
 """Versions as rows: how a put or drop is kept in `rec`, and which ones need not be kept.
 
 A row holds a digest of the natural key instead of the key, and no body where the log has it anyway.
-What opens and closes between two flushes leaves no row at all: the index of calls tells of calls,
+What opens and closes between two flushes leaves no row at all: the index of calls covers calls,
 the log of tools.
 """
 
@@ -24,7 +24,7 @@ _HEX = frozenset("0123456789abcdef")
 
 
 def key_hash(number: int, key: str) -> int:
-    """The digest under which a key is indexed; whoever finds by it compares the key itself."""
+    """The digest under which a key is indexed; a reader that finds a match compares the key itself."""
     data = b"%d\0" % number + key.encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "big", signed=True)
 
@@ -59,7 +59,7 @@ def from_sql(row: Any) -> Version:
 def kept(versions: Iterable[tuple[int, Version]]) -> list[tuple[int, Version]]:
     """What a flush writes of a tail's versions (collection number, version).
 
-    Calls that were opened and settled in it: nothing. Tools: what each came to. Of a record put
+    Calls that were opened and settled in it: nothing. Tools: only the final version of each. Of a record put
     more than once, only the last put carries its body; the others are read from the log, should
     anyone ask.
     """

@@ -1,6 +1,6 @@
 """Writing: the one connection that changes a store file, and the transactions that go through it.
 
-Threads that append at once share a transaction (a savepoint each, one COMMIT, none told before it);
+Threads that append at once share a transaction (a savepoint each, one COMMIT, none acknowledged before it);
 processes take turns on SQLite's write lock. Every transaction is guarded before it is answered.
 """
 
@@ -20,7 +20,7 @@ from stator.model.log.commit import Commit, Draft
 from stator.model.records.registry import BARRIERS
 from stator.store.port import Durability
 from stator.store.sqlite import connection, space
-from stator.store.sqlite.connection import Guard
+from stator.store.sqlite.connection import FileGuard
 
 T = TypeVar("T")
 GROUP_MAX = 64
@@ -31,7 +31,7 @@ PATIENCE_S = 1.0
 """How long a removal waits for readers that are about to be done."""
 
 
-class Request:
+class AppendRequest:
     """One thread's append, from the queue to its answer."""
 
     __slots__ = ("barrier", "done", "drafts", "error", "fresh", "if_head", "result", "session")
@@ -73,7 +73,7 @@ class Owner(Protocol):
 
     path: str
 
-    def append_request(self, db: apsw.Connection, request: Request) -> list[Commit]:
+    def append_request(self, db: apsw.Connection, request: AppendRequest) -> list[Commit]:
         """Append what a request asks for, inside the open transaction."""
         ...
 
@@ -103,9 +103,9 @@ class Writer:
         """How a transaction without a barrier is synced."""
         self._sure = "NORMAL" if durability == "relaxed" else "FULL"
         """How one with a barrier is."""
-        self._queue: deque[Request] = deque()
+        self._queue: deque[AppendRequest] = deque()
         self._db: apsw.Connection | None = None
-        self._guard: Guard | None = None
+        self._guard: FileGuard | None = None
         self._synchronous = ""
         self._data_version = -1
         self._began = False
@@ -124,7 +124,7 @@ class Writer:
             self._db = connection.open_connection(self.path, "write", self._synchronous)
             # A first read makes SQLite open the WAL, so that the guard knows which one is ours.
             self._db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-            self._guard = Guard(self.path)
+            self._guard = FileGuard(self.path)
             self._data_version = -1
         return self._db
 
@@ -205,7 +205,7 @@ class Writer:
     def finish(self, seconds: float = 0.0, *, whole: bool = False) -> None:
         """Have what was removed gone from the WAL and the free pages too; `whole`: from every page.
 
-        A reader in another process may hold that back; then whoever writes next tries again.
+        A reader in another process may hold that back; then the next writer tries again.
         """
         with self.lock, connection.translated(self.path):
             if self.unfinished or (whole and space.is_marked(self.open())):
@@ -213,8 +213,8 @@ class Writer:
 
     # -- appends ----------------------------------------------------------------------------------
 
-    def append(self, request: Request) -> list[Commit]:
-        """Append through the queue: whoever has the lock writes for everyone who waits."""
+    def append(self, request: AppendRequest) -> list[Commit]:
+        """Append through the queue: the thread that has the lock writes for all that wait."""
         try:
             self._queue.append(request)
             with self.lock:
@@ -228,18 +228,18 @@ class Writer:
             raise
         raise request.error
 
-    def _settle(self, request: Request) -> bool:
+    def _settle(self, request: AppendRequest) -> bool:
         """Whether an append that was interrupted is in the log; it is not tried again."""
         with self.lock:
             if request in self._queue:
                 self._queue.remove(request)
             return request.done and request.error is None
 
-    def _run_queue(self, mine: Request) -> None:
-        """Append `mine` and what others brought: one transaction, answered after its COMMIT.
+    def _run_queue(self, mine: AppendRequest) -> None:
+        """Append `mine` and what other threads queued: one transaction, answered after its COMMIT.
 
-        An interrupt can come at any line. After COMMIT everybody's append is done; before it, what
-        others brought goes back to the queue: it was not theirs.
+        An interrupt can come at any line. After COMMIT every append is done; before it, the appends of other
+        threads return to the queue, because the interrupt was not theirs.
         """
         group = [mine]
         self._began = False
@@ -265,7 +265,7 @@ class Writer:
                 mine.error = error
             raise
 
-    def _append_group(self, group: list[Request], db: apsw.Connection) -> None:
+    def _append_group(self, group: list[AppendRequest], db: apsw.Connection) -> None:
         try:
             if len(group) == 1:
                 group[0].result = self._owner.append_request(db, group[0])
@@ -275,7 +275,7 @@ class Writer:
             for request in group:
                 request.fresh = False  # should this run again, the ids may be there already
 
-    def _append_each(self, db: apsw.Connection, group: list[Request]) -> None:
+    def _append_each(self, db: apsw.Connection, group: list[AppendRequest]) -> None:
         for request in group:
             request.error = None
             db.execute("SAVEPOINT request")

@@ -27,11 +27,11 @@ class Voice(Protocol):
     """What a dialect's module can do."""
 
     def user(self, parts: list[Part]) -> list[Message]:
-        """What a user said."""
+        """A user's message."""
         ...
 
     def answer(self, said: Answer) -> list[Message]:
-        """What a model said: word for word if it said it in this dialect."""
+        """A model's message: verbatim if it was given in this dialect."""
         ...
 
     def results(self, said: Answer, results: list[Result]) -> list[Message]:

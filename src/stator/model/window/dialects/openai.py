@@ -1,8 +1,8 @@
 """OpenAI's Responses API: a list of input items.
 
-What it insists on: every call has one output after it, and reasoning stands with the very items it
-led to. So a response is given back word for word or not at all: where an item cannot stay as it
-was, the whole response is told anew, without reasoning and without the ids that would betray it.
+The API requires that every call is followed by one output, and that reasoning stays with the items it led to.
+So a response is sent back verbatim or not at all: where an item had to change, the whole response is rebuilt
+without reasoning and without the ids that the API would recognise.
 """
 
 from __future__ import annotations

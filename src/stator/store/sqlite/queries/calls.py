@@ -16,17 +16,14 @@ from stator.store.sqlite.projection import (
     SQL,
     Tailed,
 )
-from stator.store.sqlite.queries.reader import (
-    BATCH,
-    MAX_SEQ,
-    Place,
-    find_entry,
-    load_place,
-)
+from stator.store.sqlite.queries.commits import BATCH
+from stator.store.sqlite.queries.lineage import MAX_SEQ, SessionPlace
+from stator.store.sqlite.queries.places import load_place
+from stator.store.sqlite.queries.state import find_entry
 
 
 def read_calls(
-    connection: apsw.Connection, place: Place, query: CallQuery, *, before: int, limit: int
+    connection: apsw.Connection, place: SessionPlace, query: CallQuery, *, before: int, limit: int
 ) -> Page[CallRow]:
     """Calls of a session and its lineage, newest first, from before a seq."""
     kept: list[CallRow] = []
@@ -39,7 +36,7 @@ def read_calls(
 
 
 def _each_call(
-    connection: apsw.Connection, place: Place, query: CallQuery, before: int
+    connection: apsw.Connection, place: SessionPlace, query: CallQuery, before: int
 ) -> Iterator[CallRow]:
     """Calls newest first, each as this session's log knows it."""
     intents, outcomes = place.tail.calls()
@@ -47,18 +44,18 @@ def _each_call(
         if item.seq < before:
             yield _tail_call(place.record.id, item, end)
     name = "call_page_failed" if query.statuses and "ok" not in query.statuses else "call_page"
-    for n in range(len(place.stretches) - 1, -1, -1):
-        stretch = place.stretches[n]
+    for n in range(len(place.segments) - 1, -1, -1):
+        segment = place.segments[n]
         # What a parent settled after the fork is not settled here, so its index of failures says too little.
-        own = n == len(place.stretches) - 1
-        high = min(before, stretch.upto + 1)
+        own = n == len(place.segments) - 1
+        high = min(before, segment.upto + 1)
         while True:
             rows = many(
                 connection,
                 SQL[name if own else "call_page"],
                 {
-                    "s": stretch.s,
-                    "low": max(stretch.after, query.after),
+                    "s": segment.s,
+                    "low": max(segment.after, query.after),
                     "high": high,
                     "turn": query.after_turn,
                     "tool": query.tool,
@@ -66,7 +63,7 @@ def _each_call(
                 },
             )
             for row in rows:
-                call = _flushed_call(stretch.session, row)
+                call = _flushed_call(segment.session, row)
                 if not own:
                     call = _as_inherited(connection, place, n, call)
                 later = outcomes.get(call.call)
@@ -78,22 +75,24 @@ def _each_call(
             high = rows[-1][1]
 
 
-def _is_latest(connection: apsw.Connection, place: Place, call: CallRow) -> bool:
+def _is_latest(connection: apsw.Connection, place: SessionPlace, call: CallRow) -> bool:
     """Whether no later attempt of a call is flushed in this session or its lineage."""
     digits = to_bytes(call.call)
     return not any(
         one(connection, SQL["call_latest"], (s.s, digits, max(call.seq, s.after), s.upto))
-        for s in place.stretches
+        for s in place.segments
     )
 
 
-def _as_inherited(connection: apsw.Connection, place: Place, n: int, call: CallRow) -> CallRow:
-    """A call of the nth stretch as it stands at the end of the lineage."""
-    stretch = place.stretches[n]
-    if call.outcome > stretch.upto:
+def _as_inherited(
+    connection: apsw.Connection, place: SessionPlace, n: int, call: CallRow
+) -> CallRow:
+    """A call of the nth segment, with its status at the end of the lineage."""
+    segment = place.segments[n]
+    if call.outcome > segment.upto:
         call = msgspec.structs.replace(call, status="started", cause="", outcome=0)
-        call = _doubted(connection, place, call, call.seq, stretch.upto)
-    for later in place.stretches[n + 1 :]:
+        call = _doubted(connection, place, call, call.seq, segment.upto)
+    for later in place.segments[n + 1 :]:
         row = one(connection, SQL["call_one"], (later.s, call.seq))
         if row is None:
             continue
@@ -105,9 +104,9 @@ def _as_inherited(connection: apsw.Connection, place: Place, n: int, call: CallR
 
 
 def _doubted(
-    connection: apsw.Connection, place: Place, call: CallRow, after: int, at: int
+    connection: apsw.Connection, place: SessionPlace, call: CallRow, after: int, at: int
 ) -> CallRow:
-    """The call with the doubt that its record at `at` tells of, if that came after a seq."""
+    """The call with the doubt that its record at `at` holds, if that came after a seq."""
     entry = find_entry(connection, place, "calls", call.call, at)
     if entry is None or entry.seq <= after or not isinstance(entry.record, CallRecord):
         return call
@@ -173,7 +172,7 @@ def store_calls(
     )
     for s, identifier in rows:
         place = load_place(connection, from_bytes(identifier, "session"))
-        place.stretches = place.stretches[-1:]
+        place.segments = place.segments[-1:]
         bound = before if s == start else MAX_SEQ
         page = read_calls(connection, place, query, before=bound, limit=limit - len(found))
         found += page.rows

@@ -16,8 +16,8 @@ from stator.model.values.ids import from_bytes, to_bytes
 from stator.store.sqlite import driver_lock
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import SEQ_MASK, SQL
-from stator.store.sqlite.queries import reader
-from stator.store.sqlite.queries.reader import Place
+from stator.store.sqlite.queries import commits, lineage, places
+from stator.store.sqlite.queries.lineage import SessionPlace
 
 FIRST = (2**62, 2**62)
 """The cursor before everything."""
@@ -63,7 +63,7 @@ def page(
         if (at, row[0]) < (updated, s):
             found.append((at, row[0], row))
     found.sort(key=lambda item: item[:2], reverse=True)
-    rows = [row_of(path, reader.place_of(db, row)) for _, _, row in found[:limit]]
+    rows = [row_of(path, places.place_of(db, row)) for _, _, row in found[:limit]]
     more = len(found) > limit
     return Page(rows, found[limit - 1][:2] if more else None)
 
@@ -75,7 +75,7 @@ def _one(
     mode: str | None,
     cursor: tuple[int, ...] | None,
 ) -> Page[SessionRow]:
-    row = row_of(path, reader.place_of(db, one(db, SQL["session_by_id"], (identifier,))))
+    row = row_of(path, places.place_of(db, one(db, SQL["session_by_id"], (identifier,))))
     wanted = cursor is None and mode in (None, row.record.mode)
     return Page([row] if wanted else [], None)
 
@@ -99,12 +99,12 @@ def _filters(query: SessionQuery, updated: int, s: int, limit: int) -> dict[str,
 
 
 def _last_at(db: apsw.Connection, s: int, flushed: int, updated: int) -> int:
-    newest = (reader.key(s, flushed), reader.key(s, SEQ_MASK), 1)
+    newest = (lineage.key(s, flushed), lineage.key(s, SEQ_MASK), 1)
     row = one(db, SQL["log_range_newest"], newest)
-    return reader.used_at(row) if row is not None else updated
+    return commits.used_at(row) if row is not None else updated
 
 
-def row_of(path: str, place: Place) -> SessionRow:
+def row_of(path: str, place: SessionPlace) -> SessionRow:
     """A session as listings show it."""
     tail = place.tail.commits
     return SessionRow(
@@ -124,10 +124,10 @@ def heads(db: apsw.Connection) -> Iterator[tuple[str, int, int]]:
     ):
         if tail:
             newest = one(
-                db, SQL["log_range_newest"], (reader.key(s, seq), reader.key(s, SEQ_MASK), 1)
+                db, SQL["log_range_newest"], (lineage.key(s, seq), lineage.key(s, SEQ_MASK), 1)
             )
             if newest is not None:
-                seq, updated = newest[0] & SEQ_MASK, reader.used_at(newest)
+                seq, updated = newest[0] & SEQ_MASK, commits.used_at(newest)
         yield from_bytes(identifier, "session"), seq, updated
 
 
@@ -139,7 +139,7 @@ def heads_stamp(db: apsw.Connection) -> str:
         " sum(((updated & 0xffffffff) * 7919 + flushed * 1000003 + s) & 0xffffffff)) FROM session",
     )
     tails = [
-        one(db, SQL["log_range_newest"], (reader.key(s, 0), reader.key(s, SEQ_MASK), 1))[2].hex()
+        one(db, SQL["log_range_newest"], (lineage.key(s, 0), lineage.key(s, SEQ_MASK), 1))[2].hex()
         for (s,) in many(db, "SELECT s FROM session WHERE dirty = 1")
     ]
     return f"{stamp}{tails}"

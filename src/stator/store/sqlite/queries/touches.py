@@ -13,12 +13,9 @@ from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import (
     SQL,
 )
-from stator.store.sqlite.queries.reader import (
-    MAX_SEQ,
-    Place,
-    check_collection,
-    load_place,
-)
+from stator.store.sqlite.queries.lineage import MAX_SEQ, SessionPlace
+from stator.store.sqlite.queries.places import load_place
+from stator.store.sqlite.queries.state import check_collection
 from stator.store.sqlite.versions import (
     key_hash,
     unpack_id,
@@ -61,7 +58,7 @@ def store_touches(
 
 
 def place_touches(
-    connection: apsw.Connection, place: Place, collection: str, wanted: str, limit: int
+    connection: apsw.Connection, place: SessionPlace, collection: str, wanted: str, limit: int
 ) -> list[Touch]:
     """Touches of a key in a session and its lineage, newest first."""
     number = check_collection(collection)
@@ -79,11 +76,11 @@ def place_touches(
         if version[6] == wanted
     ]
     hashed = key_hash(number, wanted)
-    for stretch in reversed(place.stretches):
+    for segment in reversed(place.segments):
         rows = many(
             connection,
             SQL["rec_touches_in"],
-            (number, hashed, stretch.s, stretch.after, stretch.upto, limit),
+            (number, hashed, segment.s, segment.after, segment.upto, limit),
         )
         found += (_touch(connection, s, collection, (*row[:5], wanted)) for s, *row in rows)
     return found[:limit]

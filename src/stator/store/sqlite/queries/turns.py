@@ -13,40 +13,33 @@ from stator.store.sqlite.projection import (
     SILENT,
     SQL,
 )
-from stator.store.sqlite.queries.reader import (
-    MAX_SEQ,
-    Place,
-    Stretch,
-    _prev,
-    key,
-    read_bare,
-    read_stretch,
-)
+from stator.store.sqlite.queries.commits import _prev, read_bare, read_segment
+from stator.store.sqlite.queries.lineage import MAX_SEQ, LogSegment, SessionPlace, key
 
 
-def base_head(connection: apsw.Connection, place: Place) -> Head:
+def base_head(connection: apsw.Connection, place: SessionPlace) -> Head:
     """Where a session without commits of its own begins: at its fork point, or at nothing."""
-    own = place.stretches[-1]
+    own = place.segments[-1]
     prev = _prev(connection, own).hex()
-    if len(place.stretches) > 1:
+    if len(place.segments) > 1:
         _check_lineage(connection, place, prev)
     turns = read_turns(connection, place, after=0, upto=None, newest_first=True, limit=1)
     last = turns[0] if turns else None
     return Head(own.after, prev, last.turn if last else 0, last is not None and not last.status)
 
 
-def _check_lineage(connection: apsw.Connection, place: Place, prev: str) -> None:
-    """A fork must follow a commit that is there, over stretches without a hole."""
+def _check_lineage(connection: apsw.Connection, place: SessionPlace, prev: str) -> None:
+    """A fork must follow a commit that is there, over segments without a hole."""
     edge = 0
-    for stretch in place.stretches[:-1]:
-        found = one(connection, SQL["log_hash"], (key(stretch.s, stretch.upto),))
-        if stretch.after != edge or found is None:
+    for segment in place.segments[:-1]:
+        found = one(connection, SQL["log_hash"], (key(segment.s, segment.upto),))
+        if segment.after != edge or found is None:
             raise InvalidInput(
                 f"the lineage of {place.record.id} is not in this store as it says",
                 path="$.lineage",
                 session=place.record.id,
             )
-        edge = stretch.upto
+        edge = segment.upto
     if found[0].hex() != prev:
         raise BrokenChain(
             f"@{edge} of the parent is {found[0].hex()[:12]}, not {prev[:12]}",
@@ -55,9 +48,9 @@ def _check_lineage(connection: apsw.Connection, place: Place, prev: str) -> None
         )
 
 
-def read_head(connection: apsw.Connection, place: Place) -> Head:
+def read_head(connection: apsw.Connection, place: SessionPlace) -> Head:
     """The head of a session: at least its first commit."""
-    own = place.stretches[-1]
+    own = place.segments[-1]
     row = one(connection, SQL["head"], {"low": key(own.s, own.after), "high": key(own.s, MAX_SEQ)})
     if row is None:
         raise StoreCorrupt(f"session {own.session} has no commits", session=own.session)
@@ -73,7 +66,7 @@ def read_head(connection: apsw.Connection, place: Place) -> Head:
 
 def read_turns(
     connection: apsw.Connection,
-    place: Place,
+    place: SessionPlace,
     *,
     after: int,
     upto: int | None,
@@ -88,14 +81,14 @@ def read_turns(
         low = max(after, upto - limit)
     high = MAX_SEQ if upto is None else upto
     found: dict[int, tuple[int, int, int, int, str]] = {}
-    for stretch in place.stretches:
-        for row in connection.execute(SQL["turn_range"], (stretch.s, low, high)):
+    for segment in place.segments:
+        for row in connection.execute(SQL["turn_range"], (segment.s, low, high)):
             turn, first, last, at, status = row
-            if first > stretch.upto:
+            if first > segment.upto:
                 continue
-            if last > stretch.upto:
-                last = stretch.upto
-                status = _ended(connection, stretch, first, last)
+            if last > segment.upto:
+                last = segment.upto
+                status = _ended(connection, segment, first, last)
             _merge_turn(found, (turn, first, last, at, status))
     for row in place.tail.turns():
         if low < row[0] <= high:
@@ -107,24 +100,24 @@ def read_turns(
     return rows[:limit]
 
 
-def _ended(connection: apsw.Connection, stretch: Stretch, first: int, last: int) -> str:
-    """How a turn that goes on beyond a fork point had ended there."""
-    part = msgspec.structs.replace(stretch, after=first - 1, upto=last)
-    marks = [c for c in read_stretch(connection, part, load=False) if c.kind.startswith("turn")]
+def _ended(connection: apsw.Connection, segment: LogSegment, first: int, last: int) -> str:
+    """How a turn that continues beyond a fork point had ended there."""
+    part = msgspec.structs.replace(segment, after=first - 1, upto=last)
+    marks = [c for c in read_segment(connection, part, load=False) if c.kind.startswith("turn")]
     if not marks:
-        return SILENT  # it began before this stretch, which says nothing of its end
+        return SILENT  # it began before this segment, which says nothing of its end
     return (marks[-1].status or SILENT) if marks[-1].kind == "turn_end" else ""
 
 
-def _last_turn(connection: apsw.Connection, place: Place) -> int:
+def _last_turn(connection: apsw.Connection, place: SessionPlace) -> int:
     if place.tail.commits and place.tail.commits[-1].turn:
         return place.tail.commits[-1].turn
     row = one(connection, SQL["turn_last"], (place.s,))
     if row is not None:
         return int(row[0])
-    for stretch in reversed(place.stretches[:-1]):
+    for segment in reversed(place.segments[:-1]):
         # Where a lineage ends, its last commit tells: the index of turns goes on beyond it.
-        turn = read_bare(connection, stretch, stretch.upto).turn
+        turn = read_bare(connection, segment, segment.upto).turn
         if turn:
             return turn
     return 0

@@ -1,7 +1,7 @@
 """What takes the space in the file: by what it is for, by session, by tier or by kind of commit.
 
-Rows and blobs are counted as they are stored, compressed; what is left of the pages is indexes. So
-whichever way it is asked for, it adds up to the file.
+Rows and blobs are counted as they are stored, compressed; what is left of the pages is indexes. So every
+grouping adds up to the size of the file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from stator.model.values.ids import from_bytes
 from stator.store.rows import envelope_of
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import SEQ_BITS, SEQ_MASK, SQL
-from stator.store.sqlite.queries import reader
+from stator.store.sqlite.queries import lineage, places
 
 INDEXES, FREE = "(indexes)", "(free)"
 
@@ -26,8 +26,8 @@ def usage(db: apsw.Connection, by: UsageBy, session: str | None) -> dict[str, in
     """Bytes of the file, or of one session's own commits."""
     low, high = 0, 2**63 - 1
     if session is not None:
-        s = reader.load_place(db, session, with_tail=False).s
-        low, high = reader.key(s, 0), reader.key(s, SEQ_MASK)
+        s = places.load_place(db, session, with_tail=False).s
+        low, high = lineage.key(s, 0), lineage.key(s, SEQ_MASK)
     if by == "content" and session is None:
         return _content(db)
     found: Counter[str] = Counter()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
-from stator.connect import POLICY_FILE, Place, connect, known_stores, locate
+from stator.connect import POLICY_FILE, StorePlace, connect, known_stores, locate
 from stator.errors import StatorError, StoreError
 from stator.hooks.spool import BAD, standing
 from stator.locations import NOTE, path_of, spool_of
@@ -129,7 +129,7 @@ def _finding(severity: str, what: str, check: str, hint: str = "", session: str 
 # -- the file -------------------------------------------------------------------------------------
 
 
-def _file(place: Place) -> Iterator[Finding]:
+def _file(place: StorePlace) -> Iterator[Finding]:
     """What can be seen without opening it."""
     path = place.url.removeprefix("sqlite:///") if place.url.startswith("sqlite:") else place.url
     try:
@@ -313,7 +313,7 @@ def _unfinished(info: StoreInfo) -> Iterator[Finding]:
         )
 
 
-def _spool(place: Place, now: int) -> Iterator[Finding]:
+def _spool(place: StorePlace, now: int) -> Iterator[Finding]:
     """What hooks left and nobody took in, or could."""
     path = path_of(place.url)
     folder = spool_of(path) if path else ""

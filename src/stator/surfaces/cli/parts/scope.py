@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from stator.connect import Place, catch_up, connect, known_stores, locate
+from stator.connect import StorePlace, catch_up, connect, known_stores, locate
 from stator.errors import BadPosition, NotFound, Removed, StatorError
 from stator.model.log.query import SessionRow
 from stator.model.values.ids import short
@@ -33,7 +33,7 @@ class Asking:
     """A store opened to be asked, and where it was found."""
 
     store: Store
-    place: Place
+    place: StorePlace
 
     @property
     def project(self) -> str:

@@ -1,0 +1,41 @@
+"""Looks up transcript formats and stores that other packages add through entry points.
+
+Ours always come first: an entry point is asked only for a URL scheme, a format name or a file that is not ours, so
+an installed package can add to Stator and can never replace a part of it. Nothing is loaded before it is needed.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from stator.errors import BadExtension
+
+FORMATS = "stator.formats"
+"""Entry points of transcript formats: name of the format → an object with the methods of `stator.importing.Format`."""
+STORES = "stator.stores"
+"""Entry points of stores: URL scheme → a function that opens one, called as `stator.connect` opens ours."""
+
+
+@cache
+def names(group: str) -> tuple[str, ...]:
+    """What other packages add to a group, sorted by name."""
+    from importlib.metadata import entry_points
+
+    return tuple(sorted({point.name for point in entry_points(group=group)}))
+
+
+@cache
+def load(group: str, name: str) -> Any:
+    """The object that an entry point names. `BadExtension` if its package cannot be loaded."""
+    from importlib.metadata import entry_points
+
+    point = next(iter(entry_points(group=group, name=name)))
+    try:
+        return point.load()
+    except Exception as error:  # a foreign package may raise anything while it is imported
+        package = point.dist.name if point.dist is not None else point.value
+        raise BadExtension(
+            f"{package} adds {name!r} to {group}, and cannot be loaded: {error}",
+            hint=f"repair or uninstall {package}",
+        ) from error

@@ -1,0 +1,206 @@
+"""Reads commits and their records from the log table, by range and one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import apsw
+import msgspec
+
+from stator.errors import NotFound, StoreCorrupt
+from stator.model.log.chain import GENESIS, put_item
+from stator.model.log.commit import Commit, Large
+from stator.model.log.delta import (
+    Op,
+    Put,
+    decode_record,
+)
+from stator.model.records.registry import COLLECTIONS, key_of
+from stator.model.records.types import Entry, Record
+from stator.model.sessions.lifecycle import lent_upto
+from stator.store.compress import decompress
+from stator.store.rows import envelope_of, from_row
+from stator.store.sqlite.connection import many, one
+from stator.store.sqlite.projection import (
+    SEQ_MASK,
+    SQL,
+)
+from stator.store.sqlite.queries.lineage import (
+    MAX_SEQ,
+    LogSegment,
+    SessionPlace,
+    decode_session,
+    key,
+)
+from stator.store.sqlite.versions import (
+    Version,
+)
+
+BATCH = 512
+
+
+def blob(connection: apsw.Connection, digest: bytes) -> bytes:
+    """A blob's compressed bytes; its slot is found by probing from 63 bits of its digest."""
+    slot = int.from_bytes(digest[:8], "big") >> 1
+    for probe in range(16):
+        row = one(connection, SQL["blob_get"], (slot + probe,))
+        if row is None:
+            break
+        if row[0] == digest:
+            data: bytes = row[1]
+            return data
+    raise StoreCorrupt(f"blob {digest.hex()[:16]} is missing", hint="run: stator verify")
+
+
+def read_segment(
+    connection: apsw.Connection,
+    segment: LogSegment,
+    *,
+    load: bool = True,
+    limit: int | None = None,
+) -> Iterator[Commit]:
+    """Commits of a segment in order, a batch at a time."""
+    low, high = key(segment.s, segment.after), key(segment.s, min(segment.upto, MAX_SEQ))
+    prev = _prev(connection, segment)
+    fetch = (lambda digest: blob(connection, digest)) if load else None
+    left = high - low if limit is None else min(limit, high - low)
+    while left > 0:
+        size = min(BATCH, left)
+        rows = many(connection, SQL["log_range"], (low, high, size))
+        for low, *row in rows:
+            commit = from_row(segment.session, low & SEQ_MASK, prev, tuple(row), fetch)
+            yield commit if load else _with_records(connection, commit)
+            prev = row[1]
+        if len(rows) < size:
+            return
+        left = min(left - size, high - low)
+
+
+def _with_records(connection: apsw.Connection, commit: Commit) -> Commit:
+    """A commit read without its blobs, but for the records of its delta that are in some."""
+    large = {name: item for name, item in commit.content.items() if isinstance(item, Large)}
+    if not large:
+        return commit
+    delta: list[Op] = []
+    for n, op in enumerate(commit.delta):
+        item = large.get(put_item(n))
+        if item is not None and isinstance(op, Put):
+            data = decompress(blob(connection, item.digest))
+            op = msgspec.structs.replace(op, record=decode_record(op.collection, data))
+        delta.append(op)
+    return msgspec.structs.replace(commit, delta=delta)
+
+
+def _prev(connection: apsw.Connection, segment: LogSegment) -> bytes:
+    """The hash before a segment's first commit: of the row before, or of the commit it was forked from."""
+    if segment.after <= 0:
+        return bytes.fromhex(GENESIS)
+    row = one(connection, SQL["log_hash"], (key(segment.s, segment.after),))
+    if row is not None:
+        before: bytes = row[0]
+        return before
+    found = one(connection, "SELECT record FROM session WHERE s = ?", (segment.s,))
+    if found is None:
+        return bytes.fromhex(GENESIS)
+    record = decode_session(found[0])
+    parent = record.parent
+    first = lent_upto(record.lineage)
+    if parent is not None and record.lineage and segment.after == first:
+        return bytes.fromhex(parent.hash)
+    return bytes.fromhex(GENESIS)
+
+
+def read_one(
+    connection: apsw.Connection, segment: LogSegment, seq: int, *, load: bool = True
+) -> Commit:
+    narrow = LogSegment(segment.s, segment.session, seq - 1, seq)
+    for commit in read_segment(connection, narrow, load=load, limit=1):
+        return commit
+    raise no_commit(segment, seq)
+
+
+def read_bare(connection: apsw.Connection, segment: LogSegment, seq: int) -> Commit:
+    """A commit without its blobs and without the hash before it: what state is read from."""
+    row = one(connection, SQL["log_one"], (key(segment.s, seq),))
+    if row is None:
+        raise no_commit(segment, seq)
+    return _with_records(connection, from_row(segment.session, seq, b"", row, None))
+
+
+def no_commit(segment: LogSegment, seq: int) -> NotFound:
+    return NotFound(f"no commit @{seq} in session {segment.session}", session=segment.session)
+
+
+def read_commits(
+    connection: apsw.Connection,
+    place: SessionPlace,
+    *,
+    after: int,
+    upto: int | None,
+    newest_first: bool,
+    limit: int,
+    load: bool,
+) -> list[Commit]:
+    """Commits with `after < seq <= upto` across the lineage."""
+    wanted = [
+        msgspec.structs.replace(segment, after=max(segment.after, after))
+        for segment in place.upto(upto)
+        if segment.upto > after
+    ]
+    found: list[Commit] = []
+    if not newest_first:
+        for segment in wanted:
+            found += read_segment(connection, segment, load=load, limit=limit - len(found))
+            if len(found) >= limit:
+                break
+        return found
+    for segment in reversed(wanted):
+        last = last_seq(connection, segment)
+        first = max(segment.after, last - (limit - len(found)))
+        window = msgspec.structs.replace(segment, after=first)
+        found += reversed(list(read_segment(connection, window, load=load)))
+        if len(found) >= limit:
+            break
+    return found
+
+
+def last_seq(connection: apsw.Connection, segment: LogSegment) -> int:
+    """The seq of the last commit in a segment, or the one before it if it is empty."""
+    row = one(
+        connection,
+        SQL["head"],
+        {
+            "low": key(segment.s, segment.after),
+            "high": key(segment.s, min(segment.upto, MAX_SEQ)) + 1,
+        },
+    )
+    return segment.after if row is None else int(row[0]) & SEQ_MASK
+
+
+def used_at(row: tuple[object, ...]) -> int:
+    """`Commit.used` of the commit in a log row (k, id, hash, salts, body)."""
+    body = row[4]
+    assert isinstance(body, bytes)
+    envelope = envelope_of(body)
+    return envelope.at + min(0, envelope.happened)
+
+
+def entry_of(
+    connection: apsw.Connection, segment: LogSegment, collection: str, version: Version
+) -> Entry:
+    seq, n, _, _, turn, identifier, known, body = version
+    record = (
+        decode_record(collection, body)
+        if body is not None
+        else record_in_log(connection, segment, seq, n)
+    )
+    found = known if known is not None else key_of(COLLECTIONS[collection], record, identifier)
+    return Entry(collection, identifier, found, seq, turn, record)
+
+
+def record_in_log(connection: apsw.Connection, segment: LogSegment, seq: int, n: int) -> Record:
+    commit = read_bare(connection, segment, seq)
+    op = commit.delta[n]
+    assert isinstance(op, Put), f"op {n} of @{seq} is a put in the index and not in the log"
+    assert put_item(n) in commit.content
+    return op.record

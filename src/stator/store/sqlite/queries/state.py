@@ -1,0 +1,351 @@
+"""Reads live records and their versions, at the head or at any earlier seq."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+import apsw
+import msgspec
+
+from stator.errors import BadQuery
+from stator.model.log.delta import (
+    Drop,
+    Op,
+    Put,
+    decode_record,
+)
+from stator.model.log.delta import Version as LogVersion
+from stator.model.records.registry import COLLECTIONS, key_of
+from stator.model.records.types import KEYLESS, Entry
+from stator.store.sqlite.connection import many, one
+from stator.store.sqlite.projection import (
+    READ_FROM_LOG,
+    SQL,
+    replayed,
+    snapshot_before,
+)
+from stator.store.sqlite.queries.commits import entry_of, read_one, read_segment, record_in_log
+from stator.store.sqlite.queries.lineage import MAX_SEQ, LogSegment, SessionPlace
+from stator.store.sqlite.queries.places import dropped_key, key_put_with, put_in_log
+from stator.store.sqlite.versions import (
+    CALLS,
+    TOOLS,
+    Version,
+    from_sql,
+    key_hash,
+    pack_id,
+    unpack_id,
+)
+
+SHORT_RANGE = 64
+"""Commits up to which the versions of a range are read from the log itself."""
+
+
+RUN = 256
+"""Pointers of a snapshot whose rows are fetched together."""
+
+
+ROWS_A_LOOKUP = 2
+"""Rows that are read one after the other in the time that one is looked up (measured)."""
+
+
+N_BITS = 20
+"""Of a row's place as one number: the bits of its n."""
+
+
+encode_places = msgspec.json.Encoder().encode
+
+
+def check_collection(collection: str) -> int:
+    """The number of a collection, or `BadQuery`."""
+    if collection not in COLLECTIONS:
+        raise BadQuery(
+            f"no collection {collection!r:.40}", hint=f"one of: {', '.join(COLLECTIONS)}"
+        )
+    return COLLECTIONS[collection].number
+
+
+def read_entries(
+    connection: apsw.Connection,
+    place: SessionPlace,
+    collection: str,
+    at: int | None,
+    limit: int | None,
+) -> list[Entry]:
+    """Live records at a seq, last touched first."""
+    number = check_collection(collection)
+    if number in (CALLS, TOOLS) and limit is not None:
+        return read_entries(connection, place, collection, at, None)[:limit]
+    upto = MAX_SEQ if at is None else at
+    standing = _LiveRecords(connection, collection, limit)
+    own = place.segments[-1]
+    if standing.offer(own, map(_brief, reversed(place.tail.versions(number, place.flushed, upto)))):
+        return standing.found
+    for segment in reversed(place.upto(at)):
+        between = map(_brief, _between_flushes(connection, place, segment, number))
+        if standing.offer(segment, between):
+            return standing.found
+        if place.has_rows(segment, number) and _offer_segment(
+            connection, segment, number, standing
+        ):
+            return standing.found
+    if number in (CALLS, TOOLS):  # what a flush left no row of came out of turn
+        standing.found.sort(key=lambda entry: entry.seq, reverse=True)
+    return standing.found
+
+
+Brief = tuple[int, int, int, int, bytes | str, bytes | None]
+"""(seq, n, op, turn, id, body): what of a version, or of a row, its record is read from."""
+
+
+def _brief(version: Version) -> Brief:
+    seq, n, op, _, turn, identifier, _, body = version
+    return seq, n, op, turn, identifier, body
+
+
+class _LiveRecords:
+    """Live records of a collection, found among versions that are offered newest first."""
+
+    def __init__(self, connection: apsw.Connection, collection: str, limit: int | None) -> None:
+        self.connection = connection
+        self.collection = COLLECTIONS[collection]
+        self.limit = limit
+        self.found: list[Entry] = []
+        self._seen: set[str] = set()
+
+    def offer(self, segment: LogSegment, versions: Iterable[Brief]) -> bool:
+        """Take what is the newest of its record; whether there are enough now."""
+        seen, found, spec, limit = self._seen, self.found, self.collection, self.limit
+        name = spec.name
+        for seq, n, op, turn, packed, body in versions:
+            identifier = unpack_id(packed)
+            if identifier in seen:
+                continue
+            seen.add(identifier)
+            if op:
+                record = (
+                    decode_record(name, body)
+                    if body is not None
+                    else record_in_log(self.connection, segment, seq, n)
+                )
+                key = key_of(spec, record, identifier)
+                found.append(Entry(name, identifier, key, seq, turn, record))
+                if len(found) == limit:
+                    return True
+        return False
+
+
+def _between_flushes(
+    connection: apsw.Connection, place: SessionPlace, segment: LogSegment, number: int
+) -> list[Version]:
+    """Versions a flush left no row of that count at the end of a segment, newest first."""
+    if number not in (CALLS, TOOLS) or (segment.s == place.s and segment.upto >= place.flushed):
+        return []
+    found = one(connection, SQL["flush_before"], (segment.s, segment.upto))
+    start = max(found[0] or 0, segment.after)
+    if start >= segment.upto:
+        return []
+    if number == TOOLS:
+        window = msgspec.structs.replace(segment, after=start)
+        tail = replayed(read_segment(connection, window, load=False), lambda *_: KEYLESS)
+        return tail.versions(number, start, segment.upto)[::-1]
+    rows = many(connection, SQL["call_standing"], (segment.s, start, segment.upto, segment.upto))
+    versions: list[Version] = []
+    for (seq,) in rows:
+        commit = read_one(connection, segment, seq, load=False)
+        identifier = commit.delta[0].id
+        # A call that has a row was more than put and dropped: its rows tell how it stood.
+        if one(connection, SQL["rec_at"], (segment.s, CALLS, seq, pack_id(identifier))) is None:
+            versions.append((seq, 0, 1, 0, commit.turn, identifier, None, None))
+    return versions
+
+
+def _offer_segment(
+    connection: apsw.Connection, segment: LogSegment, number: int, standing: _LiveRecords
+) -> bool:
+    """Offer a segment's versions: back to its last snapshot, then what was live in that."""
+    s = segment.s
+    if standing.limit is not None:
+        # The newest few are usually among the last rows; a snapshot of many need not be unpacked.
+        rows = connection.execute(SQL["rec_back"], (s, number, segment.after, segment.upto))
+        if standing.offer(segment, islice(rows, standing.limit * 8)):
+            return True
+        if next(rows, None) is None:  # those were all
+            return False
+    start, pointers = snapshot_before(connection, s, number, segment.after, segment.upto)
+    rows = connection.execute(SQL["rec_back"], (s, number, start, segment.upto))
+    if standing.offer(segment, rows):
+        return True
+    return standing.offer(segment, _rows_at(connection, s, number, pointers[::-1]))
+
+
+def _rows_at(
+    connection: apsw.Connection, s: int, number: int, pointers: Sequence[tuple[int, int]]
+) -> Iterator[Brief]:
+    """The rows that the pointers of a snapshot name, newest first.
+
+    Where the rows of a run are close together, all rows from its first to its last are read and the others
+    skipped; elsewhere each is looked up. How close is close enough depends on how many rows the collection
+    has, which the newest rows show.
+    """
+    rows_a_seq = 1.0
+    if len(pointers) > RUN:
+        newest = pointers[0][0]
+        (nth,) = one(connection, SQL["rec_nth_back"], (s, number, newest, RUN - 1)) or (0,)
+        rows_a_seq = RUN / (newest - nth + 1)
+    for at in range(0, len(pointers), RUN):
+        run = pointers[at : at + RUN]
+        high, low = run[0][0], run[-1][0]
+        places = [seq << N_BITS | abs(n) - 1 for seq, n in run]
+        if (high - low + 1) * rows_a_seq > len(run) * ROWS_A_LOOKUP:
+            yield from many(connection, SQL["rec_places"], (encode_places(places), s, number))
+            continue
+        rows = many(connection, SQL["rec_back"], (s, number, low - 1, high))
+        rows_a_seq = len(rows) / (high - low + 1)
+        if len(rows) == len(run):
+            yield from rows
+            continue
+        wanted = set(places)
+        yield from (row for row in rows if row[0] << N_BITS | row[1] in wanted)
+
+
+def find_entry(
+    connection: apsw.Connection, place: SessionPlace, collection: str, wanted: str, at: int | None
+) -> Entry | None:
+    """The live record under a natural key at a seq."""
+    number = check_collection(collection)
+    # Where a record was erased, the newest version under a key may not be the newest of its record.
+    if collection in READ_FROM_LOG or wanted.startswith(KEYLESS) or place.has_erased(number):
+        for entry in read_entries(connection, place, collection, at, None):
+            if entry.key == wanted:
+                return entry
+        return None
+    upto = MAX_SEQ if at is None else at
+    own = place.segments[-1]
+    version = place.tail.latest.get((number, wanted))
+    if version is not None and version[0] > upto:
+        earlier = place.tail.versions(number, place.flushed, upto)
+        version = next((v for v in reversed(earlier) if v[6] == wanted), None)
+    if version is not None:
+        return entry_of(connection, own, collection, version) if version[2] else None
+    hashed = key_hash(number, wanted)
+    for segment in reversed(place.upto(at)):
+        if not place.has_rows(segment, number):
+            continue
+        values = (number, hashed, segment.s, segment.after, segment.upto)
+        for row in connection.execute(SQL["rec_find"], values):
+            found = _log_version(connection, place, segment, collection, from_sql(row))
+            if found.key != wanted:
+                continue  # another key with the same digest
+            if not isinstance(found.op, Put):
+                return None
+            return Entry(collection, found.op.id, wanted, found.seq, found.turn, found.op.record)
+    return None
+
+
+def read_versions(
+    connection: apsw.Connection,
+    place: SessionPlace,
+    *,
+    after: int,
+    upto: int,
+    collections: Sequence[str],
+) -> list[LogVersion]:
+    """Every op of those collections in a range of seqs, in log order."""
+    names = {check_collection(name): name for name in collections or COLLECTIONS}
+    found: list[LogVersion] = []
+    for segment in place.upto(upto):
+        low = max(segment.after, after)
+        if low < segment.upto:
+            found += (
+                _log_version(connection, place, segment, names[number], version)
+                for number, version in _flushed_versions(connection, place, segment, names, low)
+            )
+    own = place.segments[-1]
+    for number, name in names.items():
+        found += (
+            _log_version(connection, place, own, name, version)
+            for version in place.tail.versions(number, max(after, place.flushed), upto)
+        )
+    found.sort(key=lambda version: (version.seq, version.n))
+    return found
+
+
+def read_replaced(
+    connection: apsw.Connection, place: SessionPlace, ops: Sequence[Op]
+) -> list[LogVersion | None]:
+    """The version that each op put or dropped another in place of; None where there was none."""
+    return [_replaced(connection, place, op) if op.was else None for op in ops]
+
+
+def _replaced(connection: apsw.Connection, place: SessionPlace, op: Op) -> LogVersion | None:
+    number = check_collection(op.collection)
+    segment = next(x for x in place.segments if x.after < op.was <= x.upto)
+    if op.collection not in READ_FROM_LOG:
+        row = one(connection, SQL["rec_at"], (segment.s, number, op.was, pack_id(op.id)))
+        if row is not None and row[7] is not None:
+            return _log_version(connection, place, segment, op.collection, from_sql(row))
+    return put_in_log(connection, segment, op.collection, op.id, op.was)
+
+
+def _flushed_versions(
+    connection: apsw.Connection,
+    place: SessionPlace,
+    segment: LogSegment,
+    numbers: Iterable[int],
+    low: int,
+) -> Iterator[tuple[int, Version]]:
+    """Flushed versions of some collections in a segment after `low`.
+
+    A short range is read from the log in one go, a long one from the rows of each collection.
+    """
+    upto = min(segment.upto, place.flushed) if segment.s == place.s else segment.upto
+    if upto - low > SHORT_RANGE:
+        for number in numbers:
+            for version in _segment_versions(connection, place, segment, number, low):
+                yield number, version
+        return
+    window = msgspec.structs.replace(segment, after=low, upto=upto)
+    tail = replayed(
+        read_segment(connection, window),
+        lambda name, identifier, was: dropped_key(connection, place, name, identifier, was),
+    )
+    for number in numbers:
+        for version in tail.versions(number, low, upto):
+            yield number, version
+
+
+def _segment_versions(
+    connection: apsw.Connection, place: SessionPlace, segment: LogSegment, number: int, low: int
+) -> list[Version]:
+    """Every flushed version of a collection in a segment after `low`, from its rows or from the log."""
+    if number not in (CALLS, TOOLS):
+        rows = many(connection, SQL["rec_forward"], (segment.s, number, low, segment.upto))
+        return [from_sql(row) for row in rows]
+    upto = min(segment.upto, place.flushed) if segment.s == place.s else segment.upto
+    window = msgspec.structs.replace(segment, after=low, upto=upto)
+    tail = replayed(read_segment(connection, window, load=False), lambda *_: KEYLESS)
+    return tail.versions(number, low, upto)
+
+
+def _log_version(
+    connection: apsw.Connection,
+    place: SessionPlace,
+    segment: LogSegment,
+    name: str,
+    version: Version,
+) -> LogVersion:
+    seq, n, op, was, turn, identifier, known, _ = version
+    made: Op
+    if op:
+        entry = entry_of(connection, segment, name, version)
+        made, found = Put(name, identifier, entry.record, was), entry.key
+    else:
+        made = Drop(name, identifier, was)
+        found = (
+            known
+            or key_put_with(connection, segment, name, version)
+            or dropped_key(connection, place, name, identifier, was)
+        )
+    return LogVersion(seq, n, turn, found, made)

@@ -1,0 +1,165 @@
+"""The present code writes the commits that 0.4.0 wrote, byte for byte: a renamed cause, a reworded
+reason or a reordered field would give a session another head."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import stator
+from compat import commits
+from compat.make import opened
+from stator.model.records.registry import COLLECTIONS, KINDS
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+HERE = Path(__file__).parent
+DATA = HERE / "data"
+WORDING = DATA / "wording"
+SOURCE = HERE.parents[1] / "src" / "stator"
+RELEASE = "0.4.0"
+FRAME = struct.Struct(">ccII")
+
+
+def run(module: str, folder: Path, *words: str) -> None:
+    """Run a script in a process of its own, in unusual surroundings: nothing of them may be recorded."""
+    folder.mkdir()
+    environ = {
+        **os.environ,
+        "PYTHONPATH": str(HERE.parent),
+        "TMPDIR": str(folder),
+        "TZ": "Pacific/Apia",
+        "LC_ALL": "C",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", module, *words],
+        env=environ, cwd=folder, umask=0o077, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4000:]
+
+
+def read(path: Path) -> list[commits.Line]:
+    with stator.connect(path, create=False, read_only=True, project="compat") as store:
+        return list(commits.lines(store))
+
+
+def frames(path: Path) -> list[tuple[bytes, bytes]]:
+    """What a bundle holds, unpacked: another zstd may pack it otherwise."""
+    data = path.read_bytes()
+    (length,) = struct.unpack(">I", data[10:14])
+    place, found = 14 + length, [(b"header", data[14 : 14 + length])]
+    while place < len(data) - 32:
+        kind, codec, size, _ = FRAME.unpack_from(data, place)
+        place += FRAME.size
+        packed = data[place : place + size]
+        found.append((kind, zstd.decompress(packed) if codec == b"z" else packed))
+        place += size
+    return found
+
+
+def as_released(kind: bytes, data: bytes) -> object:
+    """A frame without what names the release that wrote it."""
+    if kind != b"m":
+        return data
+    return {k: v for k, v in msgspec.msgpack.decode(data).items() if k != "exporter"}
+
+
+def test_the_script_writes_the_heads_and_the_bundle_of_an_earlier_release_again(tmp_path):
+    database, bundle = tmp_path / "again.db", tmp_path / "again.stator"
+    run("compat.make", tmp_path / "run", str(database), str(bundle))
+    now = read(database)
+    assert commits.difference(read(DATA / f"{RELEASE}.db"), now) == ""
+    known = json.loads((DATA / f"{RELEASE}.json").read_text(encoding="utf-8"))
+    assert {name: head for name, (_, head) in commits.heads(now).items()} == {
+        name: answers["head"] for name, answers in known.items()
+    }
+    assert [as_released(*frame) for frame in frames(bundle)] == [
+        as_released(*frame) for frame in frames(DATA / f"{RELEASE}.stator")
+    ]
+
+
+def test_every_section_writes_the_commits_of_an_earlier_release_again(tmp_path):
+    run("compat.wording", tmp_path / "run", str(tmp_path))
+    written = {path.stem: commits.read(path) for path in tmp_path.glob("*.jsonl")}
+    known = {path.stem: commits.read(path) for path in WORDING.glob("*.jsonl")}
+    assert written.keys() == known.keys()
+    changed = {name: commits.difference(known[name], written[name]) for name in sorted(known)}
+    said = "\n".join(f"{name}: {what}" for name, what in changed.items() if what)
+    assert not said, said
+    assert {name: commits.heads(found) for name, found in written.items()} == {
+        name: commits.heads(found) for name, found in known.items()
+    }
+
+
+def test_the_scripts_write_every_kind_of_commit_and_every_collection():
+    found = read(DATA / f"{RELEASE}.db")
+    for path in WORDING.glob("*.jsonl"):
+        found += commits.read(path)
+    assert KINDS - {one["kind"] for one in found} == set()
+    written = {change.split()[0] for one in found for change in one["delta"]}
+    assert COLLECTIONS.keys() - written == set()
+
+
+@pytest.mark.parametrize("word", (DATA / "recorded.txt").read_text(encoding="utf-8").splitlines())
+def test_a_recorded_word_that_no_script_reaches_is_still_in_the_source(word, source_texts):
+    assert json.loads(word) in source_texts
+
+
+@pytest.fixture(scope="module")
+def source_texts() -> set[str]:
+    """Every text in the source that is no docstring."""
+    found: set[str] = set()
+    for path in SOURCE.rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        found |= {
+            node.value
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in docs
+        }
+    return found
+
+
+# -- the comparison itself ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two(tmp_path):
+    """The commits of two stores in which a turn was given up, for reasons that differ in one word."""
+    found = []
+    for name, why in (("first", "too dear"), ("second", "too slow")):
+        with opened(str(tmp_path / f"{name}.db"), str(tmp_path)) as store:
+            with store.open("work") as session, session.turn("pay") as t:
+                t.abort(why)
+            found.append(list(commits.lines(store)))
+    return found
+
+
+def test_a_difference_names_the_session_the_commit_and_the_field(two):
+    first, second = two
+    assert commits.difference(first, second) == (
+        "session 'work' seq 4 kind turn_end: cause was 'too dear', is 'too slow'"
+    )
+    assert commits.difference(first, first) == ""
+
+
+def test_commits_and_sessions_that_are_gone_or_new_are_named(two):
+    first, _ = two
+    gone = "session 'work' seq 6 kind pause is not written any more"
+    assert commits.difference(first, first[:-1]) == gone
+    assert commits.difference(first[:-1], first) == "session 'work' seq 6 kind pause is new"
+    assert commits.difference(first, []) == "session 'work' is not written any more"
+    assert commits.difference([], first) == "session 'work' is new"
