@@ -75,6 +75,7 @@ def _allowed(kind: str) -> Iterator[str]:
     """What the parts of the library make of a commit, going by nothing but its kind."""
     lease = {"mode": "driven", "epoch": 0, "current": 1, "session": "s_1"}
     commit = _commit(kind, content={"why": canon.dumps("because")})
+    of_a_run = _commit(kind, run="r_1")
     yield f"kept as {tier_of(kind)}"
     probes = {
         "needs no lease": _is_let(lambda: check_lease(kind=kind, **lease)),  # type: ignore[arg-type]
@@ -84,7 +85,7 @@ def _allowed(kind: str) -> Iterator[str]:
         "searched": document(commit) is not None,
         "of retention": _is_kept(commit),
         "leaves the view": any(True for rank in range(5) for _ in _of_rank(commit, rank)),
-        "news": _Gathering._is_news(SimpleNamespace(_here=Here()), commit, whole=True),  # type: ignore[arg-type]
+        "news": _Gathering._is_news(SimpleNamespace(_here=Here()), of_a_run, whole=True),  # type: ignore[arg-type]
         "read on after a rewind": any(reflog.shown(_Log([commit]), "s_1", 0, 1, [])),  # type: ignore[arg-type]
         "in the background": kind != "turn" and _style(commit) == "dim",
     }
@@ -136,8 +137,9 @@ def _one_session(folder: Path) -> Iterator[tuple[str, str]]:
         yield "What is hot", ", ".join(view.hot())
         yield "The brief", str(view.brief(max_tokens=4000))
         yield "The brief since a position", str(view.brief(max_tokens=4000, since="@1"))
-        yield "The diff of a turn", str(view.diff("t1"))
-        yield "stator diff", _run(path, "diff", f"{session}:t1")
+        yield "The diffs of two turns", f"{view.diff('t1')}\n{view.diff('t2')}"
+        for turn in ("t1", "t2"):
+            yield f"stator diff {turn}", _run(path, "diff", f"{session}:{turn}")
         yield "stator diff --all", _run(path, "diff", f"{session}:t1", "--all")
         yield "What a search finds", _searched(path)
         yield "Over MCP", asyncio.run(_over_mcp(store, session))

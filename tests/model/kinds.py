@@ -123,7 +123,9 @@ def record_everything(store: Any) -> str:
             ask_for(s, "ship", "another parcel", to="Bell")
             known = t.try_call(pay, amount=6).call
             store.contribute("every").settle(known, "done")
+            store.contribute("every").budget("turns=20")
         with s.turn("and then") as t:
+            t.say("be quick", actor="user")
             t.model(Model(says(text="all is said")))
             secret = t.say("what nobody may read", usage={"tokens": 10})
             store.contribute("every").erase(secret)

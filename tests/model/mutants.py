@@ -11,9 +11,9 @@ From the folder `tests`: `python -m model.mutants`, or with numbers of mutants.
 from __future__ import annotations
 
 import ast
+import importlib
 import importlib.abc
 import importlib.machinery
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -28,6 +28,8 @@ TESTS = Path(__file__).parent.parent
 SOURCE = TESTS.parent / "src"
 MODULE = "stator.model.records.registry"
 FILE = Path("stator/model/records/registry.py")
+PRELOADED = ("anyio", "apsw", "cyclopts", "mcp", "msgspec", "pytest", "rich")
+"""What every mutant imports besides the package."""
 TABLE = "tests/model/test_registry.py"
 OTHERS = (
     "tests/compat",
@@ -57,6 +59,8 @@ FLAGS = {
     },
 }
 """The flags of a row, and what they are where a row does not say."""
+RANKS = 5
+"""Ranks are below this, places above."""
 PARTS = {"Hot", "Briefed", "Recalled", "Noted", "Reported"}
 FUNCTIONS = {
     "text": "lambda record: ''",
@@ -157,11 +161,13 @@ def _named(call: ast.Call) -> str:
 def _other(value: object, name: str) -> object:
     if isinstance(value, bool):
         return not value
-    if isinstance(value, int):
-        if name in ("", "weight", "newest"):  # a rank, a place or a size
-            return value + 1 if value < 4 else 1 if value == 4 else value + 1000
-        return value + 1000
-    return f"{value}x"
+    if not isinstance(value, int):
+        return f"{value}x"
+    if name in ("number", "weight", "newest"):
+        return value + 7
+    if value < RANKS:
+        return (value + 1) % RANKS
+    return 5 if value > 10 else 1000  # a place: to the front, or from the front to the end
 
 
 def _other_key(value: ast.Tuple) -> str:
@@ -265,18 +271,8 @@ def noticed_by_tests(mutant: Mutant, *paths: str) -> bool:
 
 def survivors(chosen: list[Mutant]) -> list[Mutant]:
     """The mutants that no test notices."""
-    for module in (
-        "apsw",
-        "msgspec",
-        "mcp",
-        "anyio",
-        "rich",
-        "cyclopts",
-        "jsonschema_rs",
-        "zstandard",
-    ):
-        if importlib.util.find_spec(module) is not None:
-            __import__(module)
+    for module in PRELOADED:
+        importlib.import_module(module)
     left = list(chosen)
     for name, noticed in (
         ("the page", noticed_by_page),

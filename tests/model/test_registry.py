@@ -22,10 +22,12 @@ from model import kinds
 from model.every_kind import PAGE, page
 from model.kinds import BY_ITSELF, EXAMPLES, RECORDED, example_of
 from runtime.support import Counted, Died, driving, raising
-from stator.errors import LeaseLost, NotFound, WrongState
-from stator.model.log.commit import Upsert
+from stator.errors import InvalidInput, LeaseLost, NotFound, WrongState
+from stator.model.log.commit import Draft, Upsert
+from stator.model.log.reduce import reduce
 from stator.model.records import registry
 from stator.model.records.registry import COLLECTIONS, ROWS
+from stator.model.sessions.lifecycle import check_transition
 from surfaces.agents import talking
 
 TESTS = Path(__file__).parent.parent
@@ -79,6 +81,42 @@ def test_no_two_rows_share_a_place():
 def test_the_key_of_a_collection_is_made_of_its_fields(name):
     one = COLLECTIONS[name]
     assert set(one.key) <= set(one.type.__struct_fields__)
+
+
+def test_what_a_session_takes_after_its_end_no_status_refuses():
+    for kind in registry.AFTER_THE_END:
+        check_transition(kind, "closed", "s_1")
+        if kind != "resume":
+            check_transition(kind, "archived", "s_1")
+
+
+def test_the_model_is_shown_only_what_was_spoken_and_that_expires():
+    assert registry.SHOWN < registry.SPOKEN < registry.TRANSCRIPT
+
+
+def test_what_was_spoken_is_never_in_the_background_of_a_log():
+    assert not registry.SPOKEN & registry.QUIET
+
+
+def test_what_takes_content_away_says_what_and_is_synced():
+    assert registry.REMOVALS < registry.BARRIERS
+    for kind in registry.REMOVALS:
+        with pytest.raises(InvalidInput):
+            reduce(Draft(id="k_1", session="s_1", kind=kind), Nothing())
+
+
+class Nothing:
+    """A state without records."""
+
+    def find(self, collection, key):
+        return None
+
+    def all(self, collection):
+        return []
+
+
+def test_what_a_compaction_drops_can_be_recalled():
+    assert set(registry.EVICTED) > registry.COMPACTIBLE
 
 
 # -- what happens to a record ---------------------------------------------------------------------

@@ -13,7 +13,9 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-RECIPE = re.compile(r"^`([^`\n]+)`, before `([^\n]+)`:\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+RECIPE = re.compile(
+    r"^`([^`\n]+)`, before `([^\n]+)`:\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL
+)
 COPIED = ("src", "tests", "docs", "pyproject.toml", "README.md")
 SOURCE_FILES = 4
 TESTS = (
