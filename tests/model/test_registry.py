@@ -9,6 +9,7 @@ survives a rewind. What has no such rule (the words of a brief, the order of a l
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import subprocess
 import sys
@@ -27,7 +28,7 @@ from stator.model.log.commit import Draft, Upsert
 from stator.model.log.reduce import reduce
 from stator.model.records import registry
 from stator.model.records.registry import COLLECTIONS, ROWS
-from stator.model.sessions.lifecycle import check_transition
+from stator.model.sessions.lifecycle import TRANSITIONS, check_transition
 from surfaces.agents import talking
 
 TESTS = Path(__file__).parent.parent
@@ -99,7 +100,7 @@ def test_what_was_spoken_is_never_in_the_background_of_a_log():
 
 
 def test_what_takes_content_away_says_what_and_is_synced():
-    assert registry.REMOVALS < registry.BARRIERS
+    assert registry.REMOVALS < registry.BARRIERS - TRANSITIONS.keys()
     for kind in registry.REMOVALS:
         with pytest.raises(InvalidInput):
             reduce(Draft(id="k_1", session="s_1", kind=kind), Nothing())
@@ -117,6 +118,14 @@ class Nothing:
 
 def test_what_a_compaction_drops_can_be_recalled():
     assert set(registry.EVICTED) > registry.COMPACTIBLE
+
+
+def test_the_description_of_the_record_names_what_a_rewind_leaves():
+    text = (TESTS.parent / "docs" / "design" / "record.md").read_text(encoding="utf-8")
+    sentence = text.partition("what makes the state what it was, but for")[2].partition(
+        ", and for"
+    )[0]
+    assert set(re.findall(r"`(\w+)`", sentence)) == registry.KEPT_IN_REWIND
 
 
 # -- what happens to a record ---------------------------------------------------------------------
