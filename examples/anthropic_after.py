@@ -1,7 +1,7 @@
-"""The same loop through Stator: shorter, and a kill -9 anywhere in it pays nobody twice.
+"""The same loop through Stator: shorter, and killed while it pays, it does not pay twice.
 
-Run it again after a crash and it goes on where it was. A payment that nobody can vouch for is told
-to the model as that, and is not made again.
+Run it again after a crash and it continues the interrupted turn. If the outcome of the payment is not
+known, the payment is not made again; the model is informed that the outcome is unknown.
 """
 
 from __future__ import annotations

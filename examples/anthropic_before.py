@@ -1,4 +1,4 @@
-"""An ordinary tool loop for Anthropic's API. It works, until the process dies: see anthropic_after.py."""
+"""An ordinary tool loop for Anthropic's API. It works until the process dies; see anthropic_after.py."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from shop import ANTHROPIC_TOOLS, PROMPT, pay, read_file, write_file
 
 
 async def pay_later(to: str, cents: int) -> str:
-    await asyncio.sleep(0)  # stands for the bank's API
+    await asyncio.sleep(0)  # in place of a request to the bank
     return pay(to, cents)
 
 

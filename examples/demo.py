@@ -1,307 +1,161 @@
-"""A small coding agent whose session survives it, and the questions one can ask afterwards.
+"""See Stator work: an agent is killed while it pays, with and without Stator; then five questions.
 
-The model is a script (a plain list of requests); the tools are real and edit real files in a
-temporary project. Everything the agent does goes through Stator. Then the same questions a person
-would ask are put to the `stator` command. In the second act the agent (payment.py) is killed while it
-pays, and run again by the same command.
+    python examples/demo.py     makes the folder stator-demo here, and leaves it for you to try things
 
-    python examples/demo.py            run, show, clean up
-    python examples/demo.py --keep     leave the project and its store, and say where they are
+Everything shown is real: the processes are killed with SIGKILL, the payments are lines of a file, and the
+answers come from the `stator` command. The agents are the small files that are copied into the folder.
 """
 
 from __future__ import annotations
 
-import argparse
-import hashlib
+import itertools
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
+import textwrap
 from pathlib import Path
-from typing import Any
 
 import stator
 
-# ── tools: ordinary functions; the decorator says what a call may do to the world ────────────────
-
-
-@stator.tool(effect="read")
-def list_files() -> list[str]:
-    return sorted(path.name for path in Path().glob("*.py"))
-
-
-@stator.tool(effect="read")
-def read_file(path: str) -> str:
-    return Path(path).read_text()
-
-
-@stator.tool(effect="read")
-def run_tests() -> dict[str, Any]:
-    command = [sys.executable, "-B", "-m", "unittest", "-q"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    return {"passed": done.returncode == 0, "summary": done.stderr.strip().splitlines()[-1]}
-
-
-@stator.tool(effect="write")
-def edit_file(path: str, old: str, new: str) -> dict[str, str]:
-    file = Path(path)
-    before = file.read_text() if file.exists() else ""
-    if old not in before:
-        raise ValueError(f"{path} does not contain {old!r}")
-    after = before.replace(old, new, 1) if old else new
-    file.write_text(after)
-    return {"path": path, "before": digest(before), "after": digest(after)}
-
-
-def digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16] if text else ""
-
-
-# ── the loop: what any agent does, made durable ──────────────────────────────────────────────────
-
-TOOLS = {tool.name: tool for tool in (list_files, read_file, run_tests, edit_file)}
-Request = tuple[str, dict[str, Any]]
-"""What the model asks for: a tool to run, or something to put on record."""
-
-
-def run_turn(session: stator.Session[Any], prompt: str, script: list[Request]) -> None:
-    """One turn: the model asks, the agent does, Stator remembers."""
-    with session.turn(prompt) as turn:
-        say(f"t{turn.number}", prompt)
-        for name, given in script:
-            if name in TOOLS:
-                use_tool(turn, name, given)
-            else:
-                getattr(turn, name)(**given)  # decide, fact, plan, say, …: one typed commit each
-                what = next(iter(given.values()))
-                say("", f"{name}: {what if isinstance(what, str) else ', '.join(what)}")
-
-
-def use_tool(turn: stator.Turn, name: str, given: dict[str, Any]) -> None:
-    """Run a tool. Its intent is on disk before it runs, its outcome after; a failure is a value."""
-    outcome = turn.try_call(TOOLS[name], **given)
-    shown = given.get("path", "")
-    if not outcome.ok:
-        say("", f"{name} {shown}: {outcome.status}, {outcome.error}")
-        turn.pend(f"look again at {shown}", why=outcome.error)
-        use_tool(turn, "read_file", {"path": shown})  # what the model does when it is told
-        turn.pend(f"look again at {shown}", done=True)
-        return
-    if name == "read_file":
-        turn.file(shown, "read", after=digest(outcome.value))
-    elif name == "edit_file":
-        edit = outcome.value
-        turn.file(**edit, op="modified" if edit["before"] else "created")
-    summary = outcome.value["summary"] if name == "run_tests" else "ok"
-    say("", f"{name} {shown}".rstrip() + f": {summary}")
-
-
-# ── the story: a basket whose total is off by a cent ─────────────────────────────────────────────
-
-BASKET = """\
-def total(prices):
-    return sum(prices)
-"""
-TESTS = """\
-import unittest
-from basket import total
-
-class TotalTest(unittest.TestCase):
-    def test_three_dimes(self):
-        self.assertEqual(str(total(["0.10", "0.10", "0.10"])), "0.30")
-"""
-MONEY = """\
-def to_cents(price):
-    return int(price.replace(".", ""))
-
-def to_text(cents):
-    return f"{cents // 100}.{cents % 100:02}"
-"""
-NOTES = "Prices are text; sums are whole cents; money.py converts.\n"
-
-
-def decide(what: str, why: str, over: tuple[str, ...], confidence: float) -> Request:
-    return "decide", {
-        "what": what, "topic": "money", "why": why, "over": over, "confidence": confidence,
-    }  # fmt: skip
-
-
-def edit(path: str, old: str, new: str) -> Request:
-    return "edit_file", {"path": path, "old": old, "new": new}
-
-
-STORY: list[tuple[str, list[Request]]] = [
-    (
-        "the basket's total is wrong: find out why",
-        [
-            ("list_files", {}),
-            ("read_file", {"path": "basket.py"}),
-            ("run_tests", {}),
-            ("fact", {"name": "test command", "value": "python -m unittest -q", "verified": True}),
-            ("plan", {"step": ["make the test pass", "keep money exact", "write it down"]}),
-            ("say", {"said": "Prices are text, and total() adds them as they are."}),
-        ],
-    ),
-    (
-        "fix it",
-        [
-            decide("add floats and round", "smallest change", (), 0.5),
-            edit("basket.py", "sum(prices)", "round(sum(map(float, prices)), 2)"),
-            ("run_tests", {}),
-            ("dead_end", {"what": "rounding floats", "why": "0.30 prints as 0.3"}),
-            decide("use Decimal", "exact, and keeps the zeros", ("add floats and round",), 0.8),
-            edit("basket.py", "round(sum(map(float, prices)), 2)", "sum(map(Decimal, prices))"),
-            edit("basket.py", "def total", "from decimal import Decimal\n\n\ndef total"),
-            ("run_tests", {}),
-            ("plan", {"step": "make the test pass", "status": "done", "evidence": "1 test, OK"}),
-            ("say", {"said": "Fixed with Decimal."}),
-        ],
-    ),
-    (
-        "the rest of the shop counts in cents: do the same here",
-        [
-            ("prefer", {"name": "money", "value": "whole cents", "why": "the user said so"}),
-            edit("basket.py", "map(float, prices)", "map(to_cents, prices)"),  # not there any more
-            decide("count whole cents", "as the rest of the shop does", ("use Decimal",), 0.95),
-            edit("money.py", "", MONEY),
-            edit("basket.py", "from decimal import Decimal", "from money import to_cents, to_text"),
-            edit("basket.py", "sum(map(Decimal, prices))", "to_text(sum(map(to_cents, prices)))"),
-            ("run_tests", {}),
-            ("plan", {"step": "keep money exact", "status": "done"}),
-            ("say", {"said": "Totals are whole cents now; money.py has the conversion."}),
-        ],
-    ),
-    (
-        "write down what you did",
-        [
-            ("read_file", {"path": "money.py"}),
-            edit("NOTES.md", "", NOTES),
-            ("artifact", {"name": "NOTES.md", "content": NOTES, "media_type": "text/markdown"}),
-            ("plan", {"step": "write it down", "status": "done"}),
-            ("say", {"said": "NOTES.md says how money is counted."}),
-        ],
-    ),
-]
-
+HERE = Path(__file__).resolve().parent
+AGENTS = ["anthropic_before.py", "anthropic_after.py", "shop.py", "scripted.py", "fix_basket.py"]
 QUESTIONS = {
-    "What happened?": "stator log",
+    "Is there a call whose outcome is unknown?": "stator calls pay-invoice --open",
     "Which files did the last five turns touch?": "stator files --last 5",
-    "What did the last turn change?": "stator diff",
-    "And the turn before it?": "stator diff t2..t3",
-    "Why does this file look as it does?": "stator why basket.py",
-    "Is all of this as it was written?": "stator verify",
+    "Which decisions hold, and what did they replace?": "stator decisions --all",
+    "Why does money.py exist?": "stator why money.py",
+    "Was any of this record changed afterwards?": "stator verify",
 }
-
-# ── the second act: killed in the middle of a payment ────────────────────────────────────────────
-
-PAYMENT = Path(__file__).resolve().with_name("payment.py")
-
-
-def crash() -> None:
-    """Kill an agent while it pays, run it again, and count what the bank has booked."""
-    title("Act 2. Killed in the middle of a payment")
-    Path("invoice.txt").write_text("ACME 4200\n")
-    print("The tool has a probe: it can look into the bank's ledger for a payment of its own.")
-    pay("", "after")
-    pay("")
-    print(f"\n  effects: {booked()}")
-    ask("What is on record?", "stator log pay-acme")
-
-    print("\nWithout a probe nobody knows, so nobody pays again: a person looks, and says.")
-    Path("ledger.txt").unlink()
-    pay(" --no-probe", "after")
-    pay(" --no-probe")
-    settle()
-    pay(" --no-probe")
-    print(f"\n  effects: {booked()}")
-
-
-def pay(options: str, where: str = "") -> None:
-    """Run the agent as a person would; `where` is where it is killed."""
-    prompt = f"python payment.py{options}"
-    print(f"\n{paint('32', '$ ' + prompt)}", flush=True)
-    command = [sys.executable, str(PAYMENT), *options.split()]
-    done = subprocess.run(command, env={**os.environ, "CRASH": where}, check=False)
-    if done.returncode < 0:
-        print(f"  Killed ({signal.Signals(-done.returncode).name})")
-
-
-def booked() -> int:
-    """Payments the bank has taken."""
-    return len(Path("ledger.txt").read_text().splitlines())
-
-
-def settle() -> None:
-    """Say that the payment happened: a person has seen it in the ledger."""
-    with stator.connect(".stator/store.db") as store:
-        (call,) = store.read("pay-acme-blind").calls(status="in doubt")
-    ask("The ledger has it. Say so:", f"stator settle c_{call.call[-8:]} --done")
-
-
-# ── showing it ───────────────────────────────────────────────────────────────────────────────────
-
+WIDTH = shutil.get_terminal_size((80, 24)).columns
 COLOUR = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
-def paint(code: str, text: str) -> str:
-    return f"\033[{code}m{text}\033[0m" if COLOUR else text
+def main() -> int:
+    folder = new_folder()
+    at_start = Path.cwd()
+    for name in AGENTS:
+        shutil.copy(HERE / name, folder)
+    os.chdir(folder)
+    for name in ("STATOR_STORE", "STATOR_SESSION"):
+        os.environ.pop(name, None)  # the demo uses the store in its own folder
+    os.environ["COLUMNS"] = str(WIDTH)
+    if shutil.which(
+        "git"
+    ):  # a repository of its own: Stator keeps no contents of files git ignores
+        run("git init -q -b main", show=False)
+    run("stator init", show=False)
+    pay_twice_and_once()
+    ask_questions()
+    say_what_to_type(folder, at_start)
+    return 0
+
+
+# ── killed while paying ──────────────────────────────────────────────────────────────────────────
+
+
+def pay_twice_and_once() -> None:
+    write(
+        "An agent pays an invoice. The moment the bank has the money, its process is killed, "
+        "before anything can note that it paid. Then the same program runs again."
+    )
+    title("Without Stator")
+    kill_and_run_again("anthropic_before.py")
+    title("With Stator: the same loop, the same kill")
+    kill_and_run_again("anthropic_after.py")
+    print()
+    write(
+        "Stator recorded the intention to pay before the bank was asked. The second run found it "
+        "without an outcome and did not pay again: it reported to the model that the outcome is "
+        "unknown, and the model looked into the ledger."
+    )
+
+
+def kill_and_run_again(program: str) -> None:
+    """Run an agent that dies while it pays, run it again, and count the payments the bank booked."""
+    Path("invoice.txt").write_text("ACME, 4200 cents\n")
+    ledger = Path("ledger.txt")
+    ledger.unlink(missing_ok=True)
+    run(f"CRASH=after python {program}")
+    run(f"python {program}")
+    write(f"payments in ledger.txt: {len(ledger.read_text().splitlines())}", "1")
+
+
+# ── five questions ───────────────────────────────────────────────────────────────────────────────
+
+
+def ask_questions() -> None:
+    run("python fix_basket.py", show=False)
+    print()
+    write(
+        "A second agent, fix_basket.py, repaired a file in two turns. Both are gone; ask the record:"
+    )
+    for question, command in QUESTIONS.items():
+        title(question)
+        run(command)
+
+
+def say_what_to_type(folder: Path, at_start: Path) -> None:
+    with stator.connect(".stator/store.db") as store:
+        (call,) = store.read("pay-invoice").calls(status="in doubt")
+    title("Now you: the folder is yours to play with")
+    if shutil.which("stator") is None:
+        activate = os.path.join(sys.prefix, "bin", "activate")
+        print(f"  source {min(activate, os.path.relpath(activate, at_start), key=len)}")
+    for command, comment in [
+        (f"cd {folder}", ""),
+        ("stator log pay-invoice", "both of its runs"),
+        (f"stator settle c_{call.call[-8:]} --done", "it is in ledger.txt"),
+        ("stator diff fix-basket:t2 --patch", "its edits, by line"),
+        ("stator --help", ""),
+    ]:
+        print(f"  {command:<35}{comment and '# ' + comment}".rstrip())
+    title("To remove it")
+    print(f"  rm -r {folder}")
+
+
+# ── running and printing ─────────────────────────────────────────────────────────────────────────
+
+
+def run(command: str, *, show: bool = True) -> None:
+    """Run a command as a person would type it, with the programs of this Python."""
+    if show:
+        write(f"$ {command}", "32")
+    words = command.split()
+    settings = dict(word.split("=") for word in words if "=" in word)
+    program, *arguments = words[len(settings) :]
+    beside = Path(sys.executable).with_name(program)
+    done = subprocess.run(
+        [str(beside) if beside.exists() else program, *arguments],
+        env={**os.environ, "STATOR_PAGER": "cat", **settings},
+        stdout=None if show else subprocess.DEVNULL,
+        check=False,
+    )
+    if done.returncode < 0:
+        write(f"killed by {signal.Signals(-done.returncode).name}", "31")
+    elif done.returncode:
+        raise SystemExit(f"demo: {command} ended with {done.returncode}")
 
 
 def title(text: str) -> None:
-    print(f"\n{paint('1', f'── {text} ' + '─' * (96 - len(text)))}\n")
+    print()
+    write(text, "1")
 
 
-def say(mark: str, text: str) -> None:
-    print(f"{paint('1;36', f'{mark:>3}')} {text if mark else paint('2', '  ' + text)}")
+def write(text: str, colour: str = "") -> None:
+    shown = textwrap.fill(text, min(WIDTH, 80))
+    print(f"\033[{colour}m{shown}\033[0m" if colour and COLOUR else shown, flush=True)
 
 
-def ask(question: str, command: str) -> None:
-    """Show a command as a person would type it, and run it."""
-    print(f"\n{paint('1', question)}\n{paint('32', '$ ' + command)}", flush=True)
-    program, *words = command.split()
-    beside = Path(sys.executable).with_name(program)
-    found = str(beside) if beside.exists() else program
-    subprocess.run([found, *words], env={**os.environ, "STATOR_PAGER": "cat"}, check=True)
-
-
-def demo() -> None:
-    """In the current folder: make a small project, let the agent work on it, then ask."""
-    Path("basket.py").write_text(BASKET)
-    Path("test_basket.py").write_text(TESTS)
-    if shutil.which("git"):
-        subprocess.run(["git", "init", "-q"], check=True)
-    title("Act 1. An agent works; every line is on disk before the next")
-    with (
-        stator.connect(".stator/store.db") as store,
-        store.open("fix-basket", agent="demo") as session,
-    ):
-        for prompt, script in STORY:
-            run_turn(session, prompt, script)
-    print("\nThe agent is gone; its session is not. These read the store and nothing else.")
-    for question, command in QUESTIONS.items():
-        ask(question, command)
-    crash()
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--keep", action="store_true", help="leave the project and its store")
-    keep = parser.parse_args().keep
-    for name in ("STATOR_STORE", "STATOR_SESSION"):
-        os.environ.pop(name, None)  # the demo's own store, whatever is set outside
-    home, folder = Path.cwd(), Path(tempfile.mkdtemp(prefix="stator-demo-"))
-    os.chdir(folder)
-    try:
-        demo()
-    finally:
-        os.chdir(home)
-        if not keep:
-            shutil.rmtree(folder)
-    if keep:
-        print(f"\nKept: cd {folder}, then any stator command.")
-    return 0
+def new_folder() -> Path:
+    """A folder that did not exist: stator-demo, or stator-demo-2 and so on."""
+    for number in itertools.count(1):
+        folder = Path("stator-demo" if number == 1 else f"stator-demo-{number}")
+        if not folder.exists():
+            break
+    folder.mkdir()
+    return folder
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""A loop that is not yours to change: give it another dispatch function, and its calls are recorded.
+"""A loop you cannot change: give it another dispatch function, and its calls are recorded.
 
-The loop is anthropic_before.py, as it is. It keeps its own messages and asks its own model, so a run
+The loop is anthropic_before.py, unchanged. It keeps its own messages and asks its own model, so a run
 after a crash asks the model again; but what was paid is not paid again.
 """
 

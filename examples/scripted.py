@@ -1,7 +1,7 @@
-"""Models without a key or a network: clients that are called, and answer, as the SDKs do.
+"""Scripted models that are called, and answer, as the SDKs are. They need no key and no network.
 
-Put `anthropic.Anthropic()` or `openai.OpenAI()` in their place and the examples talk to a real
-model. A script remembers nothing: like a model, it decides by the messages it is sent.
+Use `anthropic.Anthropic()` or `openai.OpenAI()` in their place and the examples talk to a real model. A
+script keeps nothing between calls: like a model, it decides from the messages it is sent.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ LOOK: Move = ("read_file", {"path": "ledger.txt"})
 
 
 def decide(results: list[str]) -> Move | None:
-    """What to do next, from the results so far; None: it is done.
+    """What to do next, from the results so far; None when everything is done.
 
-    Told that nobody knows whether the payment happened, it does what it is told: it looks.
+    If a result says that the outcome of the payment is unknown, it looks into the ledger.
     """
     plan = list(PLAN)
     if any("may or may not have happened" in text for text in results[1:]):
@@ -55,23 +55,23 @@ class Message:
 
 
 class Anthropic:
-    """Stands for `anthropic.Anthropic()`."""
+    """In place of `anthropic.Anthropic()`."""
 
     def __init__(self) -> None:
         self.messages = self
 
     def create(self, *, messages: list[Any], **_: Any) -> Message:
         blocks = [b for m in messages if isinstance(m["content"], list) for b in m["content"]]
-        told = [b for b in blocks if isinstance(b, dict) and b.get("type") == "tool_result"]
-        move = decide([str(block["content"]) for block in told])
+        results = [b for b in blocks if isinstance(b, dict) and b.get("type") == "tool_result"]
+        move = decide([str(block["content"]) for block in results])
         if move is None:
             return Message([Block("text", text=ANSWER)], "end_turn")
-        ask = Block("tool_use", id=f"toolu_{len(told)}", name=move[0], input=move[1])
+        ask = Block("tool_use", id=f"toolu_{len(results)}", name=move[0], input=move[1])
         return Message([ask], "tool_use")
 
 
 class AsyncAnthropic(Anthropic):
-    """Stands for `anthropic.AsyncAnthropic()`."""
+    """In place of `anthropic.AsyncAnthropic()`."""
 
     async def create(self, **request: Any) -> Message:  # type: ignore[override]
         await asyncio.sleep(0)
@@ -117,15 +117,15 @@ class Completion:
 
 
 class OpenAI:
-    """Stands for `openai.OpenAI()`."""
+    """In place of `openai.OpenAI()`."""
 
     def __init__(self) -> None:
         self.chat = self.completions = self
 
     def create(self, *, messages: list[Any], **_: Any) -> Completion:
-        told = [m for m in messages if isinstance(m, dict) and m["role"] == "tool"]
-        move = decide([str(message["content"]) for message in told])
+        results = [m for m in messages if isinstance(m, dict) and m["role"] == "tool"]
+        move = decide([str(message["content"]) for message in results])
         if move is None:
             return Completion([Choice(ChatMessage(ANSWER), "stop")])
-        ask = ToolCall(f"call_{len(told)}", Function(move[0], json.dumps(move[1])))
+        ask = ToolCall(f"call_{len(results)}", Function(move[0], json.dumps(move[1])))
         return Completion([Choice(ChatMessage(tool_calls=[ask]), "tool_calls")])

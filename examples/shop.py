@@ -1,8 +1,7 @@
 """The world of the examples: an invoice, a bank's ledger, and three tools that touch real files.
 
-Nothing here knows Stator. `CRASH=after` in the environment kills the process (SIGKILL) the moment
-the bank has taken the money, before anybody could say so; `CRASH=before` just before that, and
-`CRASH=receipt` when the receipt is written.
+Nothing here uses Stator. The environment variable `CRASH` kills the process with SIGKILL: `before` just
+before the bank takes the money, `after` just after it, `receipt` when the receipt is written.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def write_file(path: str, text: str) -> str:
 
 
 def pay(to: str, cents: int) -> str:
-    """Move money: one line in the ledger of the bank, which never takes one back."""
+    """Move money: one line in the ledger of the bank, which is never removed."""
     crash("before")
     with LEDGER.open("a") as ledger:
         ledger.write(f"{to} {cents}\n")
@@ -52,7 +51,7 @@ TOOLS: dict[str, Callable[..., str]] = {
 
 
 def dispatch(name: str, arguments: dict[str, Any]) -> str:
-    """Run a tool by its name, as most agents have it."""
+    """Run a tool by its name, as most agents do."""
     if name not in TOOLS:
         raise LookupError(f"there is no tool {name!r}")
     return TOOLS[name](**arguments)

@@ -1,10 +1,10 @@
-"""Write what the documentation's console blocks print now into the documentation.
+"""Run the commands in the documentation and write their present output into the pages.
 
     python scripts/refresh_docs.py                    every page
     python scripts/refresh_docs.py docs/tutorial.md   one
 
-Lines that stand for others (`…`) are kept where they still fit. Look at the difference before you
-commit it: a page that reads badly is a finding about the command, not about the page.
+A line `…`, which matches any lines, is kept if the rest still matches. Read the difference before you
+commit it: if a page reads badly, change the command, not the page.
 """
 
 from __future__ import annotations

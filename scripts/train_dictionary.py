@@ -34,8 +34,7 @@ from stator.model.records.types import Effect, FileOp, StepStatus
 from stator.model.values.ids import PREFIXES, Kind
 from stator.runtime.base.context import Context
 from stator.runtime.driving.tools import Tool
-from stator.runtime.driving.turn import Turn
-from stator.runtime.facade.session import Session
+from stator.runtime.facade.session import Session, Turn
 from stator.runtime.facade.store import Store
 from stator.store.memory import MemoryStore
 from stator.store.rows import pack

@@ -88,7 +88,6 @@ MAY_IMPORT = {
         "stator.runtime",
         "stator.store",
         "stator.connect",
-        "stator.pytest_plugin",
     ),
     "pytest_plugin": ("stator.testing",),
 }

@@ -18,7 +18,7 @@ from stator.connect import connect
 from stator.runtime.driving.tools import Tool
 from stator.runtime.facade.session import Session
 from stator.runtime.facade.store import Store
-from stator.runtime.views.session import SessionView
+from stator.runtime.facade.view import SessionView
 from stator.store import sqlite  # noqa: F401 - so that "after imports" is after this one too
 
 EFFECTS = {"Read": "read", "Grep": "read", "Ls": "read", "Bash": "write", "Edit": "write"}

@@ -21,13 +21,12 @@ if TYPE_CHECKING:
     from stator.model.calls.approval import Rule
     from stator.model.calls.life import Outcome, Result
     from stator.runtime.driving.tools import tool
-    from stator.runtime.driving.turn import Turn
-    from stator.runtime.facade.session import Session
+    from stator.runtime.facade.run import Run
+    from stator.runtime.facade.session import Session, Turn
     from stator.runtime.facade.store import Store
-    from stator.runtime.runs.run import Run
-    from stator.runtime.views.session import SessionView
+    from stator.runtime.facade.view import SessionView
 
-__version__ = "0.4.0"
+__version__ = "0.5.0"
 
 __all__ = [
     "ApprovalNeeded",
@@ -65,12 +64,12 @@ _HOMES = {
     "Paused": "stator.errors",
     "Result": "stator.model.calls.life",
     "Rule": "stator.model.calls.approval",
-    "Run": "stator.runtime.runs.run",
+    "Run": "stator.runtime.facade.run",
     "Session": "stator.runtime.facade.session",
-    "SessionView": "stator.runtime.views.session",
+    "SessionView": "stator.runtime.facade.view",
     "StatorError": "stator.errors",
     "Store": "stator.runtime.facade.store",
-    "Turn": "stator.runtime.driving.turn",
+    "Turn": "stator.runtime.facade.session",
     "aio": "stator.aio",
     "approvals": "stator.approvals",
     "budgets": "stator.budgets",

@@ -16,9 +16,9 @@ from stator.runtime.facade.aio import (
     AsyncSession,
     AsyncStore,
     AsyncTurn,
-    AsyncView,
 )
 from stator.runtime.facade.aio_runs import AsyncRun
+from stator.runtime.facade.aio_view import AsyncView
 from stator.store.port import Durability
 
 __all__ = [

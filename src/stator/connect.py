@@ -94,10 +94,9 @@ def connect(
     return Store(store, context(project=project))
 
 
-def _with_spool(store: port.Store, folder: str, *, read_only: bool) -> port.Store:
-    """A store and what hooks left for it: taken in, or where nothing may be written laid over it.
-
-    That it cannot be done is no reason not to open the store; `stator doctor` says what is left.
+def _with_spool(store: port.StorePort, folder: str, *, read_only: bool) -> port.StorePort:
+    """A store with its hook queue: imported, or applied as an overlay where nothing may be written. A failure
+    of that does not keep the store from opening; `stator doctor` says what is left.
     """
     try:
         if read_only:
@@ -111,7 +110,7 @@ def _with_spool(store: port.Store, folder: str, *, read_only: bool) -> port.Stor
 
 
 def catch_up(store: Store) -> None:
-    """Take in what hooks left since a store was opened: for those who keep one open for long."""
+    """Import what hooks queued since a store was opened: for programs that keep one open for long."""
     info = store.info()
     path = path_of(info.url)
     if not path or not waits(spool_of(path)):
@@ -123,8 +122,8 @@ def catch_up(store: Store) -> None:
         _with_spool(store.port, spool_of(path), read_only=False)
 
 
-def _overlaid(store: port.Store, folder: str) -> port.Store:
-    """The store as it would be if what hooks left were taken in."""
+def _overlaid(store: port.StorePort, folder: str) -> port.StorePort:
+    """The store as it would be with the hook queue imported."""
     from stator.hooks import ingest
     from stator.store.memory import MemoryStore
     from stator.store.overlay import Overlay
@@ -141,8 +140,8 @@ def connect_as_is(url: str, *, create: bool = False, start: str | None = None) -
     return Store(store, context(start=None if start is None else Path(start)))
 
 
-def take_spool(store: port.Store, folder: str, *, limits: Limits | None = None) -> Ingested:
-    """Take in what hooks left in a folder, each conversation in the project it took place in."""
+def take_spool(store: port.StorePort, folder: str, *, limits: Limits | None = None) -> Ingested:
+    """Import the hook queue of a folder, each conversation into its project."""
     from stator.hooks import ingest
 
     return ingest.ingest(store, worlds(), folder, limits=limits or ingest.EVERYTHING)
@@ -158,7 +157,7 @@ def open(
 ) -> Session[Any]:
     """`connect().open(name)`: create or resume a session in the default store, and drive it.
 
-    Without a name it is the one `$STATOR_SESSION` says, as in a program that `stator run` started. An
+    Without a name it is the session that `$STATOR_SESSION` names, as in a program that `stator run` started. An
     id means the session that has it, wherever the program stands.
     """
     wanted = os.environ.get("STATOR_SESSION", "") if name is None else name
@@ -171,7 +170,7 @@ def open(
 
 def _open(
     url: str, durability: port.Durability, *, create: bool, read_only: bool, redact: bool
-) -> port.Store:
+) -> port.StorePort:
     if url in ("memory:", ":memory:"):
         from stator.store.memory import MemoryStore
 
@@ -182,10 +181,10 @@ def _open(
     return _open_sqlite(path_of(url), durability, create=create, read_only=read_only, redact=redact)
 
 
-def _added_store(scheme: str) -> Callable[..., port.Store]:
+def _added_store(scheme: str) -> Callable[..., port.StorePort]:
     """What opens URLs of a scheme that is not ours: another package's entry point `stator.stores`."""
     if scheme in extensions.names(extensions.STORES):
-        opener: Callable[..., port.Store] = extensions.load(extensions.STORES, scheme)
+        opener: Callable[..., port.StorePort] = extensions.load(extensions.STORES, scheme)
         return opener
     if scheme in ELSEWHERE:
         raise NotAStore(
@@ -199,7 +198,7 @@ def _added_store(scheme: str) -> Callable[..., port.Store]:
 
 def _open_sqlite(
     path: str, durability: port.Durability, *, create: bool, read_only: bool, redact: bool
-) -> port.Store:
+) -> port.StorePort:
     from stator.store import sqlite
 
     if create and not read_only and path and not os.path.lexists(path):
@@ -210,12 +209,12 @@ def _open_sqlite(
     return sqlite.SqliteStore(path, durability=durability, read_only=read_only, redact=redact)
 
 
-_passing: weakref.WeakKeyDictionary[port.Store, port.Index] = weakref.WeakKeyDictionary()
+_passing: weakref.WeakKeyDictionary[port.StorePort, port.Index] = weakref.WeakKeyDictionary()
 """Search indexes that are gone with the process, by their store."""
 
 
 @contextmanager
-def search_index(store: port.Store, create: bool) -> Iterator[port.Index | None]:
+def search_index(store: port.StorePort, create: bool) -> Iterator[port.Index | None]:
     """The search index of a store: a file beside it, or a temporary one where none can be kept."""
     from stator.store.sqlite import search_index as search
 
@@ -238,7 +237,7 @@ def search_index(store: port.Store, create: bool) -> Iterator[port.Index | None]
     yield _passing.get(store)
 
 
-def keeps_index(store: port.Store) -> bool:
+def keeps_index(store: port.StorePort) -> bool:
     """Whether the search index of a store is still there tomorrow."""
     from stator.store.sqlite import search_index as search
 
@@ -246,15 +245,15 @@ def keeps_index(store: port.Store) -> bool:
     return bool(path) and search.can_be_kept(path)
 
 
-def _path(store: port.Store) -> str:
+def _path(store: port.StorePort) -> str:
     """Where a store is, if it is a file."""
     from stator.store.sqlite import SqliteStore
 
     return store.path if isinstance(store, SqliteStore) else ""
 
 
-def _log(store: port.Store) -> search.Log:
-    """What the index of a store is held against: its own tables where it has some, else its listing."""
+def _log(store: port.StorePort) -> search.Log:
+    """What the index of a store is compared with: its own tables where it has some, else its listing."""
     from stator.store.sqlite import SqliteStore
 
     return store if isinstance(store, SqliteStore) else _Listed(store)
@@ -263,7 +262,7 @@ def _log(store: port.Store) -> search.Log:
 class _Listed:
     """The heads of a store that has no tables of its own to ask."""
 
-    def __init__(self, store: port.Store) -> None:
+    def __init__(self, store: port.StorePort) -> None:
         self._store = store
 
     def heads(self) -> list[tuple[str, int, int]]:

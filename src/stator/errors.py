@@ -212,7 +212,7 @@ class LeaseLost(StatorError):
 
 
 class ApprovalNeeded(StatorError):
-    """A call waits for a person's word. Its request is on disk: the process may end, a later run goes on."""
+    """A call waits for a person's approval. Its request is on disk: the process may end, a later run continues."""
 
     code = "E_APPROVAL"
 
@@ -269,7 +269,7 @@ class NotDone(StatorError):
 
 
 class Paused(StatorError):
-    """The run stops here, as somebody asked or as a tool's attempts ran out; running again continues."""
+    """The run stops here, because a pause was requested or a tool's attempts ran out; running again continues."""
 
     code = "E_PAUSED"
 

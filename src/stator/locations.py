@@ -1,4 +1,4 @@
-"""Where a store is, and its spool: told from a few names, with nothing imported that takes time to load.
+"""Finds a store and its spool from a few names, without importing anything that takes time to load.
 
 `connect` asks here, and so does the hook, which has a few milliseconds for everything.
 """
@@ -18,9 +18,9 @@ SPOOL = "-spool"
 CURRENT = "current"
 """The file in it that hooks append to."""
 OWN = "own-"
-"""How a file begins that one hook wrote for itself, because the current one was being taken."""
+"""Prefix of a file that one hook wrote for itself, because the current one was being imported."""
 TAKEN = "taken-"
-"""How a file begins that somebody is taking, or was when they died."""
+"""Prefix of a file that a process is importing, or was when it died."""
 KEY = "key"
 """The key of its placeholders."""
 NOTE = "note"
@@ -43,7 +43,7 @@ def nearest(start: str) -> str | None:
 
 
 def users(environ: Mapping[str, str]) -> str | None:
-    """The folder of a user's own store; None where there is no home to keep one in."""
+    """The folder of a user's own store; None without a home folder."""
     if base := environ.get("XDG_DATA_HOME"):
         return os.path.join(base, "stator")
     if home := environ.get("HOME"):
@@ -71,17 +71,17 @@ def path_of(url: str) -> str:
 
 
 def spool_of(path: str) -> str:
-    """The folder of a store's spool: one, whatever name the store was opened by."""
+    """The folder of a store's spool: the same for every name the store is opened by."""
     return os.path.realpath(path) + SPOOL
 
 
 def is_spooled(name: str) -> bool:
-    """Whether a file of the spool holds what hooks said."""
+    """Whether a file of the spool holds hook lines."""
     return name == CURRENT or name.startswith((OWN, TAKEN))
 
 
 def waits(folder: str) -> bool:
-    """Whether hooks left anything there that no store has taken."""
+    """Whether hooks queued anything there that no store has imported."""
     try:
         with os.scandir(folder) as found:
             return any(is_spooled(entry.name) for entry in found)

@@ -13,13 +13,6 @@ def stator_replay() -> Any:
 
     `stator_replay("tests/login.stator", agent)`; options as of `stator.testing.replay`.
     """
-    from stator.testing import replay
+    from stator.testing import checked_replay
 
-    def check(source: Any, agent: Any, **options: Any) -> Any:
-        __tracebackhide__ = True
-        replayed = replay(source, agent, **options)
-        if not replayed.ok:
-            pytest.fail(str(replayed), pytrace=False)
-        return replayed
-
-    return check
+    return checked_replay(lambda report: pytest.fail(report, pytrace=False))

@@ -26,14 +26,11 @@ from stator.model.window.reply import Reply
 from stator.runtime.base.context import Context
 from stator.runtime.driving.tools import Tool
 from stator.runtime.facade.store import Store
+from stator.runtime.facade.view import SessionView
 from stator.runtime.replay import engine
 from stator.runtime.replay.report import Replayed, Uncaptured
 from stator.runtime.replay.sources import Source, gather, load_fixture
-from stator.runtime.views.session import SessionView
 from stator.store.memory import MemoryStore
-
-with contextlib.suppress(ImportError):  # pytest is not needed for the rest
-    from stator.pytest_plugin import stator_replay
 
 __all__ = [
     "Divergence",
@@ -54,7 +51,7 @@ Provider = Literal["anthropic", "openai", "openai-chat"]
 
 
 class FakeClock:
-    """A clock that moves only when it is told to, or by `tick_s` at each look. In µs since 1970."""
+    """A clock that moves only when the test moves it, or by `tick_s` at each reading. In µs since 1970."""
 
     def __init__(self, start: int = START, *, tick_s: float = 0.0) -> None:
         self.now = start
@@ -96,7 +93,7 @@ def memory_store(clock: FakeClock | None = None, *, project: str = "test", root:
 
 
 class ScriptedModel:
-    """A model that says what it is told to, in order, and fails when it is asked once more.
+    """A model that gives scripted answers, in order, and fails when it has none left.
 
     An answer is text; a list of calls, as `("read_file", {"path": "a.py"})`; an exception, to be raised; or a
     dict, a response as it is. It is called as it is, or as a client of the SDK is: `messages.create`,
@@ -111,7 +108,7 @@ class ScriptedModel:
 
     @property
     def left(self) -> int:
-        """How many answers nobody has asked for."""
+        """How many answers were not used."""
         return len(self._answers) - len(self.asked)
 
     def __call__(self, **request: Any) -> Any:
@@ -190,7 +187,7 @@ def _json(given: Any) -> str:
 
 
 class ScriptedTool(Tool[..., Any]):
-    """A tool that gives what it is told to, in order, and fails when it is called once more.
+    """A tool that gives scripted results, in order, and fails when it has none left.
 
     An exception among the answers is raised. `calls` holds the arguments it was called with.
     """
@@ -230,6 +227,28 @@ def replay(
     """
     found = _source(source, session or "", passphrase)
     return engine.replay(found, agent, MemoryStore(), real_context(), turns=turns, strict=strict)
+
+
+def checked_replay(fail: Callable[[str], Any]) -> Callable[..., Replayed]:
+    """`replay`, which calls `fail` with the report where the agent leaves its record."""
+
+    def check(source: Any, agent: Any, **options: Any) -> Replayed:
+        __tracebackhide__ = True
+        replayed = replay(source, agent, **options)
+        if not replayed.ok:
+            fail(str(replayed))
+        return replayed
+
+    return check
+
+
+with contextlib.suppress(ImportError):  # pytest is not needed for the rest
+    import pytest
+
+    @pytest.fixture
+    def stator_replay() -> Any:
+        """The fixture of `stator.pytest_plugin`, for a test suite that does not load plugins."""
+        return checked_replay(lambda report: pytest.fail(report, pytrace=False))
 
 
 def _source(source: Any, session: str, passphrase: str | None) -> Source:

@@ -23,7 +23,7 @@ from stator.errors import (
 )
 from stator.model.calls.life import Result
 from stator.model.window.reply import Reply
-from stator.runtime.driving import approvals
+from stator.runtime.driving import approvals, compact
 from stator.runtime.facade.aio import AsyncStore
 from stator.runtime.facade.store import Store
 from stator.runtime.ingest import self_report
@@ -167,9 +167,9 @@ def died(place: Place) -> None:
             boss.settle(call, verdict, why="the bank says so")  # type: ignore[arg-type]
         store.contribute("closed", principal=BOSS).close()
         store.contribute("paused", principal=BOSS).pause()
-        compaction.compact_from_outside(
+        compact.compact_from_outside(
             store.port, store.context, store.read("compacted").id,
-            compaction.Options(keep=1, summary="short"),
+            compaction.CompactionOptions(keep=1, summary="short"),
         )  # fmt: skip
         with store.open("between"):
             pass
@@ -431,9 +431,9 @@ def compacted(store: Store) -> None:
         s.undo_compaction()
         s.undo_compaction()
     where = store.read("long").id
-    options = compaction.Options(keep=1, summary="outside")
-    compaction.compact_from_outside(store.port, store.context, where, options)
-    compaction.undo_from_outside(store.port, store.context, where)
+    options = compaction.CompactionOptions(keep=1, summary="outside")
+    compact.compact_from_outside(store.port, store.context, where, options)
+    compact.undo_from_outside(store.port, store.context, where)
 
 
 def reported(place: Place) -> None:

@@ -59,7 +59,7 @@ from stator.model.records.types import (
 from stator.runtime.branches import rewind as rewinding
 from stator.store.contract.drive import START, Drafts, Ids, salts
 from stator.store.memory import MemoryStore
-from stator.store.port import Store
+from stator.store.port import StorePort
 from stator.store.sqlite import SqliteStore, create, projection
 
 TAIL = 7
@@ -187,7 +187,7 @@ class Stores(RuleBasedStateMachine):
 
     # -- doing ------------------------------------------------------------------------------------
 
-    def both(self, work: Callable[[Store], Any]) -> Any:
+    def both(self, work: Callable[[StorePort], Any]) -> Any:
         """The same operation on both: the same answer, or the same refusal."""
         self.steps += 1
         self.now += 1_000

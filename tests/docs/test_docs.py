@@ -7,8 +7,6 @@ import importlib.util
 import inspect
 import json
 import re
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -187,52 +185,6 @@ def test_json_examples_are_json():
 def test_no_page_names_a_machine_or_its_folders():
     own = (f"{ROOT}/", f"{Path.home()}/", f"{tempfile.gettempdir()}/")
     assert not [(name, path) for name in EVERYTHING for path in own if path in page(name)]
-
-
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory):
-    """What the demo prints, and the folder it made its own in."""
-    folder = tmp_path_factory.mktemp("demo")
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "examples/demo.py")],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(folder), "TMPDIR": str(folder)},
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout, folder
-
-
-def test_the_demo_runs_and_cleans_up_after_itself(demo):
-    shown, folder = demo
-    assert "$ stator diff t2..t3" in shown
-    assert "superseded by" in shown
-    assert "\x1b" not in shown
-    assert list(folder.glob("stator-demo-*")) == []
-
-
-def test_the_demo_kills_its_agent_and_pays_once(demo):
-    second = demo[0].partition("Act 2")[2]
-    assert second.count("Killed (SIGKILL)") == 2
-    assert second.count("may or may not have happened") >= 2
-    assert second.count("effects: 1\n") == 2
-    assert "(reconciled)" in second
-    assert "$ stator settle c_" in second
-
-
-def test_the_demo_says_where_it_left_its_store(tmp_path):
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "examples/demo.py"), "--keep"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={"PATH": str(tmp_path), "HOME": str(tmp_path), "TMPDIR": str(tmp_path)},  # without git
-    )
-    assert done.returncode == 0, done.stderr
-    (folder,) = tmp_path.glob("stator-demo-*")
-    assert str(folder) in done.stdout
-    assert (Path(folder) / ".stator/store.db").exists()
 
 
 @pytest.mark.parametrize(

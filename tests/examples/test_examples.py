@@ -85,13 +85,13 @@ def test_killed_after_paying_and_run_again_it_has_paid_once(name, shop):
 
 
 @pytest.mark.parametrize("name", DURABLE)
-def test_killed_before_paying_nothing_is_assumed_and_the_model_is_told(name, shop):
+def test_killed_before_paying_it_does_not_pay_and_the_model_looks_into_the_ledger(name, shop):
     assert run(name, shop, crash="before").returncode == -signal.SIGKILL
     run(name, shop)
     assert "ledger.txt" not in left(shop)
     with stator.connect(shop / "agent.db") as store:
         looked = store.read("pay-invoice").calls(tool="read_file")
-    assert len(looked) == 2, "told that the outcome is unknown, the model looks into the ledger"
+    assert len(looked) == 2, "when the outcome is unknown, the model looks into the ledger"
 
 
 @pytest.mark.parametrize("name", DURABLE)
@@ -107,3 +107,26 @@ def test_the_loop_as_it_was_pays_twice(before, shop):
     run(before, shop, crash="after")
     run(before, shop)
     assert left(shop)["ledger.txt"] == "ACME 4200\nACME 4200\n"
+
+
+@pytest.mark.parametrize(
+    ("crash", "answer"), [("", "paid\n"), ("before", "paid\n"), ("after", "found in the ledger\n")]
+)
+def test_a_payment_that_can_be_looked_up_is_made_exactly_once(crash, answer, shop):
+    if crash:
+        assert run("payment", shop, crash=crash).returncode == -signal.SIGKILL
+    done = run("payment", shop)
+    assert done.stdout == answer, done.stderr
+    assert len(left(shop)["ledger.txt"].splitlines()) == 1
+
+
+def test_the_basket_is_repaired_and_the_record_says_why(shop):
+    run("fix_basket", shop)
+    with stator.connect(shop / "agent.db") as store:
+        view = store.read("fix-basket")
+        (decision,) = view.decisions(standing=True)
+        touched = {change.path for change in view.files()}
+    assert decision.record.what == "count cents"
+    assert touched == {"basket.py", "money.py"}
+    check = subprocess.run([sys.executable, "-m", "unittest", "-q"], cwd=shop, capture_output=True)
+    assert check.returncode == 0, check.stderr

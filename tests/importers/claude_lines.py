@@ -9,7 +9,7 @@ from typing import Any
 from stator.importers.claude_code.transcript import FORMAT
 from stator.importers.conversation import Report, take
 from stator.model.exchange.items import Conversation, Cursor
-from stator.runtime.views.session import SessionView
+from stator.runtime.facade.view import SessionView
 
 SESSION = "11111111-2222-4333-8444-555555555555"
 TALK = Conversation(source="claude-code", id=SESSION)

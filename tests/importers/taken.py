@@ -12,7 +12,7 @@ from stator.importers import conversation
 from stator.importers.format import Found
 from stator.importers.reading.jsonl import beginning
 from stator.importers.registry import MODULES, load
-from stator.runtime.views.session import SessionView
+from stator.runtime.facade.view import SessionView
 from stator.runtime.window.transcript import Rendering
 
 DATA = Path(__file__).parent / "data"

@@ -12,7 +12,7 @@ from importers.claude_lines import bring
 from importers.counts import claude_code
 from stator.model.log.commit import Commit
 from stator.model.log.query import SessionQuery
-from stator.runtime.views.session import SessionView
+from stator.runtime.facade.view import SessionView
 
 DATA = Path(__file__).parent / "data" / "claude-code"
 REAL = os.environ.get("STATOR_TRANSCRIPTS", "")

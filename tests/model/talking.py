@@ -17,7 +17,7 @@ from stator.model.log.commit import Commit, Draft, Upsert
 from stator.model.records.types import ScratchRecord
 from stator.model.values.json_text import canonical
 from stator.model.window.reply import requests
-from stator.runtime.window.compaction import Options, propose, undoing
+from stator.runtime.window.compaction import CompactionOptions, propose, undoing
 from stator.runtime.window.transcript import Rendering
 from stator.store.contract.drive import Story, begin
 from stator.store.memory import MemoryStore
@@ -165,7 +165,7 @@ class Talk:
         """Compact as the library does; None if there was nothing to compact."""
         store, session = self.story.store, self.story.session
         transcript = Rendering(store, session).current()
-        proposal = propose(store, session, transcript, Options(**options))
+        proposal = propose(store, session, transcript, CompactionOptions(**options))
         if not proposal.found.levels:
             return None
         return self._compaction(**proposal.fields(store))

@@ -55,7 +55,7 @@ def refuses(session, code: str, action) -> None:
 def result_of(turn, value):
     """A value's way through a tool call: what the caller gets, and what the log gives back."""
     got = turn.call(lambda: value)
-    return got, turn._session.commit("head").value("output")
+    return got, turn.session.commit("head").value("output")
 
 
 # -- 1: lone surrogates ---------------------------------------------------------------------------
@@ -94,10 +94,10 @@ def test_a_lone_surrogate_in_arguments_and_results_comes_back(turn):
         lambda t: t.set(**{LONE: 1}),
         lambda t: t.call(stator.tool(name=LONE)(lambda: 1)),
         lambda t: t.say("x", usage={LONE: 1}),
-        lambda t: t._session.flag(LONE),
-        lambda t: t._session.score(LONE, 1),
-        lambda t: t._session.tag(LONE),
-        lambda t: t._session.turn("x", key=LONE) if t.end() is None else None,
+        lambda t: t.session.flag(LONE),
+        lambda t: t.session.score(LONE, 1),
+        lambda t: t.session.tag(LONE),
+        lambda t: t.session.turn("x", key=LONE) if t.end() is None else None,
     ],
 )
 def test_a_lone_surrogate_in_a_name_is_kept_or_refused_by_name(session, act):

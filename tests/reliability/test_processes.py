@@ -230,7 +230,7 @@ def test_a_driver_that_took_over_says_that_the_displaced_ones_turn_was_interrupt
 
 def test_a_driver_without_its_lease_cannot_append(store):
     with store.open("main") as session:
-        draft = fact_draft(store, session.id, "x", epoch=session._lease.epoch + 1)
+        draft = fact_draft(store, session.id, "x", epoch=session._driver.lease.epoch + 1)
         with pytest.raises(LeaseLost):
             store.port.append(session.id, [draft])
 

@@ -108,7 +108,7 @@ def a_files_content(store, s):
     with s.turn("go"):
         kept = s._draft("file", input={"contents": {"d1": {"data": MARK, "mode": 420}}})
         record = FileRecord(path=f"{MARK}.txt", op="created", after="d1", after_in=kept.id)
-        s._append([kept, s._draft("file", changes=(Upsert("files", record),), why=MARK)])
+        s._driver.append([kept, s._draft("file", changes=(Upsert("files", record),), why=MARK)])
     return erasing.of_path(store.port, s.id, f"{MARK}.txt")
 
 
@@ -124,7 +124,9 @@ def in_a_snapshot(store, s):
 def in_a_forks_own_put(store, s):
     """A fork that moved a plan's step on carries its detail along."""
     with s.turn("go"):
-        s._append([s._draft("plan", changes=(Upsert("plan", PlanRecord(step="1", detail=MARK)),))])
+        s._driver.append(
+            [s._draft("plan", changes=(Upsert("plan", PlanRecord(step="1", detail=MARK)),))]
+        )
     store.fork("main", as_name="fork")
     with store.open("fork") as fork, fork.turn("go") as t:
         t.plan("1", status="done")

@@ -12,7 +12,7 @@ from itertools import islice
 import pytest
 
 import stator
-from stator.runtime.runs import run as runs
+from stator.runtime.facade import run as runs
 from waiting import eventually
 
 ENDLESS = """

@@ -188,14 +188,14 @@ def call_and_stop(talk: Any, path: str, effect: str, moment: str, effects: str) 
     if moment == "before the intent":
         stand()
     if moment == "before the outcome":
-        write = session._append
+        write = session._driver.append
 
         def stop_at_outcome(drafts: Any, **how: Any) -> Any:
             if drafts[0].kind == "outcome":
                 stand()
             return write(drafts, **how)
 
-        session._append = stop_at_outcome  # type: ignore[method-assign]
+        session._driver.append = stop_at_outcome  # type: ignore[method-assign]
     turn.call(touch)
     stand()
 

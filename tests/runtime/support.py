@@ -51,7 +51,7 @@ def left_by(
 
 def _mortal(turn: Any) -> Any:
     """A turn whose end is not recorded by a process that is dead."""
-    turn._end = _unless_dead(turn._end)
+    turn._open.end = _unless_dead(turn._open.end)
     return turn
 
 
@@ -65,8 +65,8 @@ def _unless_dead(end: Callable[[str, str], None]) -> Callable[[str, str], None]:
 
 def die(session: Any) -> None:
     """End a driver without a word: its lease is free, its run and its turn are not ended."""
-    session._left = True
-    session._store.release(session._lease)
+    session._driver.left = True
+    session._store.release(session._driver.lease)
 
 
 def dying(*_: Any, **__: Any) -> Any:

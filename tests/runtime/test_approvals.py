@@ -264,7 +264,7 @@ def test_a_grant_that_is_only_appended_answers_nothing(paid):
     with store.open("paid") as s:
         wider = msgspec.structs.replace(real, arguments="", pattern="*", scope="session", call="")
         for forged in (wider, ApprovalRecord(tool="pay", pattern="*", scope="session", by=ANN)):
-            s._append([s._draft("approval", changes=(Upsert("approvals", forged),))])
+            s._driver.append([s._draft("approval", changes=(Upsert("approvals", forged),))])
     assert [e.record for e in approvals.standing(store.port, session)] == [real]
 
 

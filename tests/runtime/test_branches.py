@@ -103,8 +103,8 @@ def test_a_retry_of_a_retry_is_a_sibling_of_both(either, session):
 
 
 def test_a_retry_that_has_not_begun_knows_whose_turn_it_is(either, session):
-    made = retry.make(either.port, either.context, session, "t2")
-    again = retry.make(either.port, either.context, either.read(made.row.id), "t2")
+    made = retry.make(either.port, either.context, session.id, "t2")
+    again = retry.make(either.port, either.context, made.row.id, "t2")
     assert (again.original, again.number, again.prompt) == (session.id, 3, "ask 2")
     assert session.adopt("t2.2").by == made.row.id
 

@@ -14,7 +14,7 @@ from stator.errors import BadPosition
 from stator.model.log.commit import Draft, Provenance, Upsert
 from stator.model.records.types import EvictedRecord, FlagRecord, PreferenceRecord
 from stator.runtime.base import project_session
-from stator.runtime.views.session import SessionView
+from stator.runtime.facade.view import SessionView
 
 
 def section(made, name):
@@ -165,7 +165,7 @@ def test_what_the_last_compaction_evicted_is_told_by_rank_with_where_it_is(sessi
         t.decide("use JWT", topic="auth")
     keys = [("entry:@9", 4, 3), ("fact:port", 2, 3), ("decision:auth", 0, 4)]
     records = [EvictedRecord(key=key, rank=rank, seq=seq) for key, rank, seq in keys]
-    session._append(
+    session._driver.append(
         [session._draft("compaction", changes=tuple(Upsert("evicted", r) for r in records))]
     )
     assert [
@@ -266,7 +266,7 @@ def test_what_is_not_a_verified_users_own_is_labelled_with_its_source(either):
                 changes=(Upsert("preferences", PreferenceRecord(name=source, value=1)),),
                 provenance=Provenance(source, "unverified"),
             )
-            s._append([record])
+            s._driver.append([record])
     either.contribute("main").prefer("theirs", 2)
     made = either.read("main").brief()
     labels = {

@@ -350,7 +350,7 @@ def test_a_read_that_takes_too_long_timed_out(turn, gate):
 
 def test_a_late_result_settles_the_call(turn, gate):
     landed = threading.Event()
-    submit = turn.session._submit
+    submit = turn.session._driver.submit
 
     def watched(draft):
         try:
@@ -358,7 +358,7 @@ def test_a_late_result_settles_the_call(turn, gate):
         finally:
             landed.set()
 
-    turn.session._submit = watched
+    turn.session._driver.submit = watched
 
     def act():
         gate.wait()
@@ -385,7 +385,7 @@ def test_a_late_result_of_a_run_that_is_over_is_not_recorded(memory, gate):
         return 7
 
     with memory.open("main") as s:
-        settle = s._settle_late
+        settle = s._driver.settle_late
 
         def watched(asked, done):
             try:
@@ -393,7 +393,7 @@ def test_a_late_result_of_a_run_that_is_over_is_not_recorded(memory, gate):
             finally:
                 ended.set()
 
-        s._settle_late = watched
+        s._driver.settle_late = watched
         with s.turn("one") as t:
             t.try_call(stator.tool(act, timeout_s=0.01))
     gate.set()
@@ -435,7 +435,7 @@ def test_a_cancelled_coroutine_is_recorded_and_the_cancellation_goes_on(memory, 
         task = await cancelled_in(t, stator.tool(act, effect=effect), begun)
         with pytest.raises(asyncio.CancelledError):
             await task
-        return statuses(s._session)
+        return statuses(s._sync)
 
     assert run_async(memory, script) == [status]
 
@@ -458,7 +458,7 @@ def test_a_plain_function_that_was_cancelled_is_waited_for(memory, gate):
         gate.set()
         with pytest.raises(asyncio.CancelledError):
             await task
-        return statuses(s._session)
+        return statuses(s._sync)
 
     assert run_async(memory, script) == ["ok"]
 
@@ -472,7 +472,7 @@ def test_the_cancellation_of_a_plain_function_that_fails_is_not_lost(memory, gat
         gate.set()
         with pytest.raises(asyncio.CancelledError):
             await task
-        return statuses(s._session)
+        return statuses(s._sync)
 
     assert run_async(memory, script) == ["error"]
 
@@ -485,7 +485,7 @@ def test_a_call_cancelled_while_its_intent_is_written_is_known_not_to_have_run(
 
     async def script(s, t):
         begun, loop = asyncio.Event(), asyncio.get_running_loop()
-        write = t._sync._write
+        write = t._open.write
 
         def slow(drafts):
             if drafts[0].kind == "call":
@@ -493,12 +493,12 @@ def test_a_call_cancelled_while_its_intent_is_written_is_known_not_to_have_run(
                 gate.wait()
             return write(drafts)
 
-        t._sync._write = slow
+        t._open.write = slow
         task = await cancelled_in(t, act.tool(effect=effect), begun)
         gate.set()
         with pytest.raises(asyncio.CancelledError):
             await task
-        return statuses(s._session)
+        return statuses(s._sync)
 
     assert run_async(memory, script) == ["cancelled"]
     assert act.runs == []
@@ -524,13 +524,13 @@ def test_a_coroutine_that_takes_too_long_is_stopped(memory):
 def test_a_plain_function_that_takes_too_long_settles_late(memory, gate):
     async def script(s, t):
         landed, loop = asyncio.Event(), asyncio.get_running_loop()
-        settle = s._session._settle_late
+        settle = s._sync._driver.settle_late
 
         def watched(asked, done):
             settle(asked, done)
             loop.call_soon_threadsafe(landed.set)
 
-        s._session._settle_late = watched
+        s._sync._driver.settle_late = watched
         outcome = await t.try_call(stator.tool(lambda: gate.wait() and 7, name="x", timeout_s=0.01))
         gate.set()
         await landed.wait()
@@ -547,7 +547,7 @@ def test_a_call_of_a_coroutine_names_its_parent(memory):
             return await t.call(inner.tool())
 
         await t.call(stator.tool(outer))
-        return [(c.tool, bool(c.parent)) for c in s._session.log(load=False) if c.kind == "call"]
+        return [(c.tool, bool(c.parent)) for c in s._sync.log(load=False) if c.kind == "call"]
 
     assert run_async(memory, script) == [("outer", False), ("inner", True)]
 
@@ -684,13 +684,13 @@ def test_a_late_result_of_an_approved_call_settles_it(store):
     store.contribute("shop").approve(waits.call)
     with store.open("shop") as s, s.turn("pay") as t:
         assert t.try_call(pay, amount=5).status == "in doubt"
-        settled = s._settle_late
+        settled = s._driver.settle_late
 
         def late(*found):
             settled(*found)
             done.set()
 
-        s._settle_late = late
+        s._driver.settle_late = late
         let_go.set()
         assert done.wait(30)
         assert [row.status for row in s.calls()] == ["ok"]

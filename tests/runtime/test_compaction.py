@@ -19,6 +19,7 @@ from stator.model.records.types import EvictedRecord, FactRecord, SessionRecord
 from stator.model.window.compaction import LEVELS
 from stator.model.window.messages import Result, late_note
 from stator.runtime.base.first_commit import opening
+from stator.runtime.driving import compact
 from stator.runtime.window import compaction
 from stator.runtime.window.transcript import Rendering
 
@@ -51,7 +52,7 @@ def work(session: Any, rounds: int = 8, prompt: str = "look at everything") -> N
 
 
 def shown(session: Any, provider: Any = "anthropic") -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = session._transcript().render(provider)
+    messages: list[dict[str, Any]] = session._driver.transcript().render(provider)
     return messages
 
 
@@ -273,7 +274,9 @@ def test_what_is_gone_says_whether_it_expired_or_was_erased(either, cause, statu
         s.compact(summary="gist")
         entry = next(item for item in s.evicted() if item.key.startswith("entry:"))
         erase = Erase(seq=entry.seq)
-        s._append([s._draft("erasure", cause=cause, changes=(erase,), input={"seq": entry.seq})])
+        s._driver.append(
+            [s._draft("erasure", cause=cause, changes=(erase,), input={"seq": entry.seq})]
+        )
         assert s.recall(entry.key).status == status
         assert next(i for i in s.evicted() if i.key == entry.key).status == status
 
@@ -393,7 +396,7 @@ def test_a_key_cannot_end_the_note_it_stands_in(memory, end):
             for n in range(3):
                 ask(t, n)
         s.compact(keep=1, summary="gist")
-        note = s._transcript().view.note
+        note = s._driver.transcript().view.note
         assert [line for line in note.splitlines() if line.startswith("[end")] == ["[end of note]"]
         assert not {"\u202e", "\u200b"} & set(note)
 
@@ -555,8 +558,8 @@ def told(store: Any, session: str, *drafts: tuple[str, dict[str, Any]]) -> None:
 def test_a_session_that_is_only_recorded_is_not_compacted_and_it_is_said_why(either):
     session = recorded(either)
     with pytest.raises(WrongState, match="its agent compacts its own view"):
-        compaction.compact_from_outside(
-            either.port, either.context, session, compaction.Options(keep=1)
+        compact.compact_from_outside(
+            either.port, either.context, session, compaction.CompactionOptions(keep=1)
         )
 
 
@@ -640,7 +643,7 @@ def test_a_compaction_that_makes_no_sense_hides_nothing_that_comes_after_it(memo
         work(s)
         key = EvictedRecord(key="entry:@99999", rank=77, seq=99999)
         changes = (Upsert("evicted", key),)
-        s._append([s._draft("compaction", inputs=inputs, changes=changes)])
+        s._driver.append([s._draft("compaction", inputs=inputs, changes=changes)])
         with s.turn("and now") as t:
             t.say("well")
             assert [m["content"] for m in t.messages("plain")][-2:] == ["and now", "well"]

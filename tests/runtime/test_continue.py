@@ -276,7 +276,7 @@ def test_a_read_without_outcome_runs_again(memory):
 
 def start(t, tool, **given):
     """Begin a call and die in it: its intent is on record, its outcome is not."""
-    calling = Calling(t, tool, (), given)
+    calling = Calling(t._open, tool, (), given)
     effects = calling.life()
     note = next(effects)
     assert isinstance(note, Note)

@@ -32,7 +32,7 @@ def abandon(store, name):
     t = s.turn("pay")
     for tool, effect in (("pay", "write"), ("look", "read")):
         intent = s.context.mint("commit")
-        s._append(
+        s._driver.append(
             [
                 s._draft(
                     "call",
@@ -47,7 +47,7 @@ def abandon(store, name):
             ]
         )
     waits = ask_for(s, "refund", amount=5)
-    store.port.release(s._lease)
+    store.port.release(s._driver.lease)
     assert not t.ended
     return s.id, waits
 

@@ -6,20 +6,20 @@ import inspect
 
 import pytest
 
-from stator.runtime.driving.turn import Turn
 from stator.runtime.facade import aio, aio_outside, outside
 from stator.runtime.facade.aio_runs import AsyncRun
+from stator.runtime.facade.aio_view import AsyncView
 from stator.runtime.facade.contributor import Contributor
-from stator.runtime.facade.session import Session
+from stator.runtime.facade.run import Run
+from stator.runtime.facade.session import Session, Turn
 from stator.runtime.facade.store import Store
-from stator.runtime.runs.run import Run
-from stator.runtime.views.session import SessionView
+from stator.runtime.facade.view import SessionView
 
 TWINS = {
     Store: aio.AsyncStore,
     Session: aio.AsyncSession,
     Turn: aio.AsyncTurn,
-    SessionView: aio.AsyncView,
+    SessionView: AsyncView,
     Contributor: aio.AsyncContributor,
     Run: AsyncRun,
     outside.Approvals: aio_outside.AsyncApprovals,
@@ -30,6 +30,7 @@ TWINS = {
 EXCEPTIONS: dict[tuple[type, str], str] = {
     (SessionView, "id"): "known without asking, so it stays a property",
     (Session, "id"): "known without asking, so it stays a property",
+    (Turn, "ended"): "known without asking, so it stays a property",
     **{
         (Store, name): "the object itself is at hand, its methods are awaited"
         for name in ("approvals", "budgets", "lifecycle", "doubts")

@@ -212,6 +212,6 @@ def test_recorded_content_that_is_not_what_its_digest_says_is_not_shown(store):
     with store.open("a") as s, s.turn("x"):
         forged = s._draft("file", input={"contents": {"0" * 16: {"data": "evil", "mode": 0o644}}})
         record = FileRecord(path="a", op="created", after="0" * 16, after_in=forged.id)
-        s._append([forged, s._draft("file", changes=(Upsert("files", record),))])
+        s._driver.append([forged, s._draft("file", changes=(Upsert("files", record),))])
     (found,) = store.read("a").patch("t1")
     assert found.reason == "not kept: what is recorded is something else"

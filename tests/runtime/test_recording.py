@@ -21,8 +21,8 @@ from stator.model.exchange.items import (
     TurnEnded,
     Unknown,
 )
+from stator.runtime.facade.view import SessionView
 from stator.runtime.ingest.recorder import Recorder
-from stator.runtime.views.session import SessionView
 from stator.runtime.window.transcript import Rendering
 
 TALK = Conversation(source="claude-code", id="9d4f", name="write hello", cwd="/home/dev/demo")

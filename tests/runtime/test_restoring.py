@@ -354,7 +354,7 @@ def recorded(store, *files, data="evil\n"):
             )
             for r, p in files
         ]
-        s._append([held, s._draft("file", changes=tuple(puts))])
+        s._driver.append([held, s._draft("file", changes=tuple(puts))])
     return store.contribute("import")
 
 

@@ -192,7 +192,7 @@ def test_an_unused_session_is_closed_and_archived(store, clock):
 def test_what_a_dead_driver_left_is_said_first(store, clock):
     s = store.open("s")
     s.turn("go")
-    store.port.release(s._lease)
+    store.port.release(s._driver.lease)
     policy(store, "archive=30d")
     clock.pass_days(31)
     assert run(store) == [("archive", "s")]
@@ -635,7 +635,7 @@ def test_a_session_with_a_call_that_waits_for_approval(store, clock):
     s = store.open("s")
     s.turn("pay")
     ask_for(s, "refund", amount=5)
-    store.port.release(s._lease)
+    store.port.release(s._driver.lease)
     assert left_alone(store, clock) == ["waits for approval"]
 
 

@@ -12,6 +12,7 @@ import stator.aio
 from runtime.support import Counted, Died, driving, raising, says, statuses
 from stator.errors import CallFailed, InDoubt, InvalidInput, NotDone, Paused
 from stator.model.calls.backoff import Policy, wait
+from stator.runtime.driving.loop import requested
 
 
 class Busy503(Exception):
@@ -243,7 +244,7 @@ def test_equal_calls_of_one_answer_have_keys_in_the_order_they_were_asked_for(st
         with driving(store) as s, s.turn("one") as t:
             asks = t.reply(says(("pay", {"amount": 1}), ("pay", {"amount": 1})))
             pay = stator.tool(keyed(keys), effect="idempotent")
-            _, calls = t._requested(asks, {"pay": pay}, None)
+            _, calls = requested(t._open, asks, {"pay": pay}, None)
             made = [(call, call.key) for call in calls]
             for call, _ in made[::-1] if backwards else made:
                 call.drive()

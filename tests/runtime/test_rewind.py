@@ -232,7 +232,7 @@ def test_a_session_somebody_drives_is_not_rewound_from_outside(store):
 def test_a_plan_changes_nothing_and_says_the_same(either):
     view = five_turns(either)
     head = view.head
-    planned = rewind.plan(view, "t2")
+    planned = rewind.plan(either.port, view.id, "t2")
     assert view.head == head
     done = rewind.rewind(either.port, either.context, view.id, "t2")
     assert (planned.start, planned.end, planned.turns, planned.tag, planned.records) == (

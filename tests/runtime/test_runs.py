@@ -15,7 +15,7 @@ import pytest
 import stator
 from stator.errors import Ambiguous, BadType, Busy, InvalidInput, NotFound, StoreFailed
 from stator.model.sessions.detached_run import SEGMENT, SEGMENTS
-from stator.runtime.runs import run as runs
+from stator.runtime.facade import run as runs
 from stator.runtime.runs.folder import OutputWriter, RunFiles, boot_id
 from stator.runtime.runs.processes import is_child, start_ticks
 from waiting import eventually

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import stator
 from runtime.conftest import memory_store
 from stator.errors import BadPosition, BrokenChain, NotFound
+from stator.runtime.facade.view import SessionView
 from stator.runtime.views import tail as tails
-from stator.runtime.views.session import SessionView
 
 
 def turn(s, n=0):

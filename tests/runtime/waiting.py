@@ -17,7 +17,7 @@ def ask_for(session: Session[Any], tool: str, why: str = "", **arguments: Any) -
     record = CallRecord(
         call=call, tool=tool, status="awaiting approval", since=session.context.clock()
     )
-    session._append(
+    session._driver.append(
         [
             session._draft(
                 "call",

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import stator
-from stator.runtime.views.session import SessionView
+from stator.runtime.facade.view import SessionView
 from stator.surfaces.proxy.recorder import Recording, Work
 from stator.surfaces.proxy.session import choose
 from stator.surfaces.proxy.stdio import Options, Proxy

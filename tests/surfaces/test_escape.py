@@ -10,7 +10,7 @@ import pytest
 import stator
 from runtime.waiting import ask_for
 from stator.model.values.escape import visible
-from stator.runtime.runs import run as runs
+from stator.runtime.facade import run as runs
 from stator.surfaces.cli.registry import COMMANDS
 from stator.surfaces.cli.render.escape import bounded, lines
 from surfaces.recorded import program

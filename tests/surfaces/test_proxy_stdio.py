@@ -14,8 +14,8 @@ import stator
 from stator.model.exchange.items import Called, Conversation, Returned
 from stator.model.log.commit import Draft, Upsert
 from stator.model.records.types import ApprovalRecord
+from stator.runtime.facade.view import SessionView
 from stator.runtime.ingest.recorder import Recorder
-from stator.runtime.views.session import SessionView
 from surfaces.proxying import COMMAND, Client, Reader, call, notice, request, text
 
 LIST = request(1, "tools/list")

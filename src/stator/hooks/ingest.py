@@ -36,7 +36,7 @@ from stator.model.log.redact import has_placeholder
 from stator.runtime.base.context import Context
 from stator.runtime.base.paging import matching
 from stator.runtime.ingest.recorder import Recorder, find, noted_cursor
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 MAPPERS = {
     "claude-code": "claude_code",
@@ -112,7 +112,7 @@ def load(agent: str) -> Mapper:
     return cast("Mapper", import_module(f"stator.hooks.{MAPPERS[agent]}"))
 
 
-def ingest(store: Store, world: World, folder: str, *, limits: Limits = EVERYTHING) -> Ingested:
+def ingest(store: StorePort, world: World, folder: str, *, limits: Limits = EVERYTHING) -> Ingested:
     """Take in what hooks left in a folder. If somebody else is at it, nothing is done."""
     done = Ingested()
     if not spool.names(folder):
@@ -129,7 +129,7 @@ def ingest(store: Store, world: World, folder: str, *, limits: Limits = EVERYTHI
     return done
 
 
-def bury(store: Store, world: World) -> list[str]:
+def bury(store: StorePort, world: World) -> list[str]:
     """Say of conversations whose program is gone without a word that they ended; the sessions.
 
     What such a program was doing is in doubt, and nobody else will ever say so: it may be taken up by
@@ -154,7 +154,7 @@ def bury(store: Store, world: World) -> list[str]:
     return ended
 
 
-def look(store: Store, world: World, folder: str) -> Ingested:
+def look(store: StorePort, world: World, folder: str) -> Ingested:
     """Record what hooks left in a folder and leave it there: for a store that nobody keeps."""
     done = Ingested()
     recording = Recording(store, world, GLANCE, done, files=spool.names(folder))
@@ -164,7 +164,7 @@ def look(store: Store, world: World, folder: str) -> Ingested:
     return done
 
 
-def _round(store: Store, world: World, folder: str, limits: Limits, done: Ingested) -> bool:
+def _round(store: StorePort, world: World, folder: str, limits: Limits, done: Ingested) -> bool:
     """Take one round of files in; whether there may be more."""
     here = world("")
     aside = spool.Aside(folder)
@@ -189,7 +189,7 @@ def _round(store: Store, world: World, folder: str, limits: Limits, done: Ingest
 
 
 def _recorded(
-    store: Store,
+    store: StorePort,
     world: World,
     taken: spool.Taken,
     aside: spool.Aside,
@@ -215,7 +215,7 @@ class Recording:
 
     def __init__(
         self,
-        store: Store,
+        store: StorePort,
         world: World,
         limits: Limits,
         done: Ingested,
@@ -312,7 +312,7 @@ class _Talk:
 
     def __init__(
         self,
-        store: Store,
+        store: StorePort,
         context: Context,
         mapper: Mapper,
         about: Conversation,
@@ -409,7 +409,7 @@ class _Transcript:
     """A conversation's transcript, and what it tells of sub-agents."""
 
     def __init__(
-        self, store: Store, context: Context, agent: str, about: Conversation, path: str
+        self, store: StorePort, context: Context, agent: str, about: Conversation, path: str
     ) -> None:
         self._store = store
         self._context = context
@@ -468,7 +468,7 @@ class _Transcript:
         return found.size - known > limits.transcript
 
 
-def reconcile(store: Store, world: World, session: str, report: taking.Report) -> bool:
+def reconcile(store: StorePort, world: World, session: str, report: taking.Report) -> bool:
     """Bring a session's transcript in once more, as far as it goes by now; False: none is known."""
     row = store.session(session)
     note = noted_cursor(store, session, HOOKS)

@@ -29,7 +29,7 @@ from stator.model.records.types import FileRecord
 from stator.runtime.base.context import Context
 from stator.runtime.ingest.dry_run import Foreteller, is_foretold
 from stator.runtime.ingest.recorder import Recorder, find, noted_cursor
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 PART_ITEMS = 3_000
 PART_BYTES = 4 * 2**20
@@ -108,7 +108,7 @@ COUNTED = tuple(name for name in Report.__struct_fields__ if Report.__annotation
 
 
 def take(
-    store: Store,
+    store: StorePort,
     context: Context,
     form: Format,
     found: Found,
@@ -143,7 +143,7 @@ class _Taking:
 
     def __init__(
         self,
-        store: Store,
+        store: StorePort,
         context: Context,
         found: Found,
         report: Report,
@@ -263,7 +263,7 @@ def below(above: Conversation, within: str) -> Conversation:
     )
 
 
-def _noted(store: Store, session: str, found: Found) -> Any:
+def _noted(store: StorePort, session: str, found: Found) -> Any:
     return noted_cursor(store, session, found.place)
 
 

@@ -117,7 +117,7 @@ class Bringing:
         self._store = store
         self._sight = sight
         self._passphrase = passphrase
-        self._port: port.Store = store.port
+        self._port: port.StorePort = store.port
         self._project = project
         self._home_of = home_of
         self._spread = spread

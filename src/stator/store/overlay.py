@@ -32,7 +32,7 @@ from stator.model.log.query import (
     UsageBy,
 )
 from stator.model.records.types import Entry, SessionRecord
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 COPY_MAX = 20_000
 """Commits of a session that is copied; of a longer one what is laid over it is not shown."""
@@ -41,9 +41,9 @@ PAGE = 1000
 
 
 class Overlay:
-    """See `store.port.Store` for what each method promises."""
+    """See `store.port.StorePort` for what each method promises."""
 
-    def __init__(self, below: Store, above: Store) -> None:
+    def __init__(self, below: StorePort, above: StorePort) -> None:
         """`above` is an empty store that no other object uses."""
         self._below = below
         self._above = above
@@ -55,7 +55,7 @@ class Overlay:
         """From here on it is asked only: what would be written goes to the store below, which says no."""
         self._is_done = True
 
-    def _of(self, session: str) -> Store:
+    def _of(self, session: str) -> StorePort:
         return self._above if session in self._own else self._below
 
     # -- writing, until it is frozen --------------------------------------------------------------

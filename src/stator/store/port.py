@@ -40,7 +40,7 @@ if TYPE_CHECKING:  # loaded only for searches
 Durability = Literal["full", "barrier", "relaxed"]
 
 
-class Store(Protocol):
+class StorePort(Protocol):
     """A database of sessions."""
 
     def info(self) -> StoreInfo:

@@ -1,6 +1,6 @@
 """The program of a run that is a Python function: `python -m stator.surfaces.target DOCUMENT`.
 
-The document says which function, where modules are found, and the arguments (`runtime.runs.run.target`
+The document says which function, where modules are found, and the arguments (`runtime.runs.prepare.target`
 writes it). It is a command like any other: only who starts a run decides what it calls, and nothing
 that was recorded is ever imported.
 """

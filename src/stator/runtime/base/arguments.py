@@ -27,7 +27,7 @@ def texts(value: object, name: str) -> list[str]:
 
 
 def mapping(value: object, name: str) -> dict[Any, Any]:
-    """A dict; None is an empty one."""
+    """A dict; None becomes an empty one."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -55,7 +55,7 @@ def thousandths(value: object, name: str) -> int:
 
 
 def cause(value: str) -> str:
-    """A reason as it may stand in a commit's structure: short, and text that UTF-8 can hold."""
+    """A reason as a commit's structure may hold it: short, and valid UTF-8."""
     return value[:CAUSE_MAX].encode("utf-8", "replace").decode()
 
 

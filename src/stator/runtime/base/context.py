@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from stator.model.values.ids import Mint
-from stator.store.port import Index, Store
+from stator.store.port import Index, StorePort
 
 
 @dataclass(frozen=True)
@@ -31,17 +31,17 @@ class Context:
     principal: str = ""
     project: str = ""
     sleep: Callable[[float], object] = lambda seconds: None
-    """Seconds. By default no time passes, as in tests that bring their own clock."""
+    """Seconds. By default no time passes, as in tests with a clock of their own."""
     monotonic: Callable[[], float] = lambda: 0.0
     """Seconds on a clock that only goes forward."""
     jitter: Callable[[], float] = lambda: 0.5
     """From 0 to 1, at random."""
     root: str = ""
-    """The folder file paths are relative to; empty where there is none."""
+    """The folder that file paths are relative to; may be empty."""
     policy: Callable[[], str] = str
-    """The text of the project's policy file, looked at when it is needed; nothing where there is none."""
-    index: Callable[[Store, bool], AbstractContextManager[Index | None]] | None = None
-    """Opens the search index of a store and closes it; the flag: makes one if there is none."""
+    """The text of the project's policy file, read when it is needed; empty without such a file."""
+    index: Callable[[StorePort, bool], AbstractContextManager[Index | None]] | None = None
+    """Opens and closes the search index of a store; the flag says whether to create a missing one."""
 
 
 def nap(seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""Whatever a store gives in pages, one after the other."""
+"""Iterates over everything that a store gives in pages."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from stator.model.log.commit import Commit
 from stator.model.log.query import SessionQuery, SessionRow
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 SESSIONS, COMMITS = 100, 500
 
 
-def matching(store: Store, query: SessionQuery) -> Iterator[SessionRow]:
+def matching(store: StorePort, query: SessionQuery) -> Iterator[SessionRow]:
     """Every session a query asks for."""
     cursor: tuple[int, ...] | None = None
     while True:
@@ -23,7 +23,7 @@ def matching(store: Store, query: SessionQuery) -> Iterator[SessionRow]:
 
 
 def commits(
-    store: Store, session: str, *, after: int = 0, upto: int | None = None, load: bool = True
+    store: StorePort, session: str, *, after: int = 0, upto: int | None = None, load: bool = True
 ) -> Iterator[Commit]:
     """Every commit of a stretch of a log."""
     while page := store.commits(session, after=after, upto=upto, limit=COMMITS, load=load):
@@ -31,6 +31,6 @@ def commits(
         after = page[-1].seq
 
 
-def commit_at(store: Store, session: str, seq: int, *, load: bool = True) -> Commit:
+def commit_at(store: StorePort, session: str, seq: int, *, load: bool = True) -> Commit:
     """The commit at a seq that is known to be there."""
     return store.commits(session, after=seq - 1, upto=seq, limit=1, load=load)[0]

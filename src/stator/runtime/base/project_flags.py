@@ -25,13 +25,13 @@ from stator.model.values.ids import short
 from stator.runtime.base import project_session
 from stator.runtime.base.context import Context
 from stator.runtime.base.paging import commit_at, matching
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 HOLD, TRASH, PURGED = "hold", "trash", "purged"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Mark(msgspec.Struct, frozen=True, kw_only=True):
+class ProjectFlag(msgspec.Struct, frozen=True, kw_only=True):
     """A flag that a project's own session has on another one."""
 
     name: str
@@ -43,7 +43,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def head(self) -> int:
-        """Where the session stood then."""
+        """The head of the session then."""
         return stood_at(self.commit)
 
 
@@ -59,13 +59,13 @@ class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
     about: dict[str, Any]
 
 
-def project_sessions(store: Store) -> Iterator[SessionRow]:
+def project_sessions(store: StorePort) -> Iterator[SessionRow]:
     """Every project's own session."""
     return matching(store, SessionQuery(mode="project"))
 
 
-def marks(store: Store, *names: str) -> Iterator[tuple[SessionRow, Mark]]:
-    """The marks of those names, each with the project's session that it stands in."""
+def marks(store: StorePort, *names: str) -> Iterator[tuple[SessionRow, ProjectFlag]]:
+    """The marks of those names, each with the project session that holds it."""
     for row in project_sessions(store):
         for entry in store.entries(row.id, "flags"):
             record = entry.record
@@ -73,7 +73,7 @@ def marks(store: Store, *names: str) -> Iterator[tuple[SessionRow, Mark]]:
                 commit = commit_at(store, row.id, entry.seq)
                 yield (
                     row,
-                    Mark(
+                    ProjectFlag(
                         name=record.name,
                         session=record.on,
                         by=record.by,
@@ -84,13 +84,13 @@ def marks(store: Store, *names: str) -> Iterator[tuple[SessionRow, Mark]]:
                 )
 
 
-def marked(store: Store, name: str) -> dict[str, Mark]:
+def marked(store: StorePort, name: str) -> dict[str, ProjectFlag]:
     """Sessions with that mark."""
     return {mark.session: mark for _, mark in marks(store, name)}
 
 
-def in_trash(store: Store) -> dict[str, Mark]:
-    """Sessions in the trash. One that was used since it was put there is not in it any more."""
+def in_trash(store: StorePort) -> dict[str, ProjectFlag]:
+    """Sessions in the trash. A session that was used since it was put there is no longer in it."""
     return {
         session: mark
         for session, mark in marked(store, TRASH).items()
@@ -99,9 +99,9 @@ def in_trash(store: Store) -> dict[str, Mark]:
 
 
 class Trash:
-    """Whether sessions are in the trash, one asked for at a time: nobody reads all of it for one."""
+    """Answers whether a session is in the trash, without reading the whole trash."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: StorePort) -> None:
         self._store = store
         self._own: dict[tuple[str, str], str | None] = {}
 
@@ -115,40 +115,40 @@ class Trash:
         return commit is not None and stood_at(commit) == row.head
 
 
-def trashed(store: Store, own: str, session: str) -> Commit | None:
-    """The commit of a project's own session that put another in the trash, if it lies there."""
+def trashed(store: StorePort, own: str, session: str) -> Commit | None:
+    """The commit of a project's own session that put another in the trash, if it is there."""
     entry = store.find(own, "flags", key(TRASH, session))
     return None if entry is None else commit_at(store, own, entry.seq)
 
 
 def stood_at(commit: Commit) -> int:
-    """Where a session stood when a commit put it in the trash: a clock may be wrong, this is not."""
+    """The head of a session when it was put in the trash: unlike a clock, this is never wrong."""
     found = commit.known("input", {})
     return int(found.get("head", 0)) if isinstance(found, dict) else 0
 
 
-def find_in_trash(store: Store, text: str) -> str | None:
+def find_in_trash(store: StorePort, text: str) -> str | None:
     """The session in the trash that is called so, or has that id; no other answers to a name there."""
     trash = marked(store, TRASH)
     named = [session for session in trash if _name(store, session) == text]
     return text if text in trash else named[0] if len(named) == 1 else None
 
 
-def _name(store: Store, session: str) -> str:
+def _name(store: StorePort, session: str) -> str:
     try:
         return store.session(session).record.name
     except NotFound:  # a mark from elsewhere
         return ""
 
 
-def _head(store: Store, session: str) -> int:
+def _head(store: StorePort, session: str) -> int:
     try:
         return store.session(session).head
     except NotFound:  # a mark from elsewhere, on a session that never came here
         return -1
 
 
-def tombstones(store: Store) -> list[Tombstone]:
+def tombstones(store: StorePort) -> list[Tombstone]:
     """What is left of sessions that were purged, the newest first."""
     found = []
     for row, mark in marks(store, PURGED):
@@ -167,7 +167,7 @@ def tombstones(store: Store) -> list[Tombstone]:
     return sorted(found, key=lambda one: -one.at)
 
 
-def purged(store: Store, text: str) -> Removed | None:
+def purged(store: StorePort, text: str) -> Removed | None:
     """What to say of a session that is asked for and was purged, by its id, the end of one, or its name."""
     for one in tombstones(store):
         if text in (one.session, one.name) or (len(text) >= 8 and one.session.endswith(text)):
@@ -184,13 +184,15 @@ def purged(store: Store, text: str) -> Removed | None:
     return None
 
 
-def put(store: Store, context: Context, row: SessionRow, name: str, *, by: str, why: str) -> None:
+def put(
+    store: StorePort, context: Context, row: SessionRow, name: str, *, by: str, why: str
+) -> None:
     """Put a mark on a session."""
     record = FlagRecord(name=name, on=row.id, by=by, why=why)
     _say(store, context, row, by, Upsert("flags", record), input={"head": row.head})
 
 
-def take_off(store: Store, context: Context, row: SessionRow, name: str, *, by: str) -> bool:
+def take_off(store: StorePort, context: Context, row: SessionRow, name: str, *, by: str) -> bool:
     """Take a mark off a session; False if there was none."""
     if not has(store, row, name):
         return False
@@ -198,7 +200,7 @@ def take_off(store: Store, context: Context, row: SessionRow, name: str, *, by: 
     return True
 
 
-def has(store: Store, row: SessionRow, name: str) -> bool:
+def has(store: StorePort, row: SessionRow, name: str) -> bool:
     """Whether a session has a mark."""
     known = project_session.known(store, row.record)
     return known is not None and store.find(known.id, "flags", key(name, row.id)) is not None
@@ -210,7 +212,7 @@ def key(name: str, session: str) -> str:
 
 
 def _say(
-    store: Store,
+    store: StorePort,
     context: Context,
     row: SessionRow,
     by: str,

@@ -15,13 +15,13 @@ from stator.model.log.query import Head, SessionQuery, SessionRow
 from stator.model.records.types import Entry, SessionRecord
 from stator.runtime.base.context import Context
 from stator.runtime.base.first_commit import opening
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 PROJECT_SESSION = "(project)"
 """What a project's own session is called."""
 
 
-def own(store: Store, context: Context, record: SessionRecord) -> SessionRow:
+def own(store: StorePort, context: Context, record: SessionRecord) -> SessionRow:
     """The session that belongs to the project of another one, made when it is first needed."""
     found = known(store, record)
     if found is not None:
@@ -48,11 +48,11 @@ def _new(context: Context, record: SessionRecord) -> SessionRecord:
 
 
 def sealed(
-    store: Store, context: Context, record: SessionRecord, kind: str, changes: Sequence[Change]
+    store: StorePort, context: Context, record: SessionRecord, kind: str, changes: Sequence[Change]
 ) -> list[Commit]:
-    """Commits that say something in a project's own session, and begin it if there is none yet.
+    """Commits for a project's own session, preceded by the commit that begins it if it does not exist yet.
 
-    Sealed and not appended: for `Store.ingest`, in one transaction with what they are about.
+    Sealed and not appended: for `StorePort.ingest`, in one transaction with what they are about.
     """
     from stator.model.log.seal import Place, seal  # reading a project does without it
 
@@ -80,9 +80,9 @@ def sealed(
 
 
 class _Standing:
-    """The state of a session as the reducer asks for it; of none, nothing stands."""
+    """The state of a session as the reducer asks for it; empty if there is no session."""
 
-    def __init__(self, store: Store, session: str) -> None:
+    def __init__(self, store: StorePort, session: str) -> None:
         self._store, self._session = store, session
 
     def find(self, collection: str, key: str) -> Entry | None:
@@ -92,7 +92,7 @@ class _Standing:
         return self._store.entries(self._session, collection) if self._session else ()
 
 
-def known(store: Store, record: SessionRecord) -> SessionRow | None:
+def known(store: StorePort, record: SessionRecord) -> SessionRow | None:
     """The same, if it is there."""
     query = SessionQuery(
         mode="project", project=record.project, tenant=record.tenant, name=PROJECT_SESSION

@@ -1,7 +1,8 @@
-"""What came from a bundle: a flag in the project's own session says so, for each session and up to where.
+"""Knows which commits came from a bundle, from a flag in the project's own session.
 
-Structure is under the hash, so a commit cannot be told apart by anything in it: what it claims of
-its provenance, it claims. What stands before the mark is shown as imported, whatever it says.
+The flag names each session and the seq up to which it was imported. Structure is under the hash, so an imported
+commit cannot be marked in place: its own provenance is only a claim. Commits before the mark are shown as
+imported, regardless of their claim.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 from stator.model.log.commit import Commit, Provenance
 from stator.model.records.types import FlagRecord, SessionRecord
 from stator.runtime.base.project_session import known
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 IMPORTED = "imported"
 EVERYTHING = 2**62
@@ -23,14 +24,14 @@ def mark(session: str, head: str, seq: int, by: str) -> FlagRecord:
     return FlagRecord(name=IMPORTED, on=session, why=f"head {head} upto {seq}", by=by)
 
 
-def provenance(store: Store, commit: Commit) -> Provenance:
-    """Where a commit's content came from as far as this store knows, whatever the commit says."""
+def provenance(store: StorePort, commit: Commit) -> Provenance:
+    """Where a commit's content came from as far as this store knows, regardless of what the commit claims."""
     if commit.seq <= imported_upto(store, store.session(commit.session).record):
         return Provenance("import", "unverified")
     return commit.provenance
 
 
-def imported_upto(store: Store, record: SessionRecord) -> int:
+def imported_upto(store: StorePort, record: SessionRecord) -> int:
     """The last seq of a session, or of what it was forked from, that came from a bundle; 0: none did."""
     own = known(store, record)
     if own is None:
@@ -39,7 +40,7 @@ def imported_upto(store: Store, record: SessionRecord) -> int:
     return max(_marked(store, own.id, *part) for part in [*parts, (record.id, EVERYTHING)])
 
 
-def _marked(store: Store, own: str, session: str, upto: int) -> int:
+def _marked(store: StorePort, own: str, session: str, upto: int) -> int:
     """How far a session is marked; a mark that does not say so is about all of it."""
     entry = store.find(own, "flags", f"{IMPORTED}\n{session}")
     if entry is None:

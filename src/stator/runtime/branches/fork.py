@@ -16,15 +16,15 @@ from stator.model.sessions.lifecycle import check_name, lent_upto
 from stator.model.values.ids import short
 from stator.runtime.base.context import Context
 from stator.runtime.views.refs import Point
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 
-def head_of(store: Store, row: SessionRow) -> Point:
+def head_of(store: StorePort, row: SessionRow) -> Point:
     return Point(row.id, store.head(row.id).seq, "head")
 
 
 def fork(
-    store: Store,
+    store: StorePort,
     context: Context,
     point: Point,
     *,
@@ -35,10 +35,10 @@ def fork(
     aliases: list[list[str]] | None = None,
     **said: Any,
 ) -> SessionRow:
-    """A new session whose log continues another's at a position. Costs the same whatever the length.
+    """A new session whose log continues another's at a position. Costs the same at any length.
 
     `labels`: instead of the parent's. `identifier` and `aliases`: of one that is made after another
-    agent's fork. `said`: fields of the first commit that are not the system's.
+    agent's fork. `said`: fields of the first commit that differ from the system's.
     """
     if point.seq == 0:
         raise InvalidInput(

@@ -1,4 +1,4 @@
-"""Rerun: a recorded chain of calls made again, with the recorded arguments and the tools of today.
+"""Runs recorded tool calls again, with the recorded arguments and today's tools.
 
 It happens in a session of its own, a retry that branches off where the first of the turns began, so that
 nothing is written to the source. Writes wait for a person's yes unless the caller lets them run.
@@ -24,17 +24,17 @@ from stator.model.values import canon
 from stator.model.values.position import turn_numbers
 from stator.runtime.base.context import Context
 from stator.runtime.branches import fork
+from stator.runtime.branches.opening import drive
 from stator.runtime.branches.retry import labels_of
+from stator.runtime.driving.call import entered
 from stator.runtime.driving.children import MANY
 from stator.runtime.driving.loop import by_name
+from stator.runtime.driving.open_turn import OpenTurn
 from stator.runtime.driving.policy import Terms
 from stator.runtime.driving.tools import declare
-from stator.runtime.driving.turn import Turn
-from stator.runtime.facade.session import drive
-from stator.runtime.views.reflog import left_turns
 from stator.runtime.views.refs import Point
-from stator.runtime.views.session import SessionView
-from stator.store.port import Store
+from stator.runtime.views.session import SessionReader
+from stator.store.port import StorePort
 
 Effects = Literal["ask", "run"]
 Verdict = Literal["same", "other value", "other status", "not compared", "not run"]
@@ -95,20 +95,20 @@ class Chain(msgspec.Struct, frozen=True):
     calls: list[tuple[Commit, KnownCall]]
 
 
-def chains(view: SessionView, turns: str | None) -> list[Chain]:
+def chains(reader: SessionReader, turns: str | None) -> list[Chain]:
     """The calls of some turns, in order; without those that tools made while they ran, and without turns
     that were rewound, unless it is one that is asked for."""
-    left = left_turns(view._store, view.id)
-    first, last = turn_numbers(turns, view.head.turn, left)
+    left, head = reader.rewound(), reader.head
+    first, last = turn_numbers(turns, head.turn, left)
+    rows = {row.turn: row for row in reader.turns()}
     found: list[Chain] = []
     for number in range(first, last + 1):
         if number in left and first != last:
             continue
-        (row,) = view._store.turns(view.id, after=number - 1, upto=number)
-        upto = next(iter(view._store.turns(view.id, after=number, upto=number + 1)), None)
         # What is recorded after a turn and before the next has its number, such as settlements.
-        end = view.head.seq if upto is None else upto.first - 1
-        commits = [c for c in _read(view, row.first, end) if c.turn == row.turn]
+        end = rows[number + 1].first - 1 if number + 1 in rows else head.seq
+        span = f"@{rows[number].first - 1}..@{end}"
+        commits = [commit for commit in reader.log(span) if commit.turn == number]
         seen = list(as_seen(commits))
         by_seq = {commit.seq: commit for commit in seen}
         calls = [(by_seq[call.seq], call) for call in Known(seen).calls]
@@ -117,15 +117,11 @@ def chains(view: SessionView, turns: str | None) -> list[Chain]:
     return found
 
 
-def rewound(view: SessionView, turns: str | None) -> set[int]:
-    """Which of some turns do not stand any more."""
-    left = left_turns(view._store, view.id)
-    first, last = turn_numbers(turns, view.head.turn, left)
+def rewound(reader: SessionReader, turns: str | None) -> set[int]:
+    """Which of some turns are no longer in force."""
+    left = reader.rewound()
+    first, last = turn_numbers(turns, reader.head.turn, left)
     return {turn for turn in left if first <= turn <= last}
-
-
-def _read(view: SessionView, first: int, last: int) -> list[Commit]:
-    return list(view.log(f"@{first - 1}..@{last}"))
 
 
 def toolbox(tools: Tools) -> Toolbox:
@@ -146,9 +142,8 @@ def toolbox(tools: Tools) -> Toolbox:
 
 
 def terms(context: Context, effects: Effects, why: str, driver: Terms | None = None) -> Terms:
-    """What a chain that is made again is driven on: its writes ask, whatever is allowed elsewhere.
-
-    `driver`: the terms of whoever drives the session it is of; what those deny is denied here.
+    """The policy of a rerun: its writes need approval, whatever other rules allow. `driver`: the policy of
+    the original session's driver; what it denies is denied here.
     """
     if effects not in ("ask", "run"):
         raise InvalidInput(f"unknown effects {effects!r:.40}", hint="ask or run", path="$.effects")
@@ -165,7 +160,7 @@ def terms(context: Context, effects: Effects, why: str, driver: Terms | None = N
 
 
 def rerun(
-    store: Store,
+    store: StorePort,
     context: Context,
     session: str,
     tools: Tools,
@@ -175,25 +170,24 @@ def rerun(
     name: str = "",
     driver: Terms | None = None,
 ) -> Rerun:
-    """Make the calls of a session again, or of some of its turns, and say what ended otherwise.
+    """Run the calls of a session again, or of some of its turns, and report which results changed.
 
-    Where a write waits for a person, the rest is not run; once it is approved, the same rerun goes on.
+    Where a write waits for a person, the rest is not run; once it is approved, the same rerun continues.
     """
-    view = SessionView(store, session)
     hands = toolbox(tools)
     held = terms(context, effects, "a rerun makes it again", driver)
-    found = chains(view, span)
+    found = chains(SessionReader(store, session), span)
     if not found:
         raise InvalidInput("there is no turn to rerun", session=session)
     start = found[0].begun.seq - 1
-    row = _branch(store, context, view, start, name, effects)
+    row = _branch(store, context, session, start, name, effects)
     made: list[Again] = []
     waiting = ""
     try:
         program = [[found[0].begun.turn, MANY]]  # the turns before are not this program's
         with drive(store, context, row.record, held, program=program) as branch:
             for chain in found:
-                with branch.turn(chain.begun.known("input")) as turn:
+                with entered(OpenTurn(branch, chain.begun.known("input"))) as turn:
                     for begun, call in chain.calls:
                         made.append(_again(turn, begun, call, hands))
     except ApprovalNeeded as needed:
@@ -205,11 +199,11 @@ def rerun(
 
 
 def _branch(
-    store: Store, context: Context, view: SessionView, start: int, name: str, effects: Effects
+    store: StorePort, context: Context, source: str, start: int, name: str, effects: Effects
 ) -> SessionRow:
-    """The session to rerun in: one that waits for approval goes on, else a new one."""
-    record = view.record
-    point, labels = Point(view.id, start, ""), labels_of(record, effects)
+    """The session to rerun in: one that waits for approval is continued, else a new one is made."""
+    record = store.session(source).record
+    point, labels = Point(source, start, ""), labels_of(record, effects)
     base = check_name(name) if name else f"{record.name}~rerun"
     for n in range(1, NAMES_MAX):
         wanted = base if n == 1 else f"{base}{n}"
@@ -218,7 +212,7 @@ def _branch(
         if not rows:
             return fork.fork(store, context, point, name=wanted, kind="retry", labels=labels)
         parent = rows[0].record.parent
-        ours = parent is not None and (parent.session, parent.seq) == (view.id, start)
+        ours = parent is not None and (parent.session, parent.seq) == (source, start)
         if ours and rows[0].record.reason == "approval" and effects == "ask":
             return rows[0]
         if name:
@@ -228,7 +222,7 @@ def _branch(
     raise InvalidInput(f"there are {NAMES_MAX} reruns of {record.name!r:.80}", hint="name it")
 
 
-def _again(turn: Turn, begun: Commit, call: KnownCall, tools: Toolbox) -> Again:
+def _again(turn: OpenTurn, begun: Commit, call: KnownCall, tools: Toolbox) -> Again:
     why = _why_not(begun, call, tools)
     if why:
         return _not_run(begun, call, why)

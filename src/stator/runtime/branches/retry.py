@@ -1,13 +1,13 @@
-"""Retries: a turn tried again beside the session it is of, and adopted where it is the better one.
+"""Retries a turn in a fork beside its session, and adopts the fork if it is better.
 
-A retry is a fork of the end of the turn before. The original is not touched: its driver may go on.
+A retry is a fork of the end of the turn before. The original is not touched: its driver may continue.
 What a retry writes would happen a second time, so a person is asked first, until it is adopted.
 """
 
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -19,26 +19,22 @@ from stator.model.sessions.lifecycle import NAME_MAX
 from stator.model.values.position import AtTurn, parse_ref
 from stator.runtime.base.context import Context
 from stator.runtime.branches import fork
+from stator.runtime.branches.opening import EFFECTS, take_up
+from stator.runtime.driving.driver import Driver
 from stator.runtime.driving.lifecycle import held
-from stator.runtime.driving.policy import Terms
 from stator.runtime.views.refs import (
     Point,
     Siblings,
     retries_turn,
+    session_of,
     sibling,
     siblings,
     span,
 )
-from stator.runtime.views.session import SessionView
-from stator.store.port import Store
-
-if TYPE_CHECKING:
-    from stator.runtime.facade.session import Session
+from stator.runtime.views.session import SessionReader
+from stator.store.port import StorePort
 
 RetryEffects = Literal["ask", "run"]
-EFFECTS = "effects"
-"""The label of a retry that may write without asking."""
-WHY = "a retry would do this a second time"
 NAMES = 1000
 """How many names are tried."""
 
@@ -55,19 +51,19 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Adopted(msgspec.Struct, frozen=True, kw_only=True):
-    """Which session goes on for another."""
+    """Which session was adopted for another."""
 
     original: str
     name: str
     by: str
-    """The session that goes on; the original itself where an adoption was taken back."""
+    """The adopted session; the original itself where an adoption was undone."""
     by_name: str
 
 
 def make(
-    store: Store,
+    store: StorePort,
     context: Context,
-    view: SessionView,
+    session: str,
     turn: str,
     *,
     effects: RetryEffects = "ask",
@@ -76,9 +72,9 @@ def make(
     """A session in which a turn can be tried again: a new one, or the retry that has that name."""
     if effects not in ("ask", "run"):
         raise InvalidInput(f"unknown effects {effects!r:.40}", path="$.effects", hint="ask or run")
-    session, number = _turn_of(store, view, turn)
-    found = siblings(store, session, number)
-    begun = SessionView(store, session).beginning(number)
+    owner, number = _turn_of(store, session, turn)
+    found = siblings(store, owner, number)
+    begun = SessionReader(store, owner).beginning(number)
     known = {row.record.name: place for place, row in enumerate(found.retries, 2)}
     fields: dict[str, Any] = {
         "original": found.original,
@@ -92,12 +88,12 @@ def make(
     return Retry(row=row, number=len(found.retries) + 2, made=True, **fields)
 
 
-def _turn_of(store: Store, view: SessionView, ref: str) -> tuple[str, int]:
+def _turn_of(store: StorePort, session: str, ref: str) -> tuple[str, int]:
     """The session and number of the turn that is meant."""
     parsed = parse_ref(ref)
     if not isinstance(parsed.position, AtTurn) or parsed.position.turn == 0:
         raise InvalidInput(f"a retry is of a turn, not of {ref!r:.60}", path="$.turn", hint="t5")
-    session = view._session_of(parsed)
+    session = session_of(store, session, parsed)
     try:
         point = span(store, session, parsed.position)[1]
     except NotFound:
@@ -109,7 +105,7 @@ def _turn_of(store: Store, view: SessionView, ref: str) -> tuple[str, int]:
 
 
 def _fork(
-    store: Store,
+    store: StorePort,
     context: Context,
     found: Siblings,
     turn: int,
@@ -140,95 +136,60 @@ def labels_of(source: SessionRecord, effects: RetryEffects) -> dict[str, str]:
 
 
 def begin(
-    session: Session[Any], turn: str, *, effects: RetryEffects, prompt: Any, name: str
-) -> tuple[Session[Any], Any]:
+    driver: Driver, turn: str, *, effects: RetryEffects, prompt: Any, name: str
+) -> tuple[Driver, Any]:
     """Drive a retry of a turn, on the terms of the session that asks for it; and its prompt."""
-    from stator.runtime.facade.session import take_up
-
-    store, context = session._store, session.context
+    store, context = driver.store, driver.context
     if prompt is None:
-        owner, number = _turn_of(store, session, turn)
-        begun = SessionView(store, owner).beginning(number)
+        owner, number = _turn_of(store, driver.id, turn)
+        begun = SessionReader(store, owner).beginning(number)
         prompt = None if begun is None else begun.value("input")
-    retry = make(store, context, session, turn, effects=effects, name=name)
-    types = {
-        "app_type": session._app_type,
-        "app_version": session._app_version,
-        "upcasts": session._upcasts,
-    }
-    again = take_up(store, context, retry.row, session._terms, **types)
-    return again, prompt
-
-
-def terms_of(store: Store, record: SessionRecord, terms: Terms) -> Terms:
-    """The terms a session is driven on: a retry asks before it writes, until it is adopted."""
-    return terms.asking_writes(WHY) if _asks(store, record) else terms
-
-
-def _asks(store: Store, record: SessionRecord) -> bool:
-    """Whether a session is a retry that asks, or goes on with what one began: a fork or a child of it,
-    or what was adopted for it."""
-    seen = {record.id}
-    while (parent := record.parent) is not None and parent.kind != "import":
-        retry = parent.kind == "retry"
-        if retry and record.labels.get(EFFECTS) == "run":
-            return False
-        try:
-            above = store.session(parent.session).record
-        except NotFound:
-            return retry
-        if retry and above.adopted != record.id:
-            return True
-        began = 0 if above.parent is None or not above.lineage else above.parent.seq
-        if above.id in seen or parent.seq <= began:  # a branch of what came before the retry
-            return False
-        seen.add(above.id)
-        record = above
-    return False
+    retry = make(store, context, driver.id, turn, effects=effects, name=name)
+    return take_up(store, context, retry.row, driver.terms), prompt
 
 
 # -- adopting -------------------------------------------------------------------------------------
 
 
 def adopt(
-    view: SessionView,
-    ref: str,
+    store: StorePort,
     context: Context,
+    session: str,
+    ref: str,
     by: str,
     *,
-    driven: Session[Any] | None = None,
+    driver: Driver | None = None,
 ) -> Adopted:
-    """Let a retry or a fork go on for the session it came from, or (`t5.1`) nobody but itself.
+    """Adopt a retry or a fork for the session it came from, or (`t5.1`) undo an adoption.
 
-    Needs the lease of the original: `driven` has it, or the session is held for a moment.
+    Needs the lease of the original: `driver` has it, or the session is held for a moment.
     """
-    store = view._store
-    original, adopted = _adoption(store, view, ref)
+    original, adopted = _adoption(store, session, ref)
     record = store.session(original).record
     change = Upsert("session", msgspec.structs.replace(record, adopted=adopted))
     fields: dict[str, Any] = {"changes": (change,), "actor": "user", "principal": by}
-    if driven is not None and driven.id == original:
-        driven._append([driven._draft("adopt", **fields)])
+    if driver is not None and driver.id == original:
+        driver.append([driver.draft("adopt", **fields)])
     else:
         _adopt_held(store, context, original, fields)
     going_on = store.session(adopted or original).record
     return Adopted(original=original, name=record.name, by=going_on.id, by_name=going_on.name)
 
 
-def _adopt_held(store: Store, context: Context, session: str, fields: dict[str, Any]) -> None:
+def _adopt_held(store: StorePort, context: Context, session: str, fields: dict[str, Any]) -> None:
     with held(store, context, session) as hold:
         drafts = [*hold.paused_after(), hold.draft("adopt", **fields)]
         store.append(session, drafts, barrier=True)
 
 
-def _adoption(store: Store, view: SessionView, ref: str) -> tuple[str, str]:
-    """The session that is to be gone on for, and the one that does so; "" for itself."""
+def _adoption(store: StorePort, session: str, ref: str) -> tuple[str, str]:
+    """The original session, and the one to adopt for it; "" for itself."""
     parsed = parse_ref(ref)
     if isinstance(parsed.position, AtTurn) and parsed.position.retry:
         # A retry that has not begun yet can be gone on with as well.
-        target = sibling(store, view._session_of(parsed), parsed.position)
+        target = sibling(store, session_of(store, session, parsed), parsed.position)
     else:
-        target = view.at(ref).session
+        target = SessionReader(store, session).at(ref).session
     if isinstance(parsed.position, AtTurn) and parsed.position.retry == 1:
         return _adopted_from(store, target, parsed.position.turn), ""
     record = store.session(target).record
@@ -242,9 +203,9 @@ def _adoption(store: Store, view: SessionView, ref: str) -> tuple[str, str]:
     return parent.session, target
 
 
-def _adopted_from(store: Store, session: str, turn: int) -> str:
-    """The session an adoption is to be taken back in: that one, or the one it goes on for: by a retry of
-    that turn, or by a fork."""
+def _adopted_from(store: StorePort, session: str, turn: int) -> str:
+    """The session whose adoption is to be undone: that one, or the one it was adopted for, by a retry of that
+    turn or by a fork."""
     row = store.session(session)
     if row.record.adopted:
         return session

@@ -1,13 +1,13 @@
-"""Rewinding: going back to a position by appending the difference.
+"""Rewinds a session to a position by appending the difference.
 
 Nothing leaves the log. One transaction holds a tag on the head that is left and the rewind itself,
-whose delta makes the state what it was; what happened in the world meanwhile is listed, not undone.
+whose delta makes the state what it was. What happened in the world since then is listed, not undone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -31,17 +31,16 @@ from stator.model.log.rewinds import (
 from stator.model.records.types import CallRecord, Entry, TagRecord
 from stator.model.views.diff import CallItem
 from stator.runtime.base.context import Context
+from stator.runtime.driving.driver import Driver
 from stator.runtime.driving.lifecycle import MakeDraft, held
 from stator.runtime.views import reflog
+from stator.runtime.views.ranges import calls_in
 from stator.runtime.views.refs import Point
-from stator.runtime.views.session import SessionView
-from stator.store.port import Store
-
-if TYPE_CHECKING:
-    from stator.runtime.facade.session import Session
+from stator.runtime.views.session import SessionReader
+from stator.store.port import StorePort
 
 ATTEMPTS = 20
-"""How often a rewind is computed anew because somebody else wrote meanwhile."""
+"""How often a rewind is computed again because another writer appended in between."""
 DONE = ("ok", "in doubt", "started")
 """Statuses of calls that changed something, or may have."""
 
@@ -60,9 +59,9 @@ class Rewound(msgspec.Struct, frozen=True, kw_only=True):
     tag: str
     """Names the head that was left: rewind there to undo this."""
     turns: list[int]
-    """Turns that do not stand any more."""
+    """Turns that are no longer in force."""
     again: list[int]
-    """Turns that an earlier rewind left, and that stand again."""
+    """Turns that an earlier rewind left, and that are in force again."""
     effects: list[CallItem]
     """Writes it crosses: they happened, or may have, and are not undone."""
     records: int
@@ -77,15 +76,14 @@ class _Plan(msgspec.Struct, frozen=True):
     rewound: Rewound
 
 
-def plan(view: SessionView, to: str) -> Rewound:
+def plan(store: StorePort, session: str, to: str) -> Rewound:
     """What a rewind would do, without doing it."""
-    return _plan(view, _target(view, to)).rewound
+    return _plan(store, _target(store, session, to)).rewound
 
 
-def rewind(store: Store, context: Context, session: str, to: str, *, by: str = "") -> Rewound:
-    """Take a session back to a position, holding it for a moment; `Busy` while somebody drives it."""
-    view = SessionView(store, session)
-    target = _target(view, to)
+def rewind(store: StorePort, context: Context, session: str, to: str, *, by: str = "") -> Rewound:
+    """Rewind a session to a position, with a short lease; `Busy` while it is driven."""
+    target = _target(store, session, to)
     with held(store, context, session) as hold:
         left = hold.paused_after()
         if left:
@@ -94,31 +92,31 @@ def rewind(store: Store, context: Context, session: str, to: str, *, by: str = "
         def append(drafts: list[Draft], **how: Any) -> list[Commit]:
             return store.append(session, drafts, barrier=True, **how)
 
-        return _go_back(view, target, hold.draft, append, by or context.principal)
+        return _go_back(store, target, hold.draft, append, by or context.principal)
 
 
-def rewind_driven(session: Session[Any], to: str) -> Rewound:
-    """The same by whoever drives the session, between turns."""
-    check_between_turns(session)
-    target = _target(session, to)
-    done = _go_back(session, target, session._draft, session._append, session._principal)
-    session._looks_anew()
+def rewind_driven(driver: Driver, to: str) -> Rewound:
+    """The same by the driver of the session, between turns."""
+    check_between_turns(driver)
+    target = _target(driver.store, driver.id, to)
+    done = _go_back(driver.store, target, driver.draft, driver.append, driver.principal)
+    driver.forget_view()
     return done
 
 
-def check_between_turns(session: Session[Any]) -> None:
-    turn = session._open_turn
+def check_between_turns(driver: Driver) -> None:
+    turn = driver.current
     if turn is not None and not turn.ended:
         raise BadTurn(
-            f"turn {turn.number} of session {session.id} is open",
+            f"turn {turn.number} of session {driver.id} is open",
             hint="end it first: a rewind is between turns",
-            session=session.id,
+            session=driver.id,
         )
 
 
-def _target(view: SessionView, to: str) -> Point:
-    point = view.at(to)
-    if point.session != view.id:
+def _target(store: StorePort, session: str, to: str) -> Point:
+    point = SessionReader(store, session).at(to)
+    if point.session != session:
         raise InvalidInput(
             "a rewind stays in its own session",
             path="$.to",
@@ -128,18 +126,18 @@ def _target(view: SessionView, to: str) -> Point:
 
 
 def _go_back(
-    view: SessionView,
+    store: StorePort,
     target: Point,
     draft: MakeDraft,
     append: Callable[..., list[Commit]],
     by: str,
 ) -> Rewound:
     for attempt in range(ATTEMPTS):
-        made = _plan(view, target)
+        made = _plan(store, target)
         found = made.rewound
         if found.start == found.end:
             raise InvalidInput(
-                f"{target.shown} is where the session stands", path="$.to", session=view.id
+                f"{target.shown} is where the session stands", path="$.to", session=target.session
             )
         tag = TagRecord(name=found.tag, seq=found.start, hash=made.head.hash)
         said = {"actor": "user", "principal": by}
@@ -163,14 +161,14 @@ def _go_back(
     raise AssertionError
 
 
-def _plan(view: SessionView, target: Point) -> _Plan:
-    store, session = view._store, view.id
+def _plan(store: StorePort, target: Point) -> _Plan:
+    session = target.session
     head = store.head(session)
     known = reflog.rewinds(store, session)
     changes = resets(slots(store, session, head.seq, target.seq))
     before, after = visible(known, head.seq), visible(known, target.seq)
     low = agree_upto(before, after)
-    calls = view._calls_in(session, low, head.seq)
+    calls = calls_in(store, session, low, head.seq)
     waiting = {
         record.call
         for entry in store.entries(session, "calls")
@@ -188,7 +186,7 @@ def _plan(view: SessionView, target: Point) -> _Plan:
     ends = (head.seq, target.seq)
     rewound = Rewound(
         session=session,
-        name=view.name,
+        name=store.session(session).record.name,
         start=head.seq,
         end=target.seq,
         shown=target.shown,
@@ -202,9 +200,9 @@ def _plan(view: SessionView, target: Point) -> _Plan:
 
 
 def slots(
-    store: Store, session: str, head: int, target: int
+    store: StorePort, session: str, head: int, target: int
 ) -> list[tuple[str, str, Entry | None, Entry | None]]:
-    """Every key touched since the target: what stands there now, and what stood there then."""
+    """Every key touched since the target: its record now, and its record then."""
     touched = {
         (version.op.collection, version.key): None
         for version in store.versions(session, after=target, upto=head, collections=STEPS)
@@ -222,7 +220,7 @@ def slots(
     return found
 
 
-def _free_tag(store: Store, session: str) -> str:
+def _free_tag(store: StorePort, session: str) -> str:
     taken = {entry.key for entry in store.entries(session, "tags")}
     number = sum(name.startswith(TAG) for name in taken) + 1
     while f"{TAG}{number}" in taken:

@@ -1,7 +1,7 @@
-"""A bundle as a file: frames written one after the other, and read again within limits.
+"""Writes and reads bundle files: frames one after the other, within limits.
 
-Neither side holds more than a few frames. A file takes its name when it is whole and on disk; one
-that is read is first held against its own digest, and its frames are unpacked only as far as they
+Neither side holds more than a few frames. A file gets its name when it is complete and on disk; reading first
+checks its digest, and its frames are unpacked only as far as they
 were announced.
 """
 
@@ -120,7 +120,7 @@ def _sync_folder(path: str) -> None:
 
 
 def _check_target(path: str, replace: bool) -> None:
-    """A bundle takes nobody's place, unless it is a file's and that is meant."""
+    """Refuse to overwrite, unless the target is a plain file and `replace` was given."""
     try:
         found = os.lstat(path)
     except FileNotFoundError:
@@ -135,7 +135,7 @@ def _check_target(path: str, replace: bool) -> None:
 
 
 def _begun(path: str) -> tuple[str, BinaryIO]:
-    """A new file beside the target, and its name: nobody else's, also not that of another export."""
+    """A new file beside the target, under a name that no other export uses."""
     for n in count():
         partial = f"{path}.{n}.partial"
         try:

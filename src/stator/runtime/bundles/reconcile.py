@@ -1,8 +1,8 @@
-"""Meeting: how the sessions of a bundle stand to those that are here, and what is to become of each.
+"""Reconciles the sessions of a bundle with the local ones, and decides what happens to each.
 
 A session that is not here is new. One that is here is compared commit by commit: one log is the
-beginning of the other, or both went on after a commit they share. Then the other's commits come in
-as a fork at that commit, and later ones continue that fork.
+beginning of the other, or both have new commits after a shared one. Then the imported commits become a fork
+at that commit, and later ones continue that fork.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from stator.model.values.ids import from_bytes, short
 from stator.runtime.base import paging, project_flags, project_session
 from stator.runtime.base.context import Context
 from stator.runtime.branches.fork import lineage
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 PAGE = 500
 MANY = 1000
@@ -47,7 +47,7 @@ class Met(msgspec.Struct, frozen=True, kw_only=True):
     """Whether something follows it where it came from."""
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class ReconcilePlan(msgspec.Struct, frozen=True, kw_only=True):
     """What is to become of one session of a bundle."""
 
     one: Bundled
@@ -67,12 +67,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan(
-    store: Store,
+    store: StorePort,
     context: Context,
     manifest: Sequence[Bundled],
     packed: Callable[[], Iterator[tuple[Bundled, Iterator[Packed]]]],
     project: str | None,
-) -> list[Plan]:
+) -> list[ReconcilePlan]:
     """A plan for each session of a bundle; `packed` reads their commits, if that must be."""
     rows = {one.id: _row(store, one.id) for one in manifest}
     unclear = {
@@ -82,7 +82,7 @@ def plan(
     for one, commits in packed() if unclear else ():
         if one.id in unclear:
             met[one.id] = _meet(store, one, commits)
-    plans: list[Plan] = []
+    plans: list[ReconcilePlan] = []
     for one in manifest:
         row = rows[one.id]
         if row is None:
@@ -92,19 +92,19 @@ def plan(
     return plans
 
 
-def _row(store: Store, session: str) -> SessionRow | None:
+def _row(store: StorePort, session: str) -> SessionRow | None:
     try:
         return store.session(session)
     except NotFound:
         return None
 
 
-def _hash_at(store: Store, session: str, seq: int) -> str:
+def _hash_at(store: StorePort, session: str, seq: int) -> str:
     found = store.commits(session, after=seq - 1, upto=seq, limit=1, load=False)
     return found[0].hash if found else ""
 
 
-def _is_here(store: Store, row: SessionRow, one: Bundled) -> bool:
+def _is_here(store: StorePort, row: SessionRow, one: Bundled) -> bool:
     return one.seq <= row.head and _hash_at(store, row.id, one.seq) == one.hash
 
 
@@ -112,8 +112,12 @@ def _is_here(store: Store, row: SessionRow, one: Bundled) -> bool:
 
 
 def _new(
-    store: Store, context: Context, one: Bundled, project: str | None, before: Sequence[Plan]
-) -> Plan:
+    store: StorePort,
+    context: Context,
+    one: Bundled,
+    project: str | None,
+    before: Sequence[ReconcilePlan],
+) -> ReconcilePlan:
     for part in one.lineage:
         above = next((plan for plan in before if plan.one.id == part.session), None)
         if above is not None and above.cuts and part.upto > above.cuts[0]:
@@ -133,7 +137,7 @@ def _new(
             hint="nothing was taken; bring it to another project with --project",
             session=one.id,
         )
-    return Plan(
+    return ReconcilePlan(
         one=one,
         fate="new",
         into=one.id,
@@ -143,7 +147,9 @@ def _new(
     )
 
 
-def _place(store: Store, context: Context, one: Bundled, before: Sequence[Plan]) -> str:
+def _place(
+    store: StorePort, context: Context, one: Bundled, before: Sequence[ReconcilePlan]
+) -> str:
     """The project a session belongs to here: where what it was forked from is, its own, or this one."""
     if one.lineage:
         above = next((plan for plan in before if plan.one.id == one.lineage[-1].session), None)
@@ -154,8 +160,8 @@ def _place(store: Store, context: Context, one: Bundled, before: Sequence[Plan])
     return one.project if known else context.project
 
 
-def _check_purged(store: Store, record: SessionRecord) -> None:
-    """Wherever it was purged: coming to another project would not make it another session."""
+def _check_purged(store: StorePort, record: SessionRecord) -> None:
+    """In any project: importing into another project would not make it another session."""
     for own in project_flags.project_sessions(store):
         flag = project_flags.key(project_flags.PURGED, record.id)
         if own.record.tenant == record.tenant and store.find(own.id, "flags", flag) is not None:
@@ -169,7 +175,9 @@ def _check_purged(store: Store, record: SessionRecord) -> None:
 # -- sessions that are ----------------------------------------------------------------------------
 
 
-def _known(store: Store, context: Context, one: Bundled, row: SessionRow, met: Met | None) -> Plan:
+def _known(
+    store: StorePort, context: Context, one: Bundled, row: SessionRow, met: Met | None
+) -> ReconcilePlan:
     if met is None or not met.there:
         return _nothing_new(store, one, row, met)
     target = row if not met.cuts else store.session(met.session)
@@ -182,7 +190,7 @@ def _known(store: Store, context: Context, one: Bundled, row: SessionRow, met: M
         low = target.record.lineage[-1].upto
         first = store.commits(target.id, after=low, upto=low + 1, limit=1)[0]
         graft = _grafting(store, target.id, first, target.record, met.cuts, with_first=False)
-    return Plan(
+    return ReconcilePlan(
         one=one,
         fate="fast-forward",
         into=target.id,
@@ -194,11 +202,11 @@ def _known(store: Store, context: Context, one: Bundled, row: SessionRow, met: M
     )
 
 
-def _nothing_new(store: Store, one: Bundled, row: SessionRow, met: Met | None) -> Plan:
+def _nothing_new(store: StorePort, one: Bundled, row: SessionRow, met: Met | None) -> ReconcilePlan:
     """All of it is here, in the session itself or in a fork that came earlier."""
     into = row if met is None or not met.cuts else store.session(met.session)
     longer = into.head > one.seq if met is None else met.here
-    return Plan(
+    return ReconcilePlan(
         one=one,
         fate="longer here" if longer else "same",
         into=into.id,
@@ -208,7 +216,9 @@ def _nothing_new(store: Store, one: Bundled, row: SessionRow, met: Met | None) -
     )
 
 
-def _fork(store: Store, context: Context, one: Bundled, above: SessionRow, met: Met) -> Plan:
+def _fork(
+    store: StorePort, context: Context, one: Bundled, above: SessionRow, met: Met
+) -> ReconcilePlan:
     if met.common == one.after:
         raise Conflict(
             f"session {one.id} ({one.name!r:.80}) is another one here: they have no commit in common",
@@ -241,7 +251,7 @@ def _fork(store: Store, context: Context, one: Bundled, above: SessionRow, met: 
         salt=context.secret(SALT_BYTES),
     )
     cuts = [*met.cuts, met.common]
-    return Plan(
+    return ReconcilePlan(
         one=one,
         fate="fork",
         into=session,
@@ -254,7 +264,7 @@ def _fork(store: Store, context: Context, one: Bundled, above: SessionRow, met: 
 
 
 def _grafting(
-    store: Store,
+    store: StorePort,
     session: str,
     first: Commit,
     record: SessionRecord,
@@ -278,7 +288,7 @@ def _grafting(
 # -- comparing ------------------------------------------------------------------------------------
 
 
-def _meet(store: Store, one: Bundled, packed: Iterator[Packed]) -> Met:
+def _meet(store: StorePort, one: Bundled, packed: Iterator[Packed]) -> Met:
     """Go through both logs until they part, on into forks of ours that came from there."""
     session, cuts, common = one.id, list[int](), one.after
     local = paging.commits(store, session, after=common, load=False)
@@ -304,7 +314,7 @@ def _same(mine: Commit, theirs: Packed, cuts: Sequence[int]) -> bool:
     return mine.hash == theirs.hash.hex()
 
 
-def _came_earlier(store: Store, session: str, seq: int, theirs: Packed) -> SessionRow | None:
+def _came_earlier(store: StorePort, session: str, seq: int, theirs: Packed) -> SessionRow | None:
     """The fork at a seq that an earlier import made, and that begins with this commit."""
     for row in store.sessions(SessionQuery(parent=session), limit=MANY).rows:
         parent = row.record.parent

@@ -1,9 +1,8 @@
-"""Export and import: sessions as a file that another machine takes up.
+"""Exports sessions to a bundle and imports them from one.
 
-Exporting reads, and needs neither the lease nor a key. Importing is one transaction: every commit is
-held against its hash and every head against the manifest before anybody sees anything of it. A
-session that is here already is continued, or left as it is, or, where both went on, the other one
-comes in as a fork. Nothing is ever overwritten.
+Exporting reads, and needs neither the lease nor a key. Importing is one transaction: every commit is checked
+against its hash and every head against the manifest before anything becomes visible. A local session is
+continued or left as it is; where both have new commits, the imported one becomes a fork. Nothing is ever overwritten.
 """
 
 from __future__ import annotations
@@ -42,9 +41,9 @@ from stator.runtime.base.paging import matching
 from stator.runtime.base.provenance import mark
 from stator.runtime.bundles.encryption import SALT_BYTES, new_lock
 from stator.runtime.bundles.file import BundleReader, BundleWriter
-from stator.runtime.bundles.reconcile import Fate, Plan, plan
+from stator.runtime.bundles.reconcile import Fate, ReconcilePlan, plan
 from stator.runtime.views import search
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 PAGE = 64
 """Commits read at a time: each may hold megabytes."""
@@ -76,7 +75,7 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
     locked: bool = False
 
 
-class Brought(msgspec.Struct, frozen=True, kw_only=True):
+class ImportedSession(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one session of a bundle."""
 
     session: str
@@ -99,7 +98,7 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     bytes: int
     commits: int
-    sessions: list[Brought]
+    sessions: list[ImportedSession]
     withheld: int = 0
     locked: bool = False
     dry_run: bool = False
@@ -109,7 +108,7 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def export(
-    store: Store,
+    store: StorePort,
     context: Context,
     sessions: Sequence[str],
     path: str,
@@ -161,9 +160,9 @@ def export(
     )
 
 
-def _family(store: Store, sessions: Sequence[str], kinds: Set[str]) -> list[str]:
-    """The sessions, and those that came of them in these ways. Without its children a session could
-    neither be gone on with nor replayed."""
+def _family(store: StorePort, sessions: Sequence[str], kinds: Set[str]) -> list[str]:
+    """The sessions, and those derived from them in these ways. Without its children a session could neither
+    be continued nor replayed."""
     found = list(dict.fromkeys(sessions))
     for session in found:
         found += [original for original in _goes_on_for(store, session) if original not in found]
@@ -177,7 +176,7 @@ def _family(store: Store, sessions: Sequence[str], kinds: Set[str]) -> list[str]
     return found
 
 
-def _goes_on_for(store: Store, session: str) -> list[str]:
+def _goes_on_for(store: StorePort, session: str) -> list[str]:
     """The session that another one was adopted for: its name leads there, so it comes along whole."""
     parent = store.session(session).record.parent
     if parent is None:
@@ -189,7 +188,7 @@ def _goes_on_for(store: Store, session: str) -> list[str]:
     return [original.id] if original.record.adopted == session else []
 
 
-def _chosen(store: Store, sessions: Sequence[str]) -> list[Bundled]:
+def _chosen(store: StorePort, sessions: Sequence[str]) -> list[Bundled]:
     """What goes into the bundle and how far: ancestors first, cut where the last fork needs them."""
     wanted: dict[str, Bundled] = {}
     for session in dict.fromkeys(sessions):
@@ -206,8 +205,8 @@ def _chosen(store: Store, sessions: Sequence[str]) -> list[Bundled]:
     return sorted(wanted.values(), key=lambda one: one.after)
 
 
-def _bundled(store: Store, session: str, seq: int, *, whole: bool) -> Bundled:
-    """A session as its own log says it is; where it stands here may be another project."""
+def _bundled(store: StorePort, session: str, seq: int, *, whole: bool) -> Bundled:
+    """A session as its own log describes it; its project in this store may be another."""
     low = lent_upto(store.session(session).record.lineage)
     first = store.commits(session, after=low, upto=low + 1, limit=1)[0]
     puts = (getattr(op, "record", None) for op in first.delta)
@@ -230,7 +229,7 @@ def _bundled(store: Store, session: str, seq: int, *, whole: bool) -> Bundled:
     )
 
 
-def _batches(store: Store, one: Bundled, sieve: Sieve) -> Iterator[tuple[list[Packed], int]]:
+def _batches(store: StorePort, one: Bundled, sieve: Sieve) -> Iterator[tuple[list[Packed], int]]:
     """A session's commits as frames of a bounded size, with the bytes of content in each."""
     batch: list[Packed] = []
     size, seq = 0, one.after
@@ -303,7 +302,7 @@ def _linked(
 
 
 def _verified(commits: Iterator[Commit]) -> Iterator[Commit]:
-    """The same commits, each held against its hash and the one before."""
+    """The same commits, each checked against its hash and its predecessor."""
     last: Commit | None = None
     for commit in commits:
         expected = (commit.prev, commit.seq) if last is None else (last.hash, last.seq + 1)
@@ -316,7 +315,7 @@ def _verified(commits: Iterator[Commit]) -> Iterator[Commit]:
 
 
 def import_bundle(
-    store: Store,
+    store: StorePort,
     context: Context,
     path: str,
     *,
@@ -325,17 +324,17 @@ def import_bundle(
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> Imported:
-    """Take in what a bundle holds, all of it or nothing."""
+    """Import the sessions of a bundle, all or none."""
     moved = None if progress is None else lambda done, size: progress("importing", done, size)
     with BundleReader(path, _given(passphrase), progress=moved) as reader:
 
-        def planned() -> list[Plan]:
+        def planned() -> list[ReconcilePlan]:
             listed = reader.manifest.sessions
             return plan(store, context, listed, lambda: _packed(reader), project)
 
         if dry_run:
             plans = planned()
-            for _ in _Stream(reader, plans, checks=True):
+            for _ in _BundleStream(reader, plans, checks=True):
                 pass
         else:
             plans, stream = _ingest(store, context, reader, planned)
@@ -354,16 +353,18 @@ def import_bundle(
 
 
 def _ingest(
-    store: Store, context: Context, reader: BundleReader, planned: Callable[[], list[Plan]]
-) -> tuple[list[Plan], _Stream]:
+    store: StorePort,
+    context: Context,
+    reader: BundleReader,
+    planned: Callable[[], list[ReconcilePlan]],
+) -> tuple[list[ReconcilePlan], _BundleStream]:
     """All of it in one transaction, with the marks that say where it came from.
 
-    Whoever went on with a session, marked one or imported the same since the plan was made makes
-    another plan of it.
+    If a session was continued, marked or imported since the plan was made, the plan is made again.
     """
     for left in reversed(range(TRIES)):
         plans = planned()
-        stream = _Stream(reader, plans, _marks(store, context, plans))
+        stream = _BundleStream(reader, plans, _marks(store, context, plans))
         try:
             store.ingest(stream, projects={one.into: one.project for one in plans})
             return plans, stream
@@ -374,12 +375,12 @@ def _ingest(
 
 
 def _erase_shared(
-    store: Store, context: Context, erased: Sequence[tuple[str, int, set[str]]]
+    store: StorePort, context: Context, erased: Sequence[tuple[str, int, set[str]]]
 ) -> set[str]:
     """Erase here what both logs share and what was erased there after they parted; in which sessions.
 
-    The fork that came holds those erasures, but a session erases only what is its own. Whoever is
-    killed before this is done imports again, and it is.
+    The fork that came holds those erasures, but a session erases only what is its own. If the process is
+    killed before this is done, importing again completes it.
     """
     sessions: set[str] = set()
     for into, seq, names in erased:
@@ -403,13 +404,13 @@ def _erase_shared(
     return sessions
 
 
-class _Stream:
-    """The commits to take in, read and checked anew whenever they are asked for."""
+class _BundleStream:
+    """The commits to import, read and checked each time they are iterated."""
 
     def __init__(
         self,
         reader: BundleReader,
-        plans: Sequence[Plan],
+        plans: Sequence[ReconcilePlan],
         marks: Sequence[Commit] = (),
         *,
         checks: bool = False,
@@ -435,7 +436,7 @@ class _Stream:
                 yield from (commit for commit in found if taken)
         yield from self._marks
 
-    def _watched(self, one: Plan, commits: Iterator[Commit]) -> Iterator[Commit]:
+    def _watched(self, one: ReconcilePlan, commits: Iterator[Commit]) -> Iterator[Commit]:
         for commit in commits:
             if commit.seq <= one.cuts[-1]:
                 gone = {n for n, i in commit.content.items() if isinstance(i, Gone) and i.by}
@@ -444,13 +445,13 @@ class _Stream:
             yield commit
 
 
-def _brought(store: Store, one: Plan, dry_run: bool) -> Brought:
+def _brought(store: StorePort, one: ReconcilePlan, dry_run: bool) -> ImportedSession:
     head = one.one.hash
     seq = one.one.seq
     if not dry_run:
         found = store.head(one.into)
         head, seq = found.hash, found.seq
-    return Brought(
+    return ImportedSession(
         session=one.one.id,
         name=one.name,
         fate=one.fate,
@@ -463,7 +464,7 @@ def _brought(store: Store, one: Plan, dry_run: bool) -> Brought:
     )
 
 
-def _marks(store: Store, context: Context, plans: Sequence[Plan]) -> list[Commit]:
+def _marks(store: StorePort, context: Context, plans: Sequence[ReconcilePlan]) -> list[Commit]:
     """The commits of the projects' own sessions that say what is imported."""
     brought = [one for one in plans if one.new]
     made: list[Commit] = []

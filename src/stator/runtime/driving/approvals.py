@@ -1,8 +1,9 @@
-"""Approvals: which calls wait for a person's word, and giving it.
+"""Lists the calls that wait for a person's approval, and records what people answer.
 
-Giving it is no method of a session or a turn: what an agent holds cannot approve what the agent asks
-for. Every grant names its principal, is a contribution to the session that waits (or, for a whole
-project, to the project's own session), and counts only in the store it was given in.
+Answering is no method of a session or a turn: an agent holds those, and what an agent holds must not
+be able to approve what the agent asks for. Every grant names its principal, is a contribution to the
+session that waits (or, for a whole project, to the project's own session), and counts only in the
+store it was given in.
 """
 
 from __future__ import annotations
@@ -41,13 +42,14 @@ from stator.model.values.ids import short
 from stator.runtime.base import project_session
 from stator.runtime.base.context import Context
 from stator.runtime.base.provenance import imported_upto
+from stator.runtime.views.open_calls import waits
 from stator.runtime.views.refs import (
     arguments_of,
     find_call,
     intent_of,
     rows_of,
 )
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 FROM_PERSON = Provenance("user", "verified")
 
@@ -67,11 +69,11 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
     why: str = ""
     answer: str = ""
-    """approved or denied, if somebody has answered and the driver has not come by since."""
+    """approved or denied, if it was answered and the driver has not continued yet."""
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """A person's standing word, and where it stands."""
+    """A person's approval or denial, and where it is recorded."""
 
     id: str
     session: str
@@ -79,14 +81,14 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     record: ApprovalRecord
     seq: int
     state: str = "standing"
-    """standing, expired, or imported: given elsewhere, so that it answers nothing here."""
+    """standing (in force), expired, or imported: granted in another store, so that it answers nothing here."""
 
 
 # -- asking ---------------------------------------------------------------------------------------
 
 
 def waiting(
-    store: Store, *, now: int, session: str | None = None, project: str | None = None
+    store: StorePort, *, now: int, session: str | None = None, project: str | None = None
 ) -> list[Waiting]:
     """Calls that wait for a person's word: of a session, a project or the store; longest first."""
     found = [
@@ -99,12 +101,7 @@ def waiting(
     return sorted(found, key=lambda item: (item.since, item.call))
 
 
-def waits(record: CallRecord) -> bool:
-    """Whether a call of this session waits for a person's word."""
-    return record.status == "awaiting approval" and not record.elsewhere
-
-
-def _waiting(store: Store, row: SessionRow, record: CallRecord) -> Waiting:
+def _waiting(store: StorePort, row: SessionRow, record: CallRecord) -> Waiting:
     intent = intent_of(store, row.id, record.call)
     return Waiting(
         session=row.id,
@@ -121,7 +118,7 @@ def _waiting(store: Store, row: SessionRow, record: CallRecord) -> Waiting:
     )
 
 
-def _answered(store: Store, found: Waiting, now: int) -> Waiting:
+def _answered(store: StorePort, found: Waiting, now: int) -> Waiting:
     known = approval.answer(
         standing(store, found.session),
         tool=found.tool,
@@ -135,7 +132,7 @@ def _answered(store: Store, found: Waiting, now: int) -> Waiting:
     return msgspec.structs.replace(found, answer=known.record.verdict)
 
 
-def find_waiting(store: Store, call: str) -> Waiting:
+def find_waiting(store: StorePort, call: str) -> Waiting:
     """The waiting call a person means, by id or the end of one."""
     intent = find_call(store, call)
     row = store.session(intent.session)
@@ -153,7 +150,7 @@ def find_waiting(store: Store, call: str) -> Waiting:
     return _waiting(store, row, record)
 
 
-def standing(store: Store, session: str) -> list[Entry]:
+def standing(store: StorePort, session: str) -> list[Entry]:
     """Grants that may answer a call of this session: its own and its project's, given in this store."""
     found = _own(store, session)
     record = store.session(session).record
@@ -161,7 +158,7 @@ def standing(store: Store, session: str) -> list[Entry]:
     return found if project is None else found + _own(store, project.id)
 
 
-def _own(store: Store, session: str) -> list[Entry]:
+def _own(store: StorePort, session: str) -> list[Entry]:
     here = store.info().id
     found = [
         entry
@@ -173,15 +170,16 @@ def _own(store: Store, session: str) -> list[Entry]:
 
 
 def _is_brought(entry: Entry, upto: int) -> bool:
-    """Whether a yes came with a bundle. One that was given here, taken back or used up, and put again
-    by whoever had the log meanwhile, has its mark still; so what came says yes to nothing. A no stands."""
+    """Whether an approval came with a bundle. A grant that was revoked or used up here and then put back in
+    another copy of the log still has its valid mark; so an imported approval answers nothing. A denial stays
+    in force."""
     return entry.seq <= upto and getattr(entry.record, "verdict", "") != "denied"
 
 
 def grants(
-    store: Store, *, now: int, session: str | None = None, project: str | None = None
+    store: StorePort, *, now: int, session: str | None = None, project: str | None = None
 ) -> list[Grant]:
-    """Every grant there is, also those that answer nothing any more, newest session first."""
+    """Every grant, also those no longer in force, newest session first."""
     here = store.info().id
     found = list(rows_of(store, session=session, project=project))
     if session is not None and (own := project_session.known(store, found[0].record)):
@@ -211,18 +209,18 @@ def _state(entry: Entry, session: str, store: str, now: int, upto: int) -> str:
 # -- saying ---------------------------------------------------------------------------------------
 
 
-def approve(store: Store, context: Context, call: str, *, by: str, **how: Any) -> Grant:
+def approve(store: StorePort, context: Context, call: str, *, by: str, **how: Any) -> Grant:
     """Let a waiting call run: this one, every one of these arguments, or every one that fits a pattern."""
     return answer(store, context, call, "approved", by=by, **how)
 
 
-def deny(store: Store, context: Context, call: str, *, by: str, **how: Any) -> Grant:
-    """Refuse a waiting call, with the reason the agent is told."""
+def deny(store: StorePort, context: Context, call: str, *, by: str, **how: Any) -> Grant:
+    """Refuse a waiting call, with the reason that the agent is shown."""
     return answer(store, context, call, "denied", by=by, **how)
 
 
 def grant(
-    store: Store,
+    store: StorePort,
     context: Context,
     session: str,
     pattern: str,
@@ -247,7 +245,7 @@ def grant(
 
 
 def answer(
-    store: Store,
+    store: StorePort,
     context: Context,
     call: str,
     verdict: Verdict,
@@ -290,7 +288,7 @@ def answer(
 
 
 def _record(
-    store: Store,
+    store: StorePort,
     context: Context,
     session: str,
     record: ApprovalRecord,
@@ -328,7 +326,7 @@ def _record(
 
 
 def revoke(
-    store: Store, context: Context, grant: str, *, by: str, project: str | None = None
+    store: StorePort, context: Context, grant: str, *, by: str, project: str | None = None
 ) -> Grant:
     """Take a grant back, by its id or the end of one; from now on it answers nothing."""
     known = grants(store, now=context.clock(), project=project)

@@ -1,13 +1,11 @@
-"""Budgets: what a session and its tree have spent, which limits hold, and changing them.
+"""Checks the budgets that hold for a session, and changes them.
 
-A tree is a session and its children, theirs included: a child's spending counts against its own
-limits and those of every session above it. A fork is nobody's child; it begins with nothing spent,
-and what it inherited stays counted where it was spent.
+A child's spending counts against its own limits and those of every session above it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -20,15 +18,14 @@ from stator.model.calls.budget import (
     total,
 )
 from stator.model.log.commit import Draft, Provenance, Upsert
-from stator.model.log.query import SessionQuery, SessionRow
-from stator.model.records.types import SpendRecord
 from stator.model.values.ids import short
 from stator.runtime.base.context import Context
-from stator.runtime.base.paging import matching
-from stator.store.port import Store
+from stator.runtime.views.spending import spent as spent
+from stator.runtime.views.spending import spent_tree as spent_tree
+from stator.store.port import StorePort
 
 TRIES = 100
-"""How often a change is made anew because the session moved on meanwhile."""
+"""How often a change is tried again because another writer appended in between."""
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,39 +36,7 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
     budget: dict[str, int]
 
 
-def spent(store: Store, session: str) -> dict[str, int]:
-    """What a session itself has spent, by unit; what it inherited from a fork is not its own."""
-    counts = store.counts(session)
-    used = {
-        record.unit: record.amount
-        for entry in store.entries(session, "spend")
-        if isinstance(record := entry.record, SpendRecord)
-    }
-    return {**used, "calls": counts.calls, "turns": counts.turns}
-
-
-def spent_tree(store: Store, session: str) -> dict[str, int]:
-    """What a session and all its children have spent, each counted once."""
-    return total([spent(store, found) for found in tree(store, session)])
-
-
-def tree(store: Store, session: str) -> list[str]:
-    """A session and its children, and theirs."""
-    found, todo = [session], [session]
-    while todo:
-        children = [row.id for row in _children(store, todo.pop()) if row.id not in found]
-        found += children
-        todo += children
-    return found
-
-
-def _children(store: Store, session: str) -> Iterator[SessionRow]:
-    for row in matching(store, SessionQuery(parent=session)):
-        if row.record.parent is not None and row.record.parent.kind == "child":
-            yield row
-
-
-def limits(store: Store, session: str) -> list[Limit]:
+def limits(store: StorePort, session: str) -> list[Limit]:
     """The budgets that hold for a session: its own first, then those of the sessions above it."""
     found: list[Limit] = []
     seen: set[str] = set()
@@ -90,16 +55,16 @@ def limits(store: Store, session: str) -> list[Limit]:
 
 
 def check(
-    store: Store,
+    store: StorePort,
     session: str,
     *,
     running: Mapping[str, int] | None = None,
     turns: bool = True,
 ) -> Breach | None:
-    """The first limit that is used up, of the session or of one above it; None if work may go on.
+    """The first limit that is used up, of the session or of one above it; None if work may continue.
 
     `running` is what is being spent and not recorded yet, such as the seconds of the open turn.
-    Without `turns`, how many there may be does not count: one that has begun may go on.
+    Without `turns`, the limit on turns is ignored: a turn that has begun may continue.
     """
     for limit in limits(store, session):
         used = total([spent_tree(store, limit.session), running or {}])
@@ -110,7 +75,7 @@ def check(
     return None
 
 
-def spent_up(store: Store, breach: Breach) -> BudgetSpent:
+def spent_up(store: StorePort, breach: Breach) -> BudgetSpent:
     """The error of a limit that is used up."""
     record = store.session(breach.session).record
     more = "+2" + breach.unit.removeprefix("money:") if ":" in breach.unit else f"{breach.unit}=…"
@@ -124,9 +89,9 @@ def spent_up(store: Store, breach: Breach) -> BudgetSpent:
 
 
 def change(
-    store: Store, context: Context, session: str, amounts: Sequence[Amount], *, by: str
+    store: StorePort, context: Context, session: str, amounts: Sequence[Amount], *, by: str
 ) -> dict[str, int]:
-    """Change a session's limits, also while somebody drives it; the budget that holds then."""
+    """Change a session's limits, also while it is driven; return the new budget."""
     for _ in range(TRIES):
         try:
             return _change(store, context, session, amounts, by)
@@ -136,7 +101,7 @@ def change(
 
 
 def _change(
-    store: Store, context: Context, session: str, amounts: Sequence[Amount], by: str
+    store: StorePort, context: Context, session: str, amounts: Sequence[Amount], by: str
 ) -> dict[str, int]:
     head = store.head(session)  # looked at first: what is read after it is at least as new
     record = store.session(session).record

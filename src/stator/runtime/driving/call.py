@@ -1,13 +1,19 @@
-"""Calls of a turn: each with its intent on disk before it runs, met by what the record knows of it."""
+"""Runs the calls of a turn, each with its intent on disk before it begins and its outcome after.
+
+The intent is appended before the tool runs because a crash can come at any moment: without it the log could
+not distinguish a call that never began from one that may have changed something. With it, a call
+that has no outcome is known to be in doubt, and is not run a second time.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -33,31 +39,29 @@ from stator.model.log.commit import (
     Change,
     Commit,
     Draft,
-    Provenance,
 )
 from stator.model.records.types import Effect
 from stator.model.values.ids import retype
 from stator.runtime.driving import lifecycle, observe
+from stator.runtime.driving.driver import FROM_TOOL
 from stator.runtime.driving.effects import drive
+from stator.runtime.driving.open_turn import OpenTurn
 from stator.runtime.driving.policy import POLL_S
+from stator.runtime.driving.state_writer import FROM_MODEL
 from stator.runtime.driving.tools import (
     KEY_ARGUMENT,
     Tool,
     arguments,
     current_call,
+    current_turn,
     declare,
 )
 
-if TYPE_CHECKING:
-    from stator.runtime.driving.turn import Turn
-
-FROM_TOOL = Provenance("tool", "unverified")
-FROM_MODEL = Provenance("model", "unverified")
 ACTORS = {"call": "agent", "outcome": "tool"}
 
 
 class Intent(msgspec.Struct, frozen=True, kw_only=True):
-    """A call in doubt, as its tool's `reconcile` is asked about it."""
+    """A call in doubt, as its tool's `reconcile` is given it."""
 
     call: str
     tool: str
@@ -69,11 +73,11 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Calling:
-    """One call of a turn, ready to be driven. The synchronous driver's hands are its own methods."""
+    """One call of a turn, ready to run. Its methods carry out the effects of the call synchronously."""
 
     def __init__(
         self,
-        turn: Turn,
+        turn: OpenTurn,
         function: Callable[..., Any] | Tool[..., Any],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
@@ -85,12 +89,12 @@ class Calling:
         self.tool = declare(function)
         self.args, self.kwargs = args, kwargs
         self.origin = origin
-        if turn._batch is not None:
+        if turn.in_batch:
             raise InvalidInput(
                 f"{self.tool.name} cannot be called in a batch",
                 hint="its intent must be on disk before it runs; end the batch first",
             )
-        self._intent = turn._session.context.mint("commit")
+        self._intent = turn.driver.context.mint("commit")
         self.parent = current_call.get()
         self.given = arguments(self.tool.function, args, kwargs) if given is None else given
         self.asked = Asked(
@@ -99,10 +103,11 @@ class Calling:
             effect=self.tool.effect,
             given=self.given,
         )
-        self._seen: observe.Sight | None = None
+        self._seen: observe.FilesBefore | None = None
         self._free = False
         self._late: Callable[[], None] | None = None
-        # In the order calls are asked for, whichever begins first: a rerun must find the same keys.
+        # Keys are derived in the order calls are asked for, not in the order parallel calls begin:
+        # when the program runs again, each call must get the key it had.
         self._key()
 
     # -- deciding ---------------------------------------------------------------------------------
@@ -110,12 +115,13 @@ class Calling:
     def life(self) -> Life:
         """Everything this call does: what the record answers, else asking, running, recording."""
         turn, tool = self.turn, self.tool
-        met = yield from turn._meet(self)
+        met = yield from turn.meet(self.asked, tool, self.origin)
         if isinstance(met, Outcome):
             return met
-        turn._session._check_terms()
-        gate, why = turn._session._gate(tool, self.given)
-        # What once waited for a person needs its start on record, even if nobody need be asked now.
+        turn.driver.check_terms()
+        gate, why = turn.driver.gate(tool, self.given)
+        # A call that once waited for a person needs its start on record, even if nobody has to be
+        # asked now: the log still has it as waiting.
         self._free = met.awaiting and not gate
         self.asked = msgspec.structs.replace(met, gate="ask" if self._free else gate, why=why)
         outcome = yield from life(self.asked, tool.policy, tool.detect)
@@ -133,13 +139,13 @@ class Calling:
         self.key = self.tool.key
         if not self.tool.takes_key:
             return
-        hashed = known.fingerprint(self.given, self.turn._session._scrub)
-        self.key = self.key or self._derived(hashed, self.turn._occurrence(self.tool.name, hashed))
+        hashed = known.fingerprint(self.given, self.turn.driver.scrub)
+        self.key = self.key or self._derived(hashed, self.turn.occurrence(self.tool.name, hashed))
         self.kwargs = {**self.kwargs, KEY_ARGUMENT: self.key}
 
     def _derived(self, hashed: str, occurrence: int) -> str:
         turn = self.turn
-        parts = (turn._session.id, turn.id, self.tool.name, hashed, str(occurrence))
+        parts = (turn.driver.id, turn.id, self.tool.name, hashed, str(occurrence))
         return sha256("\n".join(parts).encode()).hexdigest()
 
     def draft(self, note: Note) -> Draft:
@@ -153,7 +159,7 @@ class Calling:
             fields.update(origin=self.origin, parent=self.parent, key=self.tool.key)
         elif kind == "outcome":
             fields["changes"] = self._consequences(fields)
-        return self.turn._draft(
+        return self.turn.draft(
             kind,
             id=self._intent if own else "",
             call=fields.pop("call", asked.call),
@@ -185,15 +191,15 @@ class Calling:
         return drive(self.life(), self)
 
     def append(self, note: Note) -> Answer:
-        self.landed(self.turn._write(self.drafts(note)))
+        self.landed(self.turn.write(self.drafts(note)))
         return self.stop(note)
 
     def stop(self, note: Note) -> Answer:
-        """Once the intent is on disk and before anything runs: whether somebody wants the run to end."""
-        return self.turn._session._stop() if note.kind in ("call", "approval") else None
+        """Once the intent is on disk and before anything runs: whether the run was asked to end."""
+        return self.turn.driver.stop() if note.kind in ("call", "approval") else None
 
     def landed(self, commits: Sequence[Commit]) -> None:
-        """These commits of the call are in the log. Only once its doubt is can a late result settle it."""
+        """These commits of the call are in the log. A late result can settle a doubt only after that."""
         if self._seen is not None:
             self._seen.landed()
         late, self._late = self._late, None
@@ -203,12 +209,12 @@ class Calling:
     def drafts(self, note: Note) -> list[Draft]:
         made = self.draft(note)
         kept = self._seen.kept if self._seen is not None and note.kind == "outcome" else None
-        held = kept.drafts(self.turn._draft, call=self.asked.call) if kept is not None else []
+        held = kept.drafts(self.turn.draft, call=self.asked.call) if kept is not None else []
         return [*held, made]
 
     def run(self, effect: Run) -> Returned | Raised:
         self.look()
-        clock = self.turn._session.context.monotonic
+        clock = self.turn.driver.context.monotonic
         context = contextvars.copy_context()
         began = clock()
         try:
@@ -221,10 +227,10 @@ class Calling:
         return Returned(value, clock(), began)
 
     def look(self) -> None:
-        """See what is there before the call runs, where it may change files."""
-        session = self.turn._session
+        """Look at the files that the call may change, before it runs."""
+        driver = self.turn.driver
         self._seen = observe.before(
-            session._root, self.tool, self.given, session._tracked, session._keeper
+            driver.root, self.tool, self.given, driver.tracked, driver.keeper
         )
 
     def invoke(self) -> Any:
@@ -266,24 +272,24 @@ class Calling:
             self._late = watch
 
     def settle_late(self, done: Future[Any]) -> None:
-        self.turn._session._settle_late(self.asked, done)
+        self.turn.driver.settle_late(self.asked, done)
 
     def pause(self, effect: Pause) -> None:
-        self.turn._session.context.sleep(self.seconds(effect))
+        self.turn.driver.context.sleep(self.seconds(effect))
 
     def seconds(self, effect: Pause) -> float:
-        jitter = self.turn._session.context.jitter()
+        jitter = self.turn.driver.context.jitter()
         return effect.least_s + (effect.most_s - effect.least_s) * jitter
 
     def answer(self) -> Answer:
-        session = self.turn._session
-        while (said := self.said()) is None and session._terms.waits:
-            session.context.sleep(POLL_S)
+        driver = self.turn.driver
+        while (said := self.said()) is None and driver.terms.waits:
+            driver.context.sleep(POLL_S)
         return said
 
     def said(self) -> Answer:
-        """What people have said to this call so far."""
-        return Granted() if self._free else self.turn._session._answer(self.asked)
+        """What people have answered to this call so far."""
+        return Granted() if self._free else self.turn.driver.answer(self.asked)
 
     def reconcile(self, effect: Reconcile) -> Answer:
         assert self.tool.reconcile is not None
@@ -298,6 +304,34 @@ class Calling:
             at=effect.at,
             attempt=effect.attempt,
         )
+
+
+class DirectCalls:
+    """Records tools that are called like plain functions inside a turn."""
+
+    def __init__(self, turn: OpenTurn) -> None:
+        self._turn = turn
+
+    @property
+    def ended(self) -> bool:
+        return self._turn.ended
+
+    def direct(self, tool: Tool[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return Calling(self._turn, tool, args, kwargs).drive().result()
+
+
+@contextlib.contextmanager
+def entered(turn: OpenTurn) -> Iterator[OpenTurn]:
+    """Run a block inside a turn, and end the turn as the block is left."""
+    token = current_turn.set(DirectCalls(turn))
+    try:
+        yield turn
+    except BaseException as error:
+        current_turn.reset(token)
+        turn.leave(error)
+        raise
+    current_turn.reset(token)
+    turn.leave(None)
 
 
 def _fulfil(future: Future[Any], run: Callable[[], Any]) -> None:

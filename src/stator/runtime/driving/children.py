@@ -1,8 +1,7 @@
-"""Sub-agents: a child is a session of its own, known to its parent before it starts and after it ends."""
+"""Records the sub-agents of a turn. A child is a session of its own; its parent records its id before it
+starts and its result after it ends."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -11,11 +10,9 @@ from stator.model.log.commit import Commit, Upsert
 from stator.model.records.types import ChildRecord, Parent, SessionRecord
 from stator.model.sessions.lifecycle import check_name
 from stator.model.window.reply import text_of
-from stator.store.port import Store
-
-if TYPE_CHECKING:
-    from stator.runtime.driving.turn import Turn
-    from stator.runtime.facade.session import Session
+from stator.runtime.driving.driver import Driver
+from stator.runtime.driving.open_turn import OpenTurn
+from stator.store.port import StorePort
 
 MANY = 2**53
 """More turns than there are: up to the last."""
@@ -26,66 +23,65 @@ def full_name(parent: SessionRecord, name: str) -> str:
     return check_name(f"{parent.name}/{name}")
 
 
-def announce(parent: Session[Any], name: str) -> tuple[ChildRecord, list[list[int]] | None]:
-    """Put a child's id on record before it starts.
+def announce(turn: OpenTurn, name: str) -> tuple[ChildRecord, list[list[int]] | None]:
+    """Put a child's id on record before it starts: a crash must not leave an unrecorded child.
 
-    Also, where this turn started it in an earlier run: the turns it had come to then, which it now
-    comes to again.
+    If this turn started it in an earlier run, also the turns it had begun then, which its program
+    will begin again.
     """
-    turn = _turn(parent, name)
-    known = _known(parent._store, parent.id, name)
+    parent = turn.driver
+    known = _known(parent.store, parent.id, name)
     record = known or ChildRecord(session=parent.context.mint("session"), name=name)
-    begun, ended = turn._known_child(record.session)
+    begun, ended = turn.known_child(record.session)
     if begun is not None:
         first = int(begun.value("input")["after"]) + 1
         last = int(ended.value("output")["turns"]) if ended is not None else MANY
         return record, [[first, last]]
-    draft = parent._draft(
+    draft = turn.draft(
         "child",
         status="started",
-        input={"after": _turns(parent._store, record.session)},
+        input={"after": _turns(parent.store, record.session)},
         changes=(Upsert("children", msgspec.structs.replace(record, status="started")),),
     )
-    turn._write([draft])
+    turn.write([draft])
     return record, None
 
 
-def conclude(parent: Session[Any], record: ChildRecord, child: Session[Any], status: str) -> None:
-    """Copy a child's end into its parent: how it was left, and the last thing it said."""
-    turn = _turn(parent, record.name)
-    if turn._take_child_end(record.session):
+def conclude(turn: OpenTurn, record: ChildRecord, child: Driver, status: str) -> None:
+    """Copy a child's end into its parent: its status, and its last answer."""
+    if turn.take_child_end(record.session):
         return
     ended = msgspec.structs.replace(record, status=status)
-    said = _last_said(child._store, child.id)
-    draft = parent._draft(
+    said = _last_said(child.store, child.id)
+    draft = turn.draft(
         "child",
         status=status,
-        output={"said": said, "turns": child.head.turn},
+        output={"said": said, "turns": child.store.head(child.id).turn},
         changes=(Upsert("children", ended),),
     )
-    turn._write([draft])
+    turn.write([draft])
 
 
-def _turn(parent: Session[Any], name: str) -> Turn:
-    turn = parent._open_turn
+def check_open(turn: OpenTurn | None, name: str, session: str) -> OpenTurn:
+    """The turn that a child works for; `BadTurn` without an open turn."""
     if turn is None or turn.ended:
         raise BadTurn(
-            f"child {name!r:.60} needs an open turn of session {parent.id}",
+            f"child {name!r:.60} needs an open turn of session {session}",
             hint="with session.turn(…) first: a sub-agent works for a turn",
-            session=parent.id,
+            session=session,
         )
     return turn
 
 
-def _turns(store: Store, session: str) -> int:
-    """How many turns a child has come to so far."""
+def _turns(store: StorePort, session: str) -> int:
+    """How many turns a child has begun so far."""
     try:
         return store.head(session).turn
     except NotFound:
         return 0
 
 
-def _known(store: Store, parent: str, name: str) -> ChildRecord | None:
+def _known(store: StorePort, parent: str, name: str) -> ChildRecord | None:
     for entry in store.entries(parent, "children"):
         if isinstance(entry.record, ChildRecord) and entry.record.name == name:
             return entry.record
@@ -93,11 +89,11 @@ def _known(store: Store, parent: str, name: str) -> ChildRecord | None:
 
 
 def child_record(
-    parent: Session[Any], record: ChildRecord, *, agent: str, budget: dict[str, int]
+    parent: Driver, record: ChildRecord, *, agent: str, budget: dict[str, int]
 ) -> SessionRecord:
     """The session a child is, as it is created."""
-    above = parent.record
-    head = parent.head
+    above = parent.store.session(parent.id).record
+    head = parent.store.head(parent.id)
     return SessionRecord(
         id=record.session,
         name=full_name(above, record.name),
@@ -110,8 +106,8 @@ def child_record(
     )
 
 
-def _last_said(store: Store, session: str) -> str:
-    """The last thing a session's model said."""
+def _last_said(store: StorePort, session: str) -> str:
+    """The last answer of a session's model."""
     try:
         commits: list[Commit] = store.commits(session, newest_first=True, limit=200)
     except NotFound:

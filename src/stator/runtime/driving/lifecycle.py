@@ -1,8 +1,8 @@
-"""Lifecycle from outside: pausing, closing, archiving and resuming a session one does not drive.
+"""Pauses, closes, archives and resumes a session that this program does not drive.
 
-A session without a live driver is taken for a moment, what a dead driver left is said first, and the
-transition is appended in the same transaction. A live driver is never displaced: it is asked to
-pause, and nothing else can be done to it from here.
+The lease of a session without a live driver is taken for a moment: what a dead driver left open is
+recorded first, and the transition is appended in the same transaction. A live driver is never
+displaced: it is asked to pause, and nothing else can be done to it from here.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from stator.model.records.types import CallRecord, PendingRecord, to_settle
 from stator.model.sessions.lifecycle import REASONS, TRANSITIONS
 from stator.model.values.ids import run_id
 from stator.runtime.base.context import Context
-from stator.store.port import Store
+from stator.runtime.views.open_calls import DIED, is_running, unknown
+from stator.store.port import StorePort
 
 MakeDraft = Callable[..., Draft]
-DIED = "process died"
 
 
 class Moved(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ class Moved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pause(
-    store: Store,
+    store: StorePort,
     context: Context,
     session: str,
     *,
@@ -48,7 +48,7 @@ def pause(
     by: str = "",
     **said: Any,
 ) -> Moved:
-    """Pause a session; if somebody drives it, ask them to, and say who was asked."""
+    """Pause a session; a live driver is asked to pause, and the answer names it."""
     try:
         return _move(store, context, session, "pause", reason, by, **said)
     except Busy as busy:
@@ -59,7 +59,7 @@ def pause(
 
 
 def close(
-    store: Store,
+    store: StorePort,
     context: Context,
     session: str,
     *,
@@ -67,19 +67,19 @@ def close(
     by: str = "",
     **said: Any,
 ) -> Moved:
-    """Close a session: it takes no more turns until it is resumed. `Busy` while somebody drives it."""
+    """Close a session: it accepts no more turns until it is resumed. `Busy` while it is driven."""
     return _move(store, context, session, "close", reason, by, **said)
 
 
 def archive(
-    store: Store, context: Context, session: str, *, reason: str = "done", by: str = ""
+    store: StorePort, context: Context, session: str, *, reason: str = "done", by: str = ""
 ) -> Moved:
     """Archive a closed session: it can be read and forked, and never driven again."""
     return _move(store, context, session, "archive", reason, by)
 
 
 def resume(
-    store: Store,
+    store: StorePort,
     context: Context,
     session: str,
     *,
@@ -87,14 +87,14 @@ def resume(
     by: str = "",
     **said: Any,
 ) -> Moved:
-    """Make a closed session one that can be gone on with: it is paused then, until somebody drives it."""
+    """Reopen a closed session: it is paused, until a program drives it."""
     status = store.session(session).record.status
     kinds = ("resume", "pause") if status == "closed" else ("pause",)
     return _move(store, context, session, kinds, reason, by, **said)
 
 
 def _move(
-    store: Store,
+    store: StorePort,
     context: Context,
     session: str,
     kinds: str | tuple[str, ...],
@@ -102,7 +102,7 @@ def _move(
     by: str,
     **said: Any,
 ) -> Moved:
-    """`said`: fields of what is appended that are not as when a person says so."""
+    """`said`: fields of the commit that differ from a person's."""
     if reason not in REASONS:
         raise InvalidInput(
             f"unknown reason {reason!r:.40}", path="$.reason", hint=", ".join(REASONS)
@@ -126,7 +126,7 @@ def _move(
     return _moved(store, session)
 
 
-def _moved(store: Store, session: str, asked: Holder | None = None) -> Moved:
+def _moved(store: StorePort, session: str, asked: Holder | None = None) -> Moved:
     row = store.session(session)
     record = row.record
     return Moved(
@@ -149,7 +149,9 @@ def _draft(context: Context, session: str, kind: str, **fields: Any) -> Draft:
 class Hold:
     """A session held for a moment, to append what needs the lease."""
 
-    def __init__(self, store: Store, context: Context, session: str, lease: Lease | None) -> None:
+    def __init__(
+        self, store: StorePort, context: Context, session: str, lease: Lease | None
+    ) -> None:
         self._store = store
         self._context = context
         self._session = session
@@ -163,18 +165,18 @@ class Hold:
         return _draft(self._context, self._session, kind, **fields)
 
     def left_behind(self) -> list[Draft]:
-        """What a dead driver left, said."""
+        """The commits that record what a dead driver left."""
         return [] if self._lease is None else close_out(self._store, self._lease, self.draft)
 
     def paused_after(self) -> list[Draft]:
-        """The same, and the session paused after it: nobody takes it up now."""
+        """The same, with a pause after it, because nothing drives the session now."""
         left = self.left_behind()
         return [*left, self.draft("pause", cause=DIED, actor="system")] if left else []
 
 
 @contextmanager
-def held(store: Store, context: Context, session: str) -> Iterator[Hold]:
-    """Hold a session; `Busy` if somebody drives it. One that is not driven needs no holding."""
+def held(store: StorePort, context: Context, session: str) -> Iterator[Hold]:
+    """Lease a session for a moment; `Busy` if it is driven. A recorded session needs no lease."""
     if store.session(session).record.mode != "driven":
         yield Hold(store, context, session, None)
         return
@@ -196,12 +198,16 @@ def holder(context: Context) -> Holder:
     )
 
 
-def close_out(store: Store, lease: Lease, draft: MakeDraft) -> list[Draft]:
-    """What a driver that is gone left behind, said: unknown writes are in doubt, its turn is interrupted.
+def close_out(store: StorePort, lease: Lease, draft: MakeDraft) -> list[Draft]:
+    """The commits that record what a driver that is gone left open: writes without an outcome are
+    in doubt, its turn is interrupted.
 
-    Nothing is executed, and what waits for a person's word goes on waiting. A driver that was
-    displaced may still be at it: its calls are in doubt for that reason, and no tool is asked.
-    `draft(kind, **fields)` makes a commit under the lease.
+    Nothing is executed, and what waits for a person keeps waiting. `draft(kind, **fields)` makes a
+    commit under the lease.
+
+    A driver that was displaced may still be running: its calls get a cause of their own, and are
+    never reconciled. A tool that is asked now could answer that the call did not happen, and the
+    old driver could make it a moment later; the call would then run twice.
     """
     session = lease.session
     cause = DIED if lease.displaced is None else DISPLACED
@@ -230,21 +236,11 @@ def close_out(store: Store, lease: Lease, draft: MakeDraft) -> list[Draft]:
     return drafts
 
 
-def is_running(record: CallRecord) -> bool:
-    """Whether a call was begun here and has no outcome."""
-    return record.status in ("requested", "started") and not record.elsewhere
-
-
 def fate(record: CallRecord) -> str:
     """What is known of a call whose driver died while it ran."""
     return "in doubt" if unknown(record) else "cancelled"
 
 
-def unknown(record: CallRecord) -> bool:
-    """Whether a call without an outcome may have changed something."""
-    return record.effect == "write"
-
-
 def left_to_settle(call: CallRecord | Asked, why: str) -> Upsert:
-    """The pending item of a call in doubt: somebody has to find out."""
+    """The pending item of a call in doubt, which asks a person to settle it."""
     return Upsert("pending", PendingRecord(what=to_settle(call.call), why=f"{call.tool}: {why}"))

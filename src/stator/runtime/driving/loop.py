@@ -1,4 +1,4 @@
-"""The agent loop: asking the model, running what it asks for, and what it is shown.
+"""The agent loop: asks the model, runs the tools it requests and renders what it is shown.
 
 while True:
     r = t.model(client.messages.create, model=M, tools=T, messages=t.messages("anthropic"))
@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal
 
 from stator.errors import ApprovalNeeded, InvalidInput, StatorError
 from stator.model.calls.known import MODEL
@@ -24,7 +23,6 @@ from stator.model.calls.life import (
     verdict,
 )
 from stator.model.log.commit import Commit, Draft
-from stator.model.values import canon
 from stator.model.window.reply import (
     Dialect,
     Request,
@@ -33,10 +31,8 @@ from stator.model.window.reply import (
 )
 from stator.model.window.streams import Assembler
 from stator.runtime.driving.call import Calling
+from stator.runtime.driving.open_turn import OpenTurn
 from stator.runtime.driving.tools import Tool
-
-if TYPE_CHECKING:
-    from stator.runtime.driving.turn import Turn
 
 Dispatch = Callable[..., Any] | Mapping[str, Callable[..., Any]]
 """Runs a tool by its name: a function of name and arguments, or tools by name."""
@@ -55,7 +51,7 @@ class ModelCalling(Calling):
 
     def __init__(
         self,
-        turn: Turn,
+        turn: OpenTurn,
         function: Callable[..., Any],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
@@ -69,16 +65,16 @@ class ModelCalling(Calling):
 
     def life(self) -> Life:
         turn = self.turn
-        failed = turn._failed_ask()
+        failed = turn.failed_ask()
         if failed is not None:
             return failed
-        entry = turn._next_entry(self.given)
+        entry = turn.next_entry(self.given)
         if entry is not None:
             self.seq = entry.seq
             said = entry.value("output")
             return Outcome(call=entry.call, tool=MODEL, status="ok", value=said, replayed=True)
-        turn._check_unended("an answer of the model")
-        turn._session._check_terms()
+        turn.check_unended("an answer of the model")
+        turn.driver.check_terms()
         outcome = yield from life(self.asked, self.tool.policy, self.tool.detect)
         return outcome
 
@@ -90,7 +86,7 @@ class ModelCalling(Calling):
         return [super().draft(Note("outcome", fields)), self.entry(said)]
 
     def entry(self, said: Any, status: str = "") -> Draft:
-        return self.turn._entry(
+        return self.turn.entry(
             said, call=self.asked.call, model=self.given.get("model"), status=status
         )
 
@@ -110,7 +106,7 @@ class Stream:
     """
 
     def __init__(
-        self, turn: Turn, source: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, turn: OpenTurn, source: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         self._turn = turn
         self._calling = ModelCalling(turn, source, args, kwargs) if callable(source) else None
@@ -144,29 +140,29 @@ class Stream:
         """Put the intent on disk; whether the record has the answer already."""
         turn = self._turn
         if self._calling is None:  # nobody is asked: it is matched like a response in hand
-            turn._session._check_terms()
+            turn.driver.check_terms()
             return False
-        entry = turn._next_entry(self._calling.given)
+        entry = turn.next_entry(self._calling.given)
         if entry is not None:
-            self.reply = turn._reply(entry.value("output"), entry.seq)
+            self.reply = turn.reply(entry.value("output"), entry.seq)
             return True
-        turn._check_unended("an answer of the model")
-        turn._session._check_terms()
+        turn.check_unended("an answer of the model")
+        turn.driver.check_terms()
         given = {"status": "started", "input": self._calling.given, "attempt": 1}
-        turn._write([self._calling.draft(Note("call", given))])
+        turn.write([self._calling.draft(Note("call", given))])
         return False
 
     def done(self) -> None:
-        """Record a response that came to its end."""
+        """Record a complete response."""
         said = self._assembler.result()
         # Bare text has no way to say that it is whole; that nothing broke says it.
         status = "" if self._assembler.complete or isinstance(said, str) else "partial"
         turn, entry = self._turn, self._entry(said, status)
         if self._calling is None:
-            seq = turn._seq_of(turn._submit(entry))
+            seq = turn.seq_of(turn.submit(entry))
         else:
-            seq = turn._write([*self._outcome("ok", ""), entry])[-1].seq
-        self.reply = turn._reply(said, seq)
+            seq = turn.write([*self._outcome("ok", ""), entry])[-1].seq
+        self.reply = turn.reply(said, seq)
 
     def broken(self, error: BaseException) -> None:
         """Record one that did not."""
@@ -175,9 +171,9 @@ class Stream:
             status, cause = "cancelled", "left before its end"
         partial = self._entry(self._assembler.result(), "partial")
         if self._calling is None:
-            self._turn._submit(partial)
+            self._turn.submit(partial)
         else:
-            self._turn._write([*self._outcome(status, cause), partial])
+            self._turn.write([*self._outcome(status, cause), partial])
 
     def _outcome(self, status: str, cause: str) -> list[Draft]:
         if self._calling is None:
@@ -189,43 +185,37 @@ class Stream:
     def _entry(self, said: Any, status: str) -> Draft:
         if self._calling is not None:
             return self._calling.entry(said, status)
-        return self._turn._entry(said, status=status)
+        return self._turn.entry(said, status=status)
 
 
 class Loop:
     """The part of a turn that talks to a model."""
 
+    _open: OpenTurn
+
     # -- the model --------------------------------------------------------------------------------
 
     def model(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Ask the model: record that it was asked, what it said and what that cost.
-
-        In a continued turn the recorded answer is given and nobody is asked. The answer is plain
-        data that reads like the SDK's object: `r.stop_reason`, `r["content"]`.
+        """Ask the model: record the request, the answer and its cost. In a continued turn the recorded answer
+        is given and the model is not asked. The answer is plain
+                data that reads like the SDK's object: `r.stop_reason`, `r["content"]`.
         """
-        turn = cast("Turn", self)
-        turn._offer(kwargs.get("tools"))
-        calling = ModelCalling(turn, function, args, kwargs)
-        return turn._reply(calling.drive().result(), calling.seq)
+        offer(self._open, kwargs.get("tools"))
+        calling = ModelCalling(self._open, function, args, kwargs)
+        return self._open.reply(calling.drive().result(), calling.seq)
 
     def reply(self, response: Any, *, model: str = "") -> Any:
-        """Record a response that is already in hand, and read it like any other."""
-        turn = cast("Turn", self)
-        said = plain_reply(response)
-        draft = turn._entry(said, model=model)
-        recorded = turn._recorded(draft)
-        seq = turn._write([draft])[0].seq if recorded is None else turn._seq_of(recorded)
-        return turn._reply(said, seq)
+        """Record a response that the program already has, and read it like any other."""
+        return record_reply(self._open, response, model)
 
     def stream(self, source: Any, /, *args: Any, **kwargs: Any) -> Stream:
         """Pass a response through as it comes, and record it once it is whole.
 
-        `source` is the function to ask (then its intent is recorded, and a continued turn asks
-        nobody) or an iterator of chunks.
+        `source` is the function to ask (then its intent is recorded, and a continued turn does not ask again)
+        or an iterator of chunks.
         """
-        turn = cast("Turn", self)
-        turn._offer(kwargs.get("tools"))
-        return Stream(turn, source, args, kwargs)
+        offer(self._open, kwargs.get("tools"))
+        return Stream(self._open, source, args, kwargs)
 
     def messages(
         self,
@@ -235,9 +225,8 @@ class Loop:
         count_tokens: Callable[[str], int] | None = None,
     ) -> list[dict[str, Any]]:
         """The session's transcript as a provider takes it: "anthropic", "openai", "openai-chat" or
-        "plain". Valid whatever happened; the same bytes in every process."""
-        session = cast("Turn", self)._session
-        return session._transcript().render(
+        "plain". Valid for every history; the same bytes in every process."""
+        return self._open.driver.transcript().render(
             provider, max_tokens=max_tokens, count_tokens=count_tokens
         )
 
@@ -254,55 +243,65 @@ class Loop:
     ) -> list[dict[str, Any]]:
         """Run what a response asks for, record each, and give the results in the provider's form.
 
-        A failure, a denial or a doubt is told to the model, not raised (`in_doubt="raise"` raises
+        A failure, a denial or a doubt is sent to the model, not raised (`in_doubt="raise"` raises
         doubts). Where a person must say yes first, the rest runs and then `ApprovalNeeded` is
-        raised; a later run goes on from there.
+        raised; a later run continues from there.
         """
-        turn = cast("Turn", self)
-        seq, calls = turn._requested(reply, dispatch, effects)
+        turn = self._open
+        seq, calls = requested(turn, reply, dispatch, effects)
         attempts = [functools.partial(_attempt, call) for call in calls]
-        ended = (
-            turn._session._together(attempts) if parallel else [attempt() for attempt in attempts]
-        )
-        return turn._told(seq, ended, in_doubt)
+        ended = turn.driver.together(attempts) if parallel else [attempt() for attempt in attempts]
+        return results_of(turn, seq, ended, in_doubt)
 
-    # -- shared with the asynchronous façade ------------------------------------------------------
 
-    def _requested(
-        self, reply: Any, dispatch: Dispatch, effects: Effects | None
-    ) -> tuple[int, list[Calling]]:
-        """The entry a response is, and the calls it asks for."""
-        turn = cast("Turn", self)
-        seq = turn._replies.get(id(reply), (None, 0))[1]
-        if not seq:
-            reply = turn.reply(reply)
-            seq = turn._replies[id(reply)][1]
-        return seq, [
-            _calling(turn, request, seq, dispatch, effects or {})
-            for request in requests(plain_reply(reply))
-        ]
+# -- shared with the asynchronous façade ----------------------------------------------------------
 
-    def _told(
-        self, seq: int, ended: Sequence[Outcome | StatorError], in_doubt: DoubtMode
-    ) -> list[dict[str, Any]]:
-        """The results of a response's calls, once all of them have run."""
-        if in_doubt not in ("tell", "raise"):
-            raise InvalidInput(f"unknown in_doubt {in_doubt!r:.40}", hint="tell or raise")
-        for outcome in ended:
-            if isinstance(outcome, StatorError):
-                raise outcome
-            if in_doubt == "raise" and outcome.status == "in doubt":
-                raise outcome.to_error()
-        return cast("Turn", self)._session._transcript().results(seq)
 
-    def _offer(self, tools: Any) -> None:
-        """Record which tools the model is offered, where that changed."""
-        if tools is not None:
-            cast("Turn", self)._session._offer(tools)
+def offer(turn: OpenTurn, tools: Any) -> None:
+    """Record which tools the model is offered, where that changed."""
+    if tools is not None:
+        turn.driver.offer(tools)
+
+
+def record_reply(turn: OpenTurn, response: Any, model: str = "") -> Any:
+    """Record a response that was not requested through this turn, in the form the loop reads."""
+    said = plain_reply(response)
+    draft = turn.entry(said, model=model)
+    recorded = turn.recorded(draft)
+    seq = turn.write([draft])[0].seq if recorded is None else turn.seq_of(recorded)
+    return turn.reply(said, seq)
+
+
+def requested(
+    turn: OpenTurn, reply: Any, dispatch: Dispatch, effects: Effects | None
+) -> tuple[int, list[Calling]]:
+    """The entry that a response is, and the calls it asks for."""
+    seq = turn.seq_of_reply(reply)
+    if not seq:
+        reply = record_reply(turn, reply)
+        seq = turn.seq_of_reply(reply)
+    return seq, [
+        _calling(turn, request, seq, dispatch, effects or {})
+        for request in requests(plain_reply(reply))
+    ]
+
+
+def results_of(
+    turn: OpenTurn, seq: int, ended: Sequence[Outcome | StatorError], in_doubt: DoubtMode
+) -> list[dict[str, Any]]:
+    """The results of a response's calls in the provider's form, once all of them have run."""
+    if in_doubt not in ("tell", "raise"):
+        raise InvalidInput(f"unknown in_doubt {in_doubt!r:.40}", hint="tell or raise")
+    for outcome in ended:
+        if isinstance(outcome, StatorError):
+            raise outcome
+        if in_doubt == "raise" and outcome.status == "in doubt":
+            raise outcome.to_error()
+    return turn.driver.transcript().results(seq)
 
 
 def _attempt(calling: Calling) -> Outcome | StatorError:
-    """Run one of several calls; one that waits for a person does not keep the others from running."""
+    """Run one of several calls. The others still run if this one waits for a person."""
     try:
         return calling.drive()
     except ApprovalNeeded as needed:
@@ -310,9 +309,9 @@ def _attempt(calling: Calling) -> Outcome | StatorError:
 
 
 def by_name(
-    turn: Turn, name: str, given: Mapping[str, Any], dispatch: Dispatch, effects: Effects | None
+    turn: OpenTurn, name: str, given: Mapping[str, Any], dispatch: Dispatch, effects: Effects | None
 ) -> Calling:
-    """A call through somebody's own dispatch function."""
+    """A call through the caller's own dispatch function."""
     request = Request(0, "", name, dict(given))
     tool = tool_for(request, dispatch, effects or {})
     named = isinstance(dispatch, Mapping) and name in dispatch
@@ -320,29 +319,14 @@ def by_name(
 
 
 def unwrapped(outcome: Outcome, in_doubt: DoubtMode) -> Any:
-    """What a wrapped dispatch function gives: the result, what a model is told of a doubt, or an
-    error."""
+    """What a wrapped dispatch function returns: the result, the note about a doubt, or an error."""
     if outcome.status == "in doubt" and in_doubt == "tell":
         return outcome.told()
     return outcome.result()
 
 
-def offered(tools: Any) -> dict[str, tuple[str, Any]]:
-    """The tools a model is offered, by name: the digest of each definition, and the definition."""
-    found: dict[str, tuple[str, Any]] = {}
-    for item in tools if isinstance(tools, (list, tuple)) else ():
-        plain = plain_reply(item)
-        inner = plain.get("function") if isinstance(plain, dict) else None
-        named = inner if isinstance(inner, dict) else plain
-        name = named.get("name") or named.get("type") if isinstance(named, dict) else None
-        if isinstance(name, str):
-            data = canon.dumps(plain, path=f"$.tools.{name}")
-            found[name] = (sha256(data).hexdigest()[:32], plain)
-    return found
-
-
 def _calling(
-    turn: Turn, request: Request, seq: int, dispatch: Dispatch, effects: Effects
+    turn: OpenTurn, request: Request, seq: int, dispatch: Dispatch, effects: Effects
 ) -> Calling:
     origin = (MODEL, f"{seq}/{request.index}/{request.id}")
     tool = tool_for(request, dispatch, effects)

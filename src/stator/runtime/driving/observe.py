@@ -1,4 +1,4 @@
-"""What a call did to files: looked at before and after, where its tool says which, or a folder is tracked."""
+"""Finds out what a call did to files: looks before and after it, at what its tool names or a tracked folder."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import os
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from stat import S_ISREG
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from stator.model.log.commit import Upsert
 from stator.model.records.types import FileOp, FileRecord
 from stator.model.values import paths
+from stator.runtime.driving.driver import Driver
 from stator.runtime.driving.tools import Tool
 from stator.runtime.files.capture import (
     SKIPPED,
-    Batch,
     ContentKeeper,
+    KeptContents,
     Rules,
     Stamp,
-    Touched,
+    TouchedFile,
     check_options,
     standing_in,
 )
@@ -30,16 +31,13 @@ from stator.runtime.files.safe_io import (
     Look,
 )
 
-if TYPE_CHECKING:
-    from stator.runtime.facade.session import Session
-
 TREE_MAX = 20_000
-"""Files a tracked folder may hold; of a larger one nothing is observed, and that is said."""
+"""Files a tracked folder may hold; a larger one is not observed, and that is recorded."""
 PATHS_MAX = 1000
-"""Files one call may be said to touch."""
+"""The most files one call may record as touched."""
 
 
-class Sight:
+class FilesBefore:
     """What was there before a call."""
 
     def __init__(
@@ -52,7 +50,7 @@ class Sight:
     ) -> None:
         self._root, self._tool, self._folder = root, tool, tree
         self._keeper = keeper if tool.effect != "read" else None
-        self.kept: Batch | None = None
+        self.kept: KeptContents | None = None
         named = tool.files
         known = [given[named]] if isinstance(named, str) and named in given else []
         self._before = {
@@ -78,7 +76,7 @@ class Sight:
         return tuple(Upsert("files", record) for record in self.kept.records)
 
     def landed(self) -> None:
-        """What `changes` said is in the log."""
+        """Called when what `changes` returned is in the log."""
         if self._keeper is not None and self.kept is not None:
             self._keeper.landed(self.kept)
 
@@ -94,7 +92,7 @@ class Sight:
             return self._keeper.look(self._full(path))
         return Look(digest(self._full(path)))
 
-    def _named(self, path: str) -> Touched | None:
+    def _named(self, path: str) -> TouchedFile | None:
         looked = path in self._before
         before = self._before[path] if looked else self._held(self._full(path))
         after = self._look(path)
@@ -111,13 +109,13 @@ class Sight:
         return self._touched(path, op, "recorded", before, after)
 
     def _held(self, path: str) -> Look | None:
-        """What stood in a tracked folder before the call; None where that is not known."""
+        """The contents of a tracked folder before the call; None where unknown."""
         if self._keeper is None or self._tree is None or not path.startswith(self._folder + os.sep):
             return None
         stamp = self._tree.get(path)
         return NOTHING if stamp is None else self._keeper.held(path, stamp)
 
-    def _observed(self) -> list[Touched]:
+    def _observed(self) -> list[TouchedFile]:
         if not self._watching:
             return []
         now = stamps(self._folder)
@@ -128,7 +126,7 @@ class Sight:
         more = len(touched) - len(found)
         return [*found, _skipped(f"{more:,} more files changed")] if more else found
 
-    def _seen(self, path: str, now: Mapping[str, Stamp]) -> Touched:
+    def _seen(self, path: str, now: Mapping[str, Stamp]) -> TouchedFile:
         op: Literal["created", "modified", "deleted"] = "modified"
         if path not in now:
             op = "deleted"
@@ -144,39 +142,39 @@ class Sight:
         how: Literal["recorded", "observed"],
         before: Look | None,
         after: Look,
-    ) -> Touched:
+    ) -> TouchedFile:
         root, relative = paths.split(path, self._root)
         first = before.digest if before is not None else ""
         record = FileRecord(
             path=relative, root=root, op=op, how=how, before=first, after=after.digest
         )
-        return Touched(record, before, after)
+        return TouchedFile(record, before, after)
 
     def _full(self, path: str) -> str:
         return os.path.join(self._root, path) if self._root else path
 
 
-def _skipped(why: str) -> Touched:
-    """What nobody looked at, and why."""
+def _skipped(why: str) -> TouchedFile:
+    """What was not observed, and why."""
     record = FileRecord(path=".", op="skipped", how="observed", reason=why)
-    return Touched(record, NOTHING, NOTHING)
+    return TouchedFile(record, NOTHING, NOTHING)
 
 
-def begin_tracking(
-    session: Session[Any], root: str, *, contents: bool, ignore: Sequence[str], max_bytes: int
-) -> tuple[str, ContentKeeper | None]:
-    """The folder that is tracked from here on, and what keeps contents, if they are to be kept."""
-    tree = os.path.normpath(os.path.join(session._root, root)) if root else session._root
+def track(
+    driver: Driver, root: str, *, contents: bool, ignore: Sequence[str], max_bytes: int
+) -> None:
+    """Look at a folder before and after each call from here on; with `contents`, keep what files hold."""
+    tree = os.path.normpath(os.path.join(driver.root, root)) if root else driver.root
     patterns, most = check_options(ignore, max_bytes)
-    if not contents:
-        return tree, None
-    rules = Rules(session._root, session._scrub, patterns, most)
-    standing = standing_in(session._store, session._id)
-    keeper = ContentKeeper(session._root, rules, standing, lambda: session.context.mint("commit"))
-    known = stamps(tree) if tree else None
-    if known is not None:
-        keeper.refresh(known)
-    return tree, keeper
+    keeper: ContentKeeper | None = None
+    if contents:
+        rules = Rules(driver.root, driver.scrub, patterns, most)
+        standing = standing_in(driver.store, driver.id)
+        keeper = ContentKeeper(driver.root, rules, standing, lambda: driver.context.mint("commit"))
+        known = stamps(tree) if tree else None
+        if known is not None:
+            keeper.refresh(known)
+    driver.tracked, driver.keeper = tree, keeper
 
 
 def before(
@@ -185,13 +183,13 @@ def before(
     given: Mapping[str, Any],
     tree: str,
     keeper: ContentKeeper | None = None,
-) -> Sight | None:
-    """Look before a call runs; None where nobody asked to."""
-    return Sight(root, tool, given, tree, keeper) if tool.files or tree else None
+) -> FilesBefore | None:
+    """Look before a call runs; None where observing is off."""
+    return FilesBefore(root, tool, given, tree, keeper) if tool.files or tree else None
 
 
 def digest(path: str) -> str:
-    """The start of a file's SHA-256; empty where there is no such file."""
+    """The start of a file's SHA-256; empty if the file does not exist."""
     try:
         found = os.stat(path)
         if not S_ISREG(found.st_mode) or found.st_size > DIGEST_MAX or _is_database(path):

@@ -1,8 +1,8 @@
-"""What stands between a driver and its next call: what others asked for meanwhile.
+"""Detects commits that other processes append to a driven session (pause requests, budget changes).
 
-Other processes contribute to a session while it is driven (a pause request, a budget, an approval).
-The driver learns of them without asking: every append says which seq it got, and a seq that is
-higher than the driver's own commits explain means that somebody else wrote.
+Other processes contribute to a session while it is driven: a pause request, a budget, an approval.
+The driver notices them without asking the store: every append returns the seq it got, and a seq
+that is higher than the driver's own commits explain means that another process wrote.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from collections.abc import Callable, Sequence
 
 from stator.errors import Paused
 from stator.model.log.commit import Commit
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 PAGE = 1000
 
 
-class Boundary:
-    """Counts a driver's own commits, notices those of others and remembers what they ask for."""
+class OutsideRequests:
+    """Counts a driver's own commits, notices those of others and remembers their requests."""
 
-    def __init__(self, store: Store, session: str, run: str, seq: int) -> None:
+    def __init__(self, store: StorePort, session: str, run: str, seq: int) -> None:
         self._store, self._session, self._run = store, session, run
         self._lock = threading.Lock()
         self._base = self._read = seq
         self._own = self._flying = self._foreign = 0
         self._asked: Paused | None = None
         self.changed: Callable[[], None] = lambda: None
-        """Called when somebody else changed what the session may spend."""
+        """Called when another process changed what the session may spend."""
 
     def sending(self, count: int) -> None:
-        """So many commits are on their way; which seqs they get is not known yet."""
+        """This many commits are being appended; which seqs they get is not known yet."""
         with self._lock:
             self._flying += count
 
@@ -39,7 +39,7 @@ class Boundary:
             self._flying -= count
 
     def landed(self, commits: Sequence[Commit]) -> None:
-        """These are in the log. Looks at what others wrote, if anybody did."""
+        """These are in the log. Reads what others wrote, if their seqs show that others did."""
         with self._lock:
             self._flying -= len(commits)
             self._own += len(commits)
@@ -49,7 +49,7 @@ class Boundary:
             self._look(commits[-1].seq)
 
     def look(self) -> None:
-        """Look at what others wrote, also while this driver writes nothing."""
+        """Read what others wrote, also while this driver writes nothing."""
         self._look(self._store.head(self._session).seq)
 
     def _look(self, upto: int) -> None:
@@ -80,5 +80,5 @@ class Boundary:
 
     @property
     def asked(self) -> Paused | None:
-        """Somebody's wish that the run end here."""
+        """The request of another process that the run end here."""
         return self._asked

@@ -15,7 +15,7 @@ from stator.model.records.types import ApprovalRecord, Entry
 from stator.runtime.base.context import Context
 from stator.runtime.driving import approvals, budgets
 from stator.runtime.driving.tools import Tool
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 ApproveMode = Literal["raise", "wait"]
 Gate = Literal["", "ask", "deny"]
@@ -24,7 +24,7 @@ POLL_S = 0.25
 
 
 class Terms:
-    """What one driver was told when it opened its session."""
+    """The options a driver was given when it opened its session."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Terms:
         return found
 
     def gate(self, tool: Tool[..., Any], given: Mapping[str, Any]) -> tuple[Gate, str]:
-        """Whether a call may run: as it is, after a person said yes, or not at all; and why."""
+        """Whether a call may run: directly, after approval, or not at all; and why."""
         gate, why = self._ruled(tool, given)
         if not gate and self.ask_writes and tool.effect == "write":
             return "ask", self.ask_writes
@@ -68,9 +68,9 @@ class Terms:
 
 
 def answer(
-    store: Store, context: Context, session: str, asked: Asked, scrub: known.Scrub
+    store: StorePort, context: Context, session: str, asked: Asked, scrub: known.Scrub
 ) -> Granted | Refused | None:
-    """What people have said to a call: yes, no, or nothing yet. A yes that holds once is used up."""
+    """People's answer to a call: yes, no, or none yet. A grant for one use is used up."""
     standing = approvals.standing(store, session)
     for how in (scrub, None):
         entry = approval.answer(
@@ -92,8 +92,8 @@ def answer(
     return None
 
 
-def _reason(store: Store, session: str, entry: Entry) -> str:
-    """What whoever denied a call gave as the reason."""
+def _reason(store: StorePort, session: str, entry: Entry) -> str:
+    """The reason that was given with a denial."""
     for commit in store.commits(session, after=entry.seq - 1, upto=entry.seq, limit=1):
         if commit.kind == "approval" and any(op.id == entry.id for op in commit.delta):
             return str(commit.known("why", ""))
@@ -101,9 +101,9 @@ def _reason(store: Store, session: str, entry: Entry) -> str:
 
 
 class Limits:
-    """Whether a session may spend more; nobody is asked while no limit holds for it."""
+    """Whether a session may spend more; without a limit the store is not asked."""
 
-    def __init__(self, store: Store, session: str) -> None:
+    def __init__(self, store: StorePort, session: str) -> None:
         self._store, self._session = store, session
         parent = store.session(session).record.parent
         self._child = parent is not None and parent.kind == "child"

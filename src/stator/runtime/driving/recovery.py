@@ -18,7 +18,7 @@ from stator.runtime.base.paging import commit_at
 from stator.runtime.driving import settlement
 from stator.runtime.driving.settlement import Doubt
 from stator.runtime.views import reflog
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 PAGE = 200
 FEW = 8
@@ -75,12 +75,12 @@ class LastRun(msgspec.Struct, frozen=True):
     """Its program's turns."""
 
 
-def last_run(store: Store, row: SessionRow, program: list[list[int]] | None = None) -> LastRun:
-    """How the last run of a session ended, and the turns its program had come to.
+def last_run(store: StorePort, row: SessionRow, program: list[list[int]] | None = None) -> LastRun:
+    """How the last run of a session ended, and the turns its program had reached.
 
-    One that was left in order has none, unless it came to no turn: whoever opened the session only to
-    look, or to settle a call, interrupts no program. `program`: the turns are these, whatever the
-    last run did, up to the last there is.
+    A run that ended in order has none, unless it began no turn: a run that only looked, or settled a call,
+    interrupts no program. `program`: these turns instead, regardless of the last run, up to the last existing
+    one.
     """
     if program is not None:
         upto = store.head(row.id).turn
@@ -102,13 +102,15 @@ def last_run(store: Store, row: SessionRow, program: list[list[int]] | None = No
     return cut(store, row.id, LastRun(interrupted, replay.program(spans, begun, upto, place)))
 
 
-def cut(store: Store, session: str, run: LastRun) -> LastRun:
-    """A run without the turns that were rewound since: nobody goes on in those, nor replays them."""
+def cut(store: StorePort, session: str, run: LastRun) -> LastRun:
+    """A run without the turns that were rewound since: those are neither continued nor replayed."""
     spans = reflog.standing_program(store, session, run.spans)
     return run if spans == run.spans else LastRun(False, spans)
 
 
-def _began(store: Store, session: str) -> tuple[int | None, Literal["ok", "idle", "interrupted"]]:
+def _began(
+    store: StorePort, session: str
+) -> tuple[int | None, Literal["ok", "idle", "interrupted"]]:
     """Where the last run began (None: there was none, or it does not say), and how it ended; "idle":
     in order, and without coming to a turn."""
     stale = store.entries(session, "runs")
@@ -141,7 +143,7 @@ def _began(store: Store, session: str) -> tuple[int | None, Literal["ok", "idle"
 
 
 class Past(msgspec.Struct):
-    """A recorded turn that a program comes to again."""
+    """A recorded turn that a program reaches again."""
 
     row: TurnRow
     first: Commit
@@ -154,7 +156,7 @@ class Past(msgspec.Struct):
         return bool(key) and self.first.known("key") == key
 
 
-def keyed(store: Store, session: str, spans: list[list[int]], key: str) -> Past | None:
+def keyed(store: StorePort, session: str, spans: list[list[int]], key: str) -> Past | None:
     """The turn of a program that was begun under a key, newest first."""
     for first, last in reversed(spans):
         for number in range(last, first - 1, -1):
@@ -164,17 +166,17 @@ def keyed(store: Store, session: str, spans: list[list[int]], key: str) -> Past 
     return None
 
 
-def past(store: Store, session: str, number: int) -> Past:
+def past(store: StorePort, session: str, number: int) -> Past:
     row = store.turns(session, after=number - 1, upto=number)[0]
     return Past(row, commit_at(store, session, row.first))
 
 
-def known(store: Store, session: str, row: TurnRow) -> Known:
+def known(store: StorePort, session: str, row: TurnRow) -> Known:
     """Everything a turn recorded."""
     return Known(_turn_commits(store, session, row))
 
 
-def _turn_commits(store: Store, session: str, row: TurnRow) -> list[Commit]:
+def _turn_commits(store: StorePort, session: str, row: TurnRow) -> list[Commit]:
     found: list[Commit] = []
     upto = store.head(session).seq
     after = row.first
@@ -189,8 +191,8 @@ def _turn_commits(store: Store, session: str, row: TurnRow) -> list[Commit]:
 # -- the report -----------------------------------------------------------------------------------
 
 
-def report(store: Store, session: str, run: LastRun) -> Recovery:
-    """What the last run left, after what it left open has been said."""
+def report(store: StorePort, session: str, run: LastRun) -> Recovery:
+    """What the last run left, after its open ends were recorded."""
     doubts = settlement.doubts(store, session=session)
     rows = store.turns(session, newest_first=True, limit=1)
     if not run.interrupted or not rows:
@@ -230,7 +232,7 @@ def _unfinished(call: KnownCall) -> Unfinished:
 
 
 def _never_started(commits: list[Commit]) -> list[Unstarted]:
-    """What the model asked for last and nobody began."""
+    """The calls that the model requested last and that were never started."""
     entries = [c for c in commits if c.kind == "entry" and c.actor == "model" and not c.status]
     if not entries:
         return []

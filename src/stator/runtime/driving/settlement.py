@@ -1,12 +1,11 @@
-"""Settling: saying what became of a call in doubt.
+"""Lists the calls in doubt, and settles them: records what became of each.
 
-Whoever knows may say so, also long after the session was closed. A call whose driver died is in
-doubt from that moment on, whether or not anybody has opened the session since.
+A call can be settled long after its session was closed. One whose driver died is in doubt from that
+moment on, whether or not the session was opened since.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -15,22 +14,18 @@ from msgspec import UNSET
 from stator.errors import BadDelta, Busy, InvalidInput, WrongState
 from stator.model.log.commit import Commit, Draft, Provenance
 from stator.model.log.query import CallQuery, CallRow, SessionRow
-from stator.model.records.types import CallRecord, Entry
+from stator.model.records.types import CallRecord
 from stator.model.values.ids import short
 from stator.runtime.base.context import Context
-from stator.runtime.driving.lifecycle import (
-    DIED,
-    held,
-    is_running,
-    unknown,
-)
+from stator.runtime.driving.lifecycle import held
+from stator.runtime.views.open_calls import DIED, in_doubt, unknown
 from stator.runtime.views.refs import (
     arguments_of,
     find_call,
     intent_of,
     rows_of,
 )
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 Verdict = Literal["done", "not done", "run again"]
 STATUS: dict[str, str] = {"done": "ok", "not done": "error", "run again": "error"}
@@ -56,9 +51,9 @@ class Doubt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OpenDoubt:
-    """A call in doubt, at hand to be settled: reads like a `Doubt`."""
+    """A call in doubt with a method to settle it: reads like a `Doubt`."""
 
-    def __init__(self, store: Store, context: Context, doubt: Doubt) -> None:
+    def __init__(self, store: StorePort, context: Context, doubt: Doubt) -> None:
         self._store, self._context = store, context
         self.doubt = doubt
 
@@ -75,7 +70,7 @@ class OpenDoubt:
 
 
 class Settled(msgspec.Struct, frozen=True, kw_only=True):
-    """What was said of a call."""
+    """What was settled about a call."""
 
     session: str
     name: str
@@ -86,7 +81,9 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
 
 
-def doubts(store: Store, *, session: str | None = None, project: str | None = None) -> list[Doubt]:
+def doubts(
+    store: StorePort, *, session: str | None = None, project: str | None = None
+) -> list[Doubt]:
     """Calls in doubt: of a session, a project or the store; the newest session first."""
     return [
         _doubt(store, row, record)
@@ -95,20 +92,7 @@ def doubts(store: Store, *, session: str | None = None, project: str | None = No
     ]
 
 
-def in_doubt(row: SessionRow, calls: Sequence[Entry]) -> list[CallRecord]:
-    """Those of a session's calls that are in doubt and its own to settle, oldest first."""
-    found = [entry.record for entry in calls if isinstance(entry.record, CallRecord)]
-    left = row.shown == "interrupted"
-    doubted = [
-        msgspec.structs.replace(record, status="in doubt", cause=record.cause or DIED)
-        for record in found
-        if not record.elsewhere
-        and (record.status == "in doubt" or (left and is_running(record) and unknown(record)))
-    ]
-    return sorted(doubted, key=lambda record: (record.since, record.call))
-
-
-def _doubt(store: Store, row: SessionRow, record: CallRecord) -> Doubt:
+def _doubt(store: StorePort, row: SessionRow, record: CallRecord) -> Doubt:
     intent = intent_of(store, row.id, record.call)
     return Doubt(
         session=row.id,
@@ -127,7 +111,7 @@ def _doubt(store: Store, row: SessionRow, record: CallRecord) -> Doubt:
 
 
 def settle(
-    store: Store,
+    store: StorePort,
     context: Context,
     call: str,
     verdict: Verdict,
@@ -138,10 +122,10 @@ def settle(
     session: str | None = None,
     **said: Any,
 ) -> Settled:
-    """Say what became of a call in doubt: it was "done" (`value` is its result), "not done", or is to "run again".
+    """Record what became of a call in doubt: it was "done" (`value` is its result), "not done", or is to "run again".
 
-    `call` is an id or the end of one; a fork that inherited the call is named by `session`. `said`:
-    fields of the settlement that are not as when a person settles.
+    `call` is an id or the end of one; a fork that inherited the call is named by `session`. `said`: fields of
+    the settlement that differ from a person's.
     """
     if verdict not in STATUS:
         raise InvalidInput(
@@ -186,7 +170,9 @@ def settle(
     )
 
 
-def _settle_left(store: Store, context: Context, session: str, fields: dict[str, Any]) -> Commit:
+def _settle_left(
+    store: StorePort, context: Context, session: str, fields: dict[str, Any]
+) -> Commit:
     """Settle a call its dead driver left running: first say that it is in doubt."""
     with held(store, context, session) as hold:
         paused = hold.draft("pause", cause=DIED, actor="system")
@@ -194,7 +180,7 @@ def _settle_left(store: Store, context: Context, session: str, fields: dict[str,
         return store.append(session, drafts, barrier=True)[-1]
 
 
-def _settleable(store: Store, row: SessionRow, intent: Commit) -> CallRecord:
+def _settleable(store: StorePort, row: SessionRow, intent: Commit) -> CallRecord:
     """The call's record, if it is there to be settled."""
     entry = store.find(row.id, "calls", intent.call)
     record = entry.record if entry is not None else None
@@ -222,7 +208,7 @@ def _settleable(store: Store, row: SessionRow, intent: Commit) -> CallRecord:
     return record
 
 
-def _settled_already(store: Store, session: str, intent: Commit) -> WrongState:
+def _settled_already(store: StorePort, session: str, intent: Commit) -> WrongState:
     known = _last_attempt(store, session, intent)
     status, where = (known.status, f" (@{known.outcome})") if known else ("over", "")
     return WrongState(
@@ -234,7 +220,7 @@ def _settled_already(store: Store, session: str, intent: Commit) -> WrongState:
     )
 
 
-def _last_attempt(store: Store, session: str, intent: Commit) -> CallRow | None:
+def _last_attempt(store: StorePort, session: str, intent: Commit) -> CallRow | None:
     query = CallQuery(session=session, after=intent.seq - 1, tool=intent.tool)
     cursor: tuple[int, ...] | None = None
     while True:

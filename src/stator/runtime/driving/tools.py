@@ -10,16 +10,12 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, overload
+from typing import Any, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from stator.errors import BadType, InvalidInput
 from stator.model.calls.backoff import Policy
 from stator.model.calls.life import Detect
 from stator.model.records.types import Effect
-
-if TYPE_CHECKING:
-    from stator.runtime.driving.turn import Turn
-    from stator.runtime.facade.aio import AsyncTurn
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,7 +27,18 @@ Exhausted = Literal["error", "pause"]
 KEY_ARGUMENT = "idempotency_key"
 """A tool with an argument of this name is given the call's idempotency key."""
 
-current_turn: ContextVar[Turn | AsyncTurn | None] = ContextVar("stator_turn", default=None)
+
+class Surrounding(Protocol):
+    """The turn that code runs in, as a tool that is called like a function needs it."""
+
+    @property
+    def ended(self) -> bool: ...
+    def direct(
+        self, tool: Tool[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any: ...
+
+
+current_turn: ContextVar[Surrounding | None] = ContextVar("stator_turn", default=None)
 """The turn this code runs in."""
 current_call: ContextVar[str] = ContextVar("stator_call", default="")
 """The call this code runs in: the parent of the calls it makes."""
@@ -108,7 +115,7 @@ class Tool(Generic[P, R]):
         turn = current_turn.get()
         if turn is None or turn.ended:
             return self.function(*args, **kwargs)
-        result: R = turn._direct(self, args, kwargs)
+        result: R = turn.direct(self, args, kwargs)
         return result
 
 
@@ -131,7 +138,7 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
 
 def _nothing() -> None:
-    """Stands for a function that is not known yet."""
+    """Takes the place of a function that is not known yet."""
 
 
 def declare(function: Callable[..., Any] | Tool[..., Any]) -> Tool[..., Any]:
@@ -142,7 +149,7 @@ def declare(function: Callable[..., Any] | Tool[..., Any]) -> Tool[..., Any]:
 def arguments(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> dict[str, Any]:
-    """The arguments by name, as far as the function's signature tells."""
+    """The arguments by name, as far as the function's signature shows."""
     if not args:
         return dict(kwargs)
     try:

@@ -11,19 +11,10 @@ import asyncio
 import contextlib
 import contextvars
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from stator.errors import ApprovalNeeded, StatorError
 from stator.model.calls.life import Outcome
-from stator.model.log.commit import Commit
-from stator.model.log.query import (
-    Counts,
-    Head,
-    SessionRow,
-)
-from stator.model.records.types import (
-    SessionRecord,
-)
 from stator.runtime.base.context import warn_on_loop
 from stator.runtime.branches.retry import RetryEffects
 from stator.runtime.driving.call import Calling
@@ -32,139 +23,46 @@ from stator.runtime.driving.loop import (
     DoubtMode,
     Effects,
     ModelCalling,
+    offer,
+    requested,
+    results_of,
     unwrapped,
 )
+from stator.runtime.driving.open_turn import OpenTurn
 from stator.runtime.driving.recovery import Recovery
 from stator.runtime.driving.settlement import OpenDoubt
+from stator.runtime.driving.state_writer import StateWriter
 from stator.runtime.driving.tools import Tool, current_turn
-from stator.runtime.driving.turn import Recorder, Turn
 from stator.runtime.facade.aio_calls import AsyncStream, drive
 from stator.runtime.facade.aio_outside import AsyncOutsideDoors
 from stator.runtime.facade.aio_pool import Pool
 from stator.runtime.facade.aio_retention import AsyncKeeper
 from stator.runtime.facade.aio_runs import AsyncRunner
+from stator.runtime.facade.aio_view import AsyncView
 from stator.runtime.facade.annotations import Marker
 from stator.runtime.facade.awaited import awaited, awaited_as, opened_as
 from stator.runtime.facade.contributor import Contributor
-from stator.runtime.facade.session import Session
+from stator.runtime.facade.session import Session, Turn
 from stator.runtime.facade.store import Store
-from stator.runtime.views.session import SessionView
-
-if TYPE_CHECKING:
-    pass
+from stator.runtime.facade.view import SessionView
 
 T = TypeVar("T")
 A = TypeVar("A")
 
 
-class AsyncView:
-    """`SessionView`, awaited."""
-
-    def __init__(self, view: SessionView, pool: Pool) -> None:
-        self._sync = view
-        self._pool = pool
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
-    ) -> None:
-        return None
-
-    @property
-    def id(self) -> str:
-        return self._sync.id
-
-    async def row(self) -> SessionRow:
-        return await self._pool.run(lambda: self._sync.row)
-
-    async def record(self) -> SessionRecord:
-        return await self._pool.run(lambda: self._sync.record)
-
-    async def name(self) -> str:
-        return await self._pool.run(lambda: self._sync.name)
-
-    async def head(self) -> Head:
-        return await self._pool.run(lambda: self._sync.head)
-
-    async def status(self) -> str:
-        return await self._pool.run(lambda: self._sync.status)
-
-    async def counts(self) -> Counts:
-        return await self._pool.run(lambda: self._sync.counts)
-
-    async def app(self) -> Any:
-        return await self._pool.run(lambda: self._sync.app)
-
-    async def log(
-        self,
-        span: str | None = None,
-        *,
-        newest_first: bool = False,
-        limit: int | None = None,
-        load: bool = True,
-    ) -> AsyncIterator[Commit]:
-        commits = self._sync.log(span, newest_first=newest_first, limit=limit, load=load)
-        while (commit := await self._pool.run(next, commits, None)) is not None:
-            yield commit
-
-    async def tail(
-        self,
-        after: int | None = None,
-        *,
-        follow: bool = True,
-        until: Callable[[], bool] | None = None,
-        load: bool = True,
-    ) -> AsyncIterator[Commit]:
-        tailing = self._sync._tailing(after, follow=follow, until=until, load=load)
-        while not tailing.ended:
-            for commit in await self._pool.run(tailing.look):
-                yield commit
-            if tailing.wait_s and not tailing.ended:
-                await asyncio.sleep(tailing.wait_s)
-
-    commit = awaited(SessionView.commit)
-    turns = awaited(SessionView.turns)
-    at = awaited(SessionView.at)
-    state = awaited(SessionView.state)
-    hot = awaited(SessionView.hot)
-    entries = awaited(SessionView.entries)
-    facts = awaited(SessionView.facts)
-    diff = awaited(SessionView.diff)
-    evicted = awaited(SessionView.evicted)
-    recall = awaited(SessionView.recall)
-    patch = awaited(SessionView.patch)
-    contents = awaited(SessionView.contents)
-    files = awaited(SessionView.files)
-    decisions = awaited(SessionView.decisions)
-    calls = awaited(SessionView.calls)
-    compare = awaited(SessionView.compare)
-    tree = awaited(SessionView.tree)
-    reflog = awaited(SessionView.reflog)
-    rewound = awaited(SessionView.rewound)
-    beginning = awaited(SessionView.beginning)
-    why = awaited(SessionView.why)
-    brief = awaited(SessionView.brief)
-    artifacts = awaited(SessionView.artifacts)
-    artifact_versions = awaited(SessionView.artifact_versions)
-    read_artifact = awaited(SessionView.read_artifact)
-    artifact_diff = awaited(SessionView.artifact_diff)
-
-
 class AsyncRecorder:
     """The typed commits that turns, sessions and contributors share, awaited."""
 
-    _sync: Recorder
+    _sync: StateWriter
     _pool: Pool
 
-    decide = awaited(Recorder.decide)
-    file = awaited(Recorder.file)
-    fact = awaited(Recorder.fact)
-    prefer = awaited(Recorder.prefer)
-    dead_end = awaited(Recorder.dead_end)
-    plan = awaited(Recorder.plan)
-    artifact = awaited(Recorder.artifact)
+    decide = awaited(StateWriter.decide)
+    file = awaited(StateWriter.file)
+    fact = awaited(StateWriter.fact)
+    prefer = awaited(StateWriter.prefer)
+    dead_end = awaited(StateWriter.dead_end)
+    plan = awaited(StateWriter.plan)
+    artifact = awaited(StateWriter.artifact)
 
 
 class AsyncMarker(AsyncRecorder):
@@ -184,6 +82,7 @@ class AsyncTurn(AsyncRecorder):
 
     def __init__(self, turn: Turn, pool: Pool) -> None:
         self._sync: Turn = turn
+        self._open = turn._open
         self._pool = pool
         self.id, self.number = turn.id, turn.number
         self.continued, self.reused = turn.continued, turn.reused
@@ -221,22 +120,15 @@ class AsyncTurn(AsyncRecorder):
     async def try_call(
         self, function: Callable[..., Any] | Tool[..., Any], /, *args: Any, **kwargs: Any
     ) -> Outcome:
-        return await self._drive(Calling(self._sync, function, args, kwargs))
+        return await self._drive(Calling(self._open, function, args, kwargs))
 
     async def _drive(self, calling: Calling) -> Outcome:
         return await drive(calling, self._pool)
 
-    def _direct(self, tool: Tool[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A tool that was called like a function: awaited if it is a coroutine function."""
-        if tool.is_async:
-            return self.call(tool, *args, **kwargs)
-        warn_on_loop()
-        return self._sync.call(tool, *args, **kwargs)
-
     async def model(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        await self._pool.run(self._sync._offer, kwargs.get("tools"))
-        calling = ModelCalling(self._sync, function, args, kwargs)
-        return self._sync._reply((await self._drive(calling)).result(), calling.seq)
+        await self._pool.run(offer, self._open, kwargs.get("tools"))
+        calling = ModelCalling(self._open, function, args, kwargs)
+        return self._open.reply((await self._drive(calling)).result(), calling.seq)
 
     reply = awaited(Turn.reply)
 
@@ -254,12 +146,12 @@ class AsyncTurn(AsyncRecorder):
         parallel: bool = False,
         in_doubt: DoubtMode = "tell",
     ) -> list[dict[str, Any]]:
-        seq, calls = await self._pool.run(self._sync._requested, reply, dispatch, effects)
+        seq, calls = await self._pool.run(requested, self._open, reply, dispatch, effects)
         if parallel:
             ended = await asyncio.gather(*(self._attempt(call) for call in calls))
         else:
             ended = [await self._attempt(call) for call in calls]
-        return await self._pool.run(self._sync._told, seq, ended, in_doubt)
+        return await self._pool.run(results_of, self._open, seq, ended, in_doubt)
 
     async def _attempt(self, calling: Calling) -> Outcome | StatorError:
         try:
@@ -271,7 +163,7 @@ class AsyncTurn(AsyncRecorder):
     abort = awaited(Turn.abort)
 
     async def __aenter__(self) -> AsyncTurn:
-        self._token = current_turn.set(self)
+        self._token = current_turn.set(_DirectCalls(self, self._open))
         return self
 
     async def __aexit__(
@@ -281,6 +173,24 @@ class AsyncTurn(AsyncRecorder):
             current_turn.reset(self._token)
             self._token = None
         await self._pool.run(self._sync.__exit__, kind, error, trace)
+
+
+class _DirectCalls:
+    """Records tools that are called like plain functions inside a turn, on the loop."""
+
+    def __init__(self, turn: AsyncTurn, open_turn: OpenTurn) -> None:
+        self._turn, self._open = turn, open_turn
+
+    @property
+    def ended(self) -> bool:
+        return self._open.ended
+
+    def direct(self, tool: Tool[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the tool; a coroutine function is to be awaited by its caller."""
+        if tool.is_async:
+            return self._turn.call(tool, *args, **kwargs)
+        warn_on_loop()
+        return Calling(self._open, tool, args, kwargs).drive().result()
 
 
 class AsyncDoubt:

@@ -31,12 +31,12 @@ from stator.runtime.facade.aio_pool import Pool, settled
 
 async def drive(calling: Calling, pool: Pool) -> Outcome:
     """Run a call to its outcome, on the loop."""
-    return await adrive(calling.life(), Hands(calling, pool))
+    return await adrive(calling.life(), LoopHands(calling, pool))
 
 
-class Hands:
+class LoopHands:
     """Carries out a call's effects on the loop: store operations in one pool of threads, plain tools
-    in another, so that slow tools keep nobody from recording."""
+    in another, so that slow tools do not delay recording."""
 
     def __init__(self, calling: Calling, pool: Pool) -> None:
         self._calling = calling
@@ -44,10 +44,10 @@ class Hands:
         self._cancelled: asyncio.CancelledError | None = None
 
     async def append(self, note: Note) -> Answer:
-        """Record; whoever is cancelled meanwhile leaves no intent without its outcome."""
+        """Record; a caller cancelled in between leaves no intent without its outcome."""
         calling = self._calling
         commits, cancelled = await self._pool.whole(
-            lambda: calling.turn._write(calling.drafts(note))
+            lambda: calling.turn.write(calling.drafts(note))
         )
         calling.landed(commits)
         self._cancelled = self._cancelled or cancelled
@@ -62,7 +62,7 @@ class Hands:
     async def run(self, effect: Run) -> tuple[Returned | Raised, BaseException | None]:
         calling = self._calling
         calling.look()
-        clock = calling.turn._session.context.monotonic
+        clock = calling.turn.driver.context.monotonic
         began = clock()
         try:
             value = await self._value()
@@ -121,7 +121,7 @@ class Hands:
         await asyncio.sleep(self._calling.seconds(effect))
 
     async def answer(self) -> Answer:
-        waits = self._calling.turn._session._terms.waits
+        waits = self._calling.turn.driver.terms.waits
         while (said := await self._pool.run(self._calling.said)) is None and waits:
             await asyncio.sleep(POLL_S)
         return said

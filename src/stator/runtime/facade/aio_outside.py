@@ -84,5 +84,5 @@ class AsyncOutsideDoors:
 
     @property
     def doubts(self) -> AsyncDoubts:
-        """Calls whose outcome nobody recorded, and settling them."""
+        """Calls in doubt, whose outcome was not recorded, and settling them."""
         return AsyncDoubts(self._sync.doubts, self._pool)

@@ -42,7 +42,7 @@ class Pool:
     async def whole(
         self, operation: Callable[..., T], *args: Any
     ) -> tuple[T, asyncio.CancelledError | None]:
-        """Run an operation to its end; its result, and the cancellation that came meanwhile."""
+        """Run an operation to its end; return its result, and a cancellation that arrived."""
         future = self._begin(operation, *args)
         try:
             return await asyncio.shield(future), None
@@ -58,7 +58,7 @@ class Pool:
         )
 
     def later(self, operation: Callable[..., object], *args: Any) -> None:
-        """An operation nobody waits for."""
+        """Run an operation without waiting for it."""
         self._threads.submit(operation, *args)
 
     def close(self) -> None:
@@ -68,7 +68,7 @@ class Pool:
 
 
 async def settled(future: asyncio.Future[Any]) -> None:
-    """Wait until an operation has ended, however often the caller is cancelled meanwhile."""
+    """Wait until an operation has ended, however often the caller is cancelled."""
     while not future.done():
         with contextlib.suppress(asyncio.CancelledError, Exception):
             await asyncio.shield(future)

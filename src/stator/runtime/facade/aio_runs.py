@@ -1,14 +1,15 @@
-"""Detached runs, awaited: the same names as `runtime.runs.run`, over the store's pool of threads."""
+"""Detached runs, awaited: the same names as `runtime.facade.run`, over the store's pool of threads."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stator.model.sessions.detached_run import RunInfo, Status
+from stator.runtime.facade.aio_view import AsyncView
 from stator.runtime.facade.awaited import awaited, awaited_as
+from stator.runtime.facade.run import LOOK_S, Run
 from stator.runtime.facade.runs import Runner
-from stator.runtime.runs.run import LOOK_S, Run
 
 if TYPE_CHECKING:
     from stator.runtime.facade.aio_pool import Pool
@@ -30,10 +31,8 @@ class AsyncRun:
 
     standing = awaited(Run.standing)
 
-    async def view(self) -> Any:
+    async def view(self) -> AsyncView:
         """Its session."""
-        from stator.runtime.facade.aio import AsyncView  # which is made of this
-
         return AsyncView(await self._pool.run(lambda: self._sync.view), self._pool)
 
     output = awaited(Run.output)

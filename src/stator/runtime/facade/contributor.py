@@ -1,15 +1,14 @@
-"""Contributors: whoever adds to a session, or steers it, without driving it."""
+"""Adds to a session, or steers it, without driving it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from msgspec import UNSET
 
 from stator.model.calls.approval import Scope
 from stator.model.calls.budget import parse_amounts
-from stator.model.log.commit import Commit, Draft
+from stator.model.log.commit import Draft
 from stator.runtime.base.context import Context
 from stator.runtime.branches import retry
 from stator.runtime.branches import rewind as rewinding
@@ -24,9 +23,9 @@ from stator.runtime.driving import (
 from stator.runtime.driving.approvals import Grant
 from stator.runtime.driving.lifecycle import Moved
 from stator.runtime.driving.settlement import Settled, Verdict
+from stator.runtime.driving.writer import OutsideWriter
 from stator.runtime.facade.annotations import Marker
-from stator.runtime.views.session import SessionView
-from stator.store import port
+from stator.store.port import StorePort
 
 
 class Contributor(Marker):
@@ -36,34 +35,24 @@ class Contributor(Marker):
     principal.
     """
 
-    def __init__(self, store: port.Store, session: str, context: Context, principal: str) -> None:
+    def __init__(self, store: StorePort, session: str, context: Context, principal: str) -> None:
+        self.context = context
         self._store = store
         self._id = session
-        self.context = context
         self._principal = principal
         self._root = context.root
-        self._app_version = 1
+        self._writer = OutsideWriter(store, session, context, principal)
 
     def _draft(self, kind: str, **fields: Any) -> Draft:
-        fields.setdefault("actor", "user")
-        return Draft(
-            id=fields.pop("id", "") or self.context.mint("commit"),
-            session=self._id,
-            kind=kind,
-            principal=fields.pop("principal", self._principal),
-            **fields,
-        )
-
-    def _append(self, drafts: Sequence[Draft]) -> list[Commit]:
-        return self._store.append(self._id, drafts, barrier=True)
+        return self._writer.draft(kind, **fields)
 
     def _submit(self, draft: Draft) -> str:
-        return self._append([draft])[0].id
+        return self._writer.append([draft])[0].id
 
     # -- its lifecycle ----------------------------------------------------------------------------
 
     def pause(self, reason: str = "user") -> Moved:
-        """Pause the session; if somebody drives it, ask them to stop at their next call."""
+        """Pause the session; a live driver is asked to stop at its next call."""
         return lifecycle.pause(
             self._store, self.context, self._id, reason=reason, by=self._principal
         )
@@ -89,13 +78,12 @@ class Contributor(Marker):
     # -- its branches -----------------------------------------------------------------------------
 
     def rewind(self, to: str) -> Rewound:
-        """Take the session back to a position, holding it for a moment. `Busy` while somebody drives it."""
+        """Rewind the session to a position, with a short lease. `Busy` while it is driven."""
         return rewinding.rewind(self._store, self.context, self._id, to, by=self._principal)
 
     def adopt(self, ref: str) -> Adopted:
-        """Go on from a retry or a fork of it (`t5.2`); `t5.1` takes that back."""
-        view = SessionView(self._store, self._id)
-        return retry.adopt(view, ref, self.context, self._principal)
+        """Adopt a retry or a fork of it (`t5.2`); `t5.1` undoes that."""
+        return retry.adopt(self._store, self.context, self._id, ref, self._principal)
 
     # -- its calls --------------------------------------------------------------------------------
 
@@ -109,7 +97,7 @@ class Contributor(Marker):
         )  # fmt: skip
 
     def deny(self, call: str, *, why: str = "") -> Grant:
-        """Refuse a call that waits, with the reason the agent is told."""
+        """Refuse a waiting call, with the reason that the agent is shown."""
         return approvals.deny(self._store, self.context, call, by=self._principal, why=why)
 
     def settle(self, call: str, verdict: Verdict, value: Any = UNSET, *, why: str = "") -> Settled:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class OutsideDoors:
     """The part of a store that gives what people and other programs work with."""
 
-    port: port.Store
+    port: port.StorePort
     context: Context
 
     @property
@@ -43,7 +43,7 @@ class OutsideDoors:
 
     @property
     def doubts(self) -> Doubts:
-        """Calls whose outcome nobody recorded, and settling them."""
+        """Calls in doubt, whose outcome was not recorded, and settling them."""
         from stator.runtime.facade.outside import Doubts
 
         return Doubts(self.port, self.context)

@@ -29,7 +29,7 @@ from stator.store import port
 class _Outside:
     """A store, and the principal in whose name things are recorded unless a caller names another."""
 
-    def __init__(self, store: port.Store, context: Context) -> None:
+    def __init__(self, store: port.StorePort, context: Context) -> None:
         self._store = store
         self._context = context
 
@@ -128,7 +128,7 @@ class Budgets(_Outside):
         return budgets.limits(self._store, self._id(session))
 
     def check(self, session: str) -> Breach | None:
-        """The first limit that is used up; None if the session may go on working."""
+        """The first limit that is used up; None if the session may continue."""
         return budgets.check(self._store, self._id(session))
 
     def change(self, session: str, *amounts: str, by: str = "") -> dict[str, int]:
@@ -168,7 +168,7 @@ class Lifecycle(_Outside):
 
 
 class Doubts(_Outside):
-    """Calls whose outcome nobody recorded, and settling them."""
+    """Calls in doubt, whose outcome was not recorded, and settling them."""
 
     def open(self, session: str | None = None, *, project: str | None = None) -> list[Doubt]:
         """The calls in doubt of a session, a project or the whole store."""

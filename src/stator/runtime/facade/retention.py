@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Keeper:
     """What a store can do about keeping and removing."""
 
-    port: port.Store
+    port: port.StorePort
     context: Context
 
     def retention(self, *policies: str, project: str | None = None) -> Policies:
@@ -36,7 +36,7 @@ class Keeper:
         return retention.policies(self.port, scope)
 
     def hold(self, name: str, *, why: str = "") -> None:
-        """Keep a session whatever the policies say, until it is released."""
+        """Keep a session regardless of the policies, until it is released."""
         from stator.runtime.retention import policies as retention
 
         by = self.context.principal
@@ -88,11 +88,11 @@ class Keeper:
         key), of a `call`, or of the file at a `path`; with none of these, every payload it has.
         """
         from stator.runtime.retention import erase as erasing
-        from stator.runtime.views.session import SessionView
+        from stator.runtime.views.refs import locate
 
         session = self._named(name)
         if at:
-            return erasing.of_commit(self.port, SessionView(self.port, session).at(at), fields)
+            return erasing.of_commit(self.port, locate(self.port, session, at), fields)
         if record is not None:
             return erasing.of_record(self.port, session, *record)
         if call:

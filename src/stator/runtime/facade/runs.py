@@ -1,4 +1,4 @@
-"""What a store can do with runs. What that takes is loaded when somebody asks for it."""
+"""The part of a store that starts and finds runs. Its code is loaded when it is used."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from stator.runtime.base.context import Context
 from stator.store import port
 
 if TYPE_CHECKING:
-    from stator.runtime.runs.run import Run
+    from stator.runtime.facade.run import Run
 
 
 class Runner:
     """What a store can do with runs."""
 
-    port: port.Store
+    port: port.StorePort
     context: Context
 
     def run(
@@ -26,7 +26,7 @@ class Runner:
         The function is found again by its module and name, its arguments pass through JSON. In there,
         `stator.open()` drives the session: the one named here, or a new one.
         """
-        from stator.runtime.runs.run import start_function
+        from stator.runtime.facade.run import start_function
 
         return start_function(
             self.port, self.context, function, args, session=session, restart=restart
@@ -34,12 +34,12 @@ class Runner:
 
     def attach(self, run: str) -> Run:
         """A run, found again by its id or the end of it."""
-        from stator.runtime.runs.run import find
+        from stator.runtime.facade.run import find
 
         return find(self.port, self.context, run)
 
     def runs(self, *, session: str = "") -> list[Run]:
         """Every run of the store, or of a session; the newest first."""
-        from stator.runtime.runs.run import every
+        from stator.runtime.facade.run import every
 
         return every(self.port, self.context, session)

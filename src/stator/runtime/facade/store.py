@@ -26,23 +26,21 @@ from stator.runtime.branches import fork as forks
 from stator.runtime.facade.doors import OutsideDoors
 from stator.runtime.facade.retention import Keeper
 from stator.runtime.facade.runs import Runner
+from stator.runtime.facade.view import SessionView
+from stator.runtime.views.file_changes import FileChange
 from stator.runtime.views.refs import find_session
-from stator.runtime.views.session import (
-    DecisionLine,
-    FileChange,
-    SessionView,
-    list_calls,
-)
+from stator.runtime.views.session import DecisionLine, list_calls
 from stator.runtime.views.why import Reason, explain
 from stator.store import port
 
 if TYPE_CHECKING:  # what driving needs is loaded when somebody drives
     from stator.model.calls.approval import Rule
     from stator.model.calls.budget import PriceFunction, PriceTable
+    from stator.runtime.branches.opening import HeldMode
     from stator.runtime.bundles.transfer import Exported, Imported, Progress
     from stator.runtime.driving.policy import ApproveMode
     from stator.runtime.facade.contributor import Contributor
-    from stator.runtime.facade.session import HeldMode, Session
+    from stator.runtime.facade.session import Session
     from stator.runtime.views.artifacts import Document
     from stator.runtime.views.search import Hit
     from stator.runtime.views.search import Progress as SearchProgress
@@ -54,7 +52,7 @@ BUSY = ("fail", "wait", "read", "fork", "take")
 class Store(Runner, Keeper, OutsideDoors):
     """A store of sessions, as `stator.connect` gives it."""
 
-    def __init__(self, store: port.Store, context: Context) -> None:
+    def __init__(self, store: port.StorePort, context: Context) -> None:
         self.port = store
         self.context = context
 
@@ -107,8 +105,9 @@ class Store(Runner, Keeper, OutsideDoors):
         warn_on_loop()
         from stator.model.calls.approval import parse_policy
         from stator.model.calls.budget import parse_prices
+        from stator.runtime.branches.opening import drive
         from stator.runtime.driving.policy import Terms
-        from stator.runtime.facade.session import drive
+        from stator.runtime.facade.session import Session
 
         if exact := is_id(str(name), "session"):  # that session, whoever goes on for it
             known = self.port.session(name).record
@@ -133,14 +132,20 @@ class Store(Runner, Keeper, OutsideDoors):
             prices=(parse_prices(policy) if policy else None) if prices is None else prices,
         )
         types: dict[str, Any] = {"app_type": app, "app_version": app_version, "upcasts": upcasts}
-        types["exact"] = exact
-        if busy != "read":
-            return drive(self.port, self.context, record, terms, busy=busy, **types)
         try:
-            return drive(self.port, self.context, record, terms, **types)
+            driver = drive(
+                self.port,
+                self.context,
+                record,
+                terms,
+                busy="fail" if busy == "read" else busy,
+                exact=exact,
+            )
+            return Session(driver, **types)
         except Busy as held:
-            # What reading offers of a session; driving it is refused by its absence.
-            del types["exact"]
+            if busy != "read":
+                raise
+            # It has the methods that read. Those that drive are missing, which refuses them.
             view = SessionView(self.port, held.ids["session"], root=self._root(record), **types)
             return cast("Session[Any]", view)
 
@@ -155,7 +160,7 @@ class Store(Runner, Keeper, OutsideDoors):
         return self.context.root if record.project == self.context.project else ""
 
     def contribute(self, name: str, *, principal: str = "") -> Contributor:
-        """Add decisions, facts, tags, scores and the like to a session somebody else drives."""
+        """Add decisions, facts, tags, scores and the like to a session that another program drives."""
         from stator.runtime.facade.contributor import Contributor
 
         view = self.read(name)
@@ -172,7 +177,7 @@ class Store(Runner, Keeper, OutsideDoors):
     def ingest(
         self, commits: Iterable[Commit], *, projects: Mapping[str, str] | None = None
     ) -> int:
-        """Take in sealed commits, as they are; how many were new. `projects`: where new sessions are found."""
+        """Import sealed commits unchanged; return how many were new. `projects` says where new sessions belong."""
         return self.port.ingest(commits, projects=projects)
 
     def export(
@@ -188,11 +193,11 @@ class Store(Runner, Keeper, OutsideDoors):
         replace: bool = False,
         progress: Progress | None = None,
     ) -> Exported:
-        """Write sessions to a bundle: one file, from which another store takes them up.
+        """Write sessions to a bundle: one file that another store can import.
 
         Children come along; `tree` adds every fork and retry. What the rules about secrets find, and every piece
-        of content that holds a text of `redact`, is left out, as is what was said and done without
-        `transcript`; the chain verifies all the same. `passphrase` locks the bundle.
+        of content that holds a text of `redact`, is left out, as are messages and calls without `transcript`; the
+        chain verifies all the same. `passphrase` locks the bundle.
         """
         from stator.runtime.bundles import transfer
 
@@ -220,9 +225,9 @@ class Store(Runner, Keeper, OutsideDoors):
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> Imported:
-        """Take in the sessions of a bundle, all or none: same ids, same heads, every hash checked.
+        """Import the sessions of a bundle, all or none: same ids, same heads, every hash checked.
 
-        One that is here already is continued, or left as it is; where both went on, the other one
+        One that is here already is continued, or left as it is; where both have new commits, the imported one
         becomes a fork. `project` is where new ones are found; by default their own project, if it
         is known here, else this one. `dry_run` checks everything and says what would happen.
         """
@@ -280,7 +285,7 @@ class Store(Runner, Keeper, OutsideDoors):
     def files(
         self, *, last: int | None = 5, reads: bool = False, project: str | None = None
     ) -> list[FileChange]:
-        """Files touched in the last so many turns of each session of a project, or of the store."""
+        """Files touched in the last `last` turns of each session of a project, or of the store."""
         return [
             change
             for view in self.views(project=project)
@@ -307,7 +312,7 @@ class Store(Runner, Keeper, OutsideDoors):
     def why(
         self, path: str, *, root: str = ".", project: str | None = None, limit: int = 50
     ) -> list[Reason]:
-        """What lies behind a path, over every session of a project, or of the store."""
+        """Why a file is as it is, over every session of a project, or of the store."""
         touches = self.port.touches("files", file_key(root, path), project=project, limit=limit)
         return explain(self.port, [(t.session, t.seq, t.turn) for t in touches], path)
 
@@ -327,11 +332,11 @@ class Store(Runner, Keeper, OutsideDoors):
         fresh: bool = True,
         progress: SearchProgress | None = None,
     ) -> list[Hit]:
-        """What was said, done, decided or learned anywhere in the store: every word, "a phrase", a beginning*, -not.
+        """Search every session of the store: every word, "a phrase", a beginning*, -not.
 
-        The best match first, of equals the newest. Of a project, an agent, a tool, a path or part of
-        one, a session, kinds of commits, a time (µs since 1970). The index is brought up to date
-        first; `fresh=False` asks it as it is.
+        The best match first, of equals the newest. Of a project, an agent, a tool, a path or part of one, a
+        session, kinds of commits, a time (µs since 1970). The index is updated first; `fresh=False` asks it as it
+        is.
         """
         from stator.runtime.views import search as searching
 

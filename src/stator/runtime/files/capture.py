@@ -1,7 +1,7 @@
-"""Keeping contents: what files held before and after a write, where the caller asked for it.
+"""Captures file contents before and after a write, where the caller asked for it.
 
 Contents are the input of a `file` commit, under their digests, appended just before the commit
-whose records name it. The same content is kept once. What is not kept is said, with the reason:
+whose records name it. The same content is kept once. What is not kept is reported with the reason:
 ignored by git or by the caller, too large, unreadable, or with a secret in it.
 """
 
@@ -27,7 +27,7 @@ from stator.model.values import paths
 from stator.runtime.base.arguments import texts
 from stator.runtime.files import git, safe_io
 from stator.runtime.files.safe_io import Look
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 if TYPE_CHECKING:
     from stator.model.calls.known import Scrub
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 SKIPPED = frozenset({".git", ".hg", ".stator", ".venv", "__pycache__", "node_modules"})
 """Folders that are not looked into."""
 BYTES_MAX = 1_000_000
-"""Bytes of a file that is kept, unless the caller says otherwise."""
+"""The largest file that is kept, in bytes, unless the caller sets another limit."""
 BYTES_LIMIT = 8 * 1024 * 1024
 """Bytes a caller may say: escaped, a control character takes six, and a commit has an end."""
 CACHED_MAX = 64 * 1024 * 1024
@@ -58,7 +58,7 @@ Standing = Callable[[str], FileRecord | None]
 """What the session knows of the file that answers to a key."""
 
 
-class Touched(msgspec.Struct, frozen=True):
+class TouchedFile(msgspec.Struct, frozen=True):
     """A write: its record, and the file before and after it; None where that is not known."""
 
     record: FileRecord
@@ -66,7 +66,7 @@ class Touched(msgspec.Struct, frozen=True):
     after: Look | None
 
 
-class Batch:
+class KeptContents:
     """Records that name what was kept of them, and the commits that hold it."""
 
     def __init__(self) -> None:
@@ -190,7 +190,7 @@ class ContentKeeper:
     # -- what is held ready -----------------------------------------------------------------------
 
     def refresh(self, stamps: Mapping[str, Stamp]) -> None:
-        """Hold ready the contents of a folder's files, by their stamps, as far as there is room."""
+        """Preload the contents of a folder's files, by their stamps, as far as they fit."""
         with self._lock:
             for path in [path for path in self._cache if path not in stamps]:
                 self._forget(path)
@@ -250,9 +250,9 @@ class ContentKeeper:
 
     # -- keeping ----------------------------------------------------------------------------------
 
-    def keep(self, touched: Sequence[Touched]) -> Batch:
+    def keep(self, touched: Sequence[TouchedFile]) -> KeptContents:
         """Decide what is kept of some writes."""
-        batch = Batch()
+        batch = KeptContents()
         files = [item.record for item in touched if item.record.op != "skipped"]
         ignored = self._rules.ignored(files)
         with self._lock:
@@ -261,7 +261,7 @@ class ContentKeeper:
                 batch.records.append(self._kept(batch, item, ignored.get(key, "")))
         return batch
 
-    def _kept(self, batch: Batch, item: Touched, ignored: str) -> FileRecord:
+    def _kept(self, batch: KeptContents, item: TouchedFile, ignored: str) -> FileRecord:
         record = item.record
         source = file_key(record.root, record.from_path or record.path)
         standing = self._standing(source)
@@ -283,7 +283,7 @@ class ContentKeeper:
         reason = record.reason or (NOT_KEPT + lost if lost else "")
         return msgspec.structs.replace(record, reason=reason, **found)
 
-    def _within(self, batch: Batch, look: Look, standing: FileRecord | None) -> str:
+    def _within(self, batch: KeptContents, look: Look, standing: FileRecord | None) -> str:
         """The commit that holds a content, now or already."""
         known = self._known.get((look.digest, look.mode), "") or self._stands(look, standing)
         for identifier, contents in batch.commits:
@@ -305,7 +305,7 @@ class ContentKeeper:
         """A content that no earlier commit is to be taken for."""
         self._anew.add(look.digest)
 
-    def landed(self, batch: Batch) -> None:
+    def landed(self, batch: KeptContents) -> None:
         """These commits are in the log: what they hold need not be kept again."""
         with self._lock:
             for identifier, contents in batch.commits:
@@ -330,9 +330,9 @@ def record_kept(
     return plain.id
 
 
-def _by_hand(keeper: ContentKeeper, file: FileRecord) -> Batch:
+def _by_hand(keeper: ContentKeeper, file: FileRecord) -> KeptContents:
     if file.op not in WRITES:
-        batch = Batch()
+        batch = KeptContents()
         batch.records.append(file)
         return batch
     after = keeper.look_at(file) if file.op != "deleted" else None
@@ -341,10 +341,10 @@ def _by_hand(keeper: ContentKeeper, file: FileRecord) -> Batch:
     elif after is not None and not after.there:
         after = safe_io.UNREADABLE
     before = keeper.seen(file) if file.op != "created" and not file.before else None
-    return keeper.keep([Touched(file, before, after)])
+    return keeper.keep([TouchedFile(file, before, after)])
 
 
-def standing_in(store: Store, session: str) -> Standing:
+def standing_in(store: StorePort, session: str) -> Standing:
     """What a session's state knows of files."""
 
     def standing(key: str) -> FileRecord | None:
@@ -354,7 +354,7 @@ def standing_in(store: Store, session: str) -> Standing:
     return standing
 
 
-def scrub_of(store: Store, session: str) -> Scrub:
+def scrub_of(store: StorePort, session: str) -> Scrub:
     """What a session's texts are redacted with: the key is content of its first commit."""
     from stator.model.log.redact import Redactor
 

@@ -1,4 +1,4 @@
-"""How files on disk stand to what was recorded of them."""
+"""Compares files on disk with what was recorded about them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DIGEST = re.compile(rf"[0-9a-f]{{{DIGITS}}}|size:\d+")
 
 
 class Compared(NamedTuple):
-    """How a file stands to what was recorded of it, and how many bytes were read to see that."""
+    """Whether a file is as recorded, and how many bytes were read to find out."""
 
     said: str
     read: int = 0

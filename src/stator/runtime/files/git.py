@@ -10,7 +10,7 @@ TIMEOUT_S = 5.0
 
 
 def facts(root: str) -> dict[str, str] | None:
-    """HEAD, branch and dirty digest, or None where there is no git (or it does not answer in time)."""
+    """HEAD, branch and dirty digest; None without git (or if it does not answer in time)."""
     status = _git(root, "status", "--porcelain=v2", "--branch", "--untracked-files=normal", "-z")
     if status is None:
         return None
@@ -25,7 +25,7 @@ def facts(root: str) -> dict[str, str] | None:
 
 
 def place(root: str) -> dict[str, str] | None:
-    """HEAD and branch alone, in one quick look; None where there is no git, or no commit yet."""
+    """HEAD and branch alone, in one quick call; None without git or without a commit."""
     said = _git(root, "rev-parse", "HEAD", "--abbrev-ref", "HEAD")
     found = said.split("\n") if said is not None else []
     if len(found) < 2:
@@ -34,12 +34,12 @@ def place(root: str) -> dict[str, str] | None:
 
 
 def in_git(root: str) -> bool:
-    """Whether a folder lies in a git work tree."""
+    """Whether a folder is in a git work tree."""
     return top(root) is not None
 
 
 def top(root: str) -> str | None:
-    """The folder of the git work tree that a folder lies in."""
+    """The root of the git work tree that contains a folder."""
     folder = os.path.abspath(root)
     while True:
         if os.path.exists(os.path.join(folder, ".git")):

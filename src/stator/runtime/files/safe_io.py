@@ -1,8 +1,8 @@
-"""Plain files under a root, reached without following any link: looked at, written whole, removed.
+"""Reads, replaces and removes plain files under a root without following any link.
 
 Every folder on the way is opened by the one before it, so that a path that was recorded elsewhere,
-or a folder that became a link meanwhile, leads nowhere else. A file is replaced by renaming: whoever
-looks sees the old one or the new one, also after a kill.
+or a folder that has become a link since, leads nowhere else. A file is replaced by renaming: a reader sees
+the old one or the new one, also after a kill.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DIGEST_MAX = 64 * 1024 * 1024
 TEMPORARY = ".stator-restore-"
 """What a file is called until it is whole."""
 BESIDE = ("-wal", "-shm", "-journal")
-"""What stands beside a database while it is in use."""
+"""Files beside a database that is in use."""
 FORBIDDEN = frozenset({".git", ".hg", ".svn", ".stator"})
 """Folders whose files run or decide things by being there; nothing is ever written into them."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -39,12 +39,12 @@ class Look(NamedTuple):
     data: bytes | None = None
     mode: int = 0
     why: str = ""
-    """Why there is no data: size or unreadable."""
+    """Why the data is missing: size or unreadable."""
     stamp: tuple[int, ...] = ()
 
     @property
     def there(self) -> bool:
-        """Whether anything stands there at all."""
+        """Whether anything is there at all."""
         return bool(self.digest or self.why)
 
 
@@ -61,7 +61,7 @@ def parts(path: str) -> list[str]:
 
 
 def look(root: str, path: str, limit: int = DIGEST_MAX) -> Look:
-    """What stands at a path below a folder; its content if that is at most `limit` bytes."""
+    """What is at a path below a folder, with its content if that is at most `limit` bytes."""
     *folders, name = parts(path)
     try:
         with _folder(root, folders) as folder:
@@ -73,7 +73,7 @@ def look(root: str, path: str, limit: int = DIGEST_MAX) -> Look:
 
 
 def size(root: str, path: str) -> int | None:
-    """How large a file below a folder is; None if nothing stands there, 0 if it is no plain file."""
+    """The size of a file below a folder; None if nothing is there, 0 if it is not a plain file."""
     *folders, name = parts(path)
     try:
         with _folder(root, folders) as folder:
@@ -196,7 +196,7 @@ def write(root: str, path: str, data: bytes, mode: int, before: Look, tag: str) 
 
 
 def remove(root: str, path: str, before: Look) -> None:
-    """Let nothing stand at a path; `Conflict` if it is not as it was."""
+    """Remove the file at a path; `Conflict` if it changed."""
     *folders, name = parts(path)
     with _reached(path), _folder(root, folders) as folder:
         _check_same(folder, name, before, path)

@@ -1,4 +1,4 @@
-"""What a recorder would append, without appending it: the same drafts, held against what is on record."""
+"""Predicts what a recorder would append: makes the same drafts and compares them with the log, without appending."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from stator.runtime.ingest.recorder import (
     fork_point,
     mended,
 )
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 SHARED = (("entry", 0), ("turn", 0), ("call", 1), ("outcome", 1))
 """What a fork may share with the conversation it comes from: kinds of commits, and which try."""
 
 
 class Foreteller(Recorder):
-    """Takes the items of one conversation and records nothing: `told` says what would be new.
+    """Takes the items of one conversation and records nothing: `told` lists what would be new.
 
     `foretold` (hashes of ids, for they may be many) holds what would be on record by then.
     """
 
     def __init__(
-        self, store: Store, context: Context, conversation: Conversation, foretold: set[int]
+        self, store: StorePort, context: Context, conversation: Conversation, foretold: set[int]
     ) -> None:
         super().__init__(store, context, conversation)
         self._foretold = foretold
@@ -39,7 +39,7 @@ class Foreteller(Recorder):
         return drafts
 
     def _begun_in(self) -> tuple[str, bool]:
-        """The session that a fork would begin in, if it is on record (which is said) or would be."""
+        """The session that a fork would start from, if it is recorded (and whether it is) or would be."""
         talk = self.conversation
         if not talk.fork_of:
             return "", False
@@ -88,6 +88,6 @@ class Foreteller(Recorder):
         return []
 
 
-def is_foretold(store: Store, conversation: Conversation, foretold: set[int]) -> bool:
+def is_foretold(store: StorePort, conversation: Conversation, foretold: set[int]) -> bool:
     """Whether a conversation is on record, or would be by then."""
     return hash(conversation.session) in foretold or find(store, conversation) is not None

@@ -1,9 +1,9 @@
-"""Recording a conversation that somebody else drives, item by item, into a session of its own.
+"""Records a conversation that another program drives, item by item, into a session of its own.
 
-Whoever sees something of a conversation (an importer, hooks, the proxy) holds a `Recorder` of it and
-hands it items; the same conversation leads to the same session, and the same item to the same commit,
-so several may tell of it, together or one after the other. What was taken is appended by `flush`, all
-of it or nothing. If another process appended meanwhile, what is to be said is worked out anew.
+Each channel (an importer, hooks, the proxy) holds a `Recorder` of the conversation and hands it items. The
+same conversation leads to the same session, and the same item to the same commit, so several channels may
+report it, at once or one after the other. `flush` appends what was handed in, all or nothing. If another
+process appended first, the drafts are computed again.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ from stator.runtime.base.project_flags import purged
 from stator.runtime.branches import fork
 from stator.runtime.views.refs import Point
 from stator.runtime.window import compaction
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 CURSOR = "where reading goes on"
 """The note that holds, for each source of a session, how far it was read."""
 ATTEMPTS = 50
-"""How often an append is worked out anew because somebody else's came first."""
+"""How often an append is recomputed because another process appended first."""
 LOOKUPS_MAX = 8
 """Prompts that are looked up one by one."""
 PLACES_MAX = 20_000
@@ -69,7 +69,7 @@ class Recorder:
 
     def __init__(
         self,
-        store: Store,
+        store: StorePort,
         context: Context,
         conversation: Conversation,
         *,
@@ -128,7 +128,7 @@ class Recorder:
         in the same transaction.
 
         `conclude` says why calls without a result will not get one. `cursor` is a note under a name,
-        read back by `cursor`: where a reader goes on next time, in the same transaction. Without
+        read back by `cursor`: where a reader continues next time, in the same transaction. Without
         `barrier`, a store in `barrier` mode syncs for intents of writes only.
         """
         self._barrier = barrier
@@ -235,7 +235,7 @@ class Recorder:
         return bool(self._store.locate(known, self.session))
 
     def _given_up(self, foreign: str) -> Open | None:
-        """A call that we said was cancelled, for want of a result, and that got none since."""
+        """A call that was marked cancelled for lack of a result, and that got none since."""
         if self._blank:
             return None
         origin = self.conversation.source, foreign
@@ -315,8 +315,8 @@ class Recorder:
         return new
 
     def _begin(self, drafts: list[Draft]) -> list[Commit]:
-        """Begin the session with these. A fork begins without them, and what another process began was
-        drafted without knowing: both are worked out anew, from what is there."""
+        """Begin the session with these. A fork begins without them, and these drafts did not know of a
+        session that another process began: both are recomputed from what is there."""
         named = self.conversation
         if not named.name.strip():
             named = msgspec.structs.replace(named, name=asked_first(self._items))
@@ -333,7 +333,7 @@ class Recorder:
 
     def _named(self, drafts: list[Draft]) -> list[Draft]:
         """The same, where the session has no name yet but that of its source and a prompt gives it one:
-        a hook tells that a conversation began before anybody has said a word in it."""
+        a hook reports the beginning of a conversation before its first message."""
         place = next((n for n, draft in enumerate(drafts) if draft.kind == "turn"), None)
         if place is None or self._unbegun or self._is_named:
             return drafts
@@ -394,7 +394,7 @@ class Recorder:
 
 
 def mended(draft: Draft) -> Draft:
-    """A draft as it can be recorded: in place of a value that cannot be stands what it was."""
+    """A draft that can be recorded: a value that cannot be is replaced by a description."""
     for name in ("input", "output"):
         value = getattr(draft, name)
         if value is UNSET:
@@ -417,18 +417,18 @@ def _beginning(value: Any) -> str:
 
 
 def _told_at(commit: Commit) -> int:
-    """When it happened, as far as anybody said. What was told without a time has that of its append,
-    which is later than what is still to be told of it."""
+    """When it happened, as far as is known. An item without a time gets the time of its append, which is
+    later than items still to come."""
     return commit.happened if commit.happened < commit.at else 0
 
 
-def noted_cursor(store: Store, session: str, name: str) -> Any:
+def noted_cursor(store: StorePort, session: str, name: str) -> Any:
     """What a reader of a session's source left under a name, or None."""
     entry = store.find(session, "scratch", f"{CURSOR}: {name}")
     return getattr(entry.record, "value", None) if entry is not None else None
 
 
-def find(store: Store, conversation: Conversation) -> SessionRow | None:
+def find(store: StorePort, conversation: Conversation) -> SessionRow | None:
     """The session a conversation is recorded in, if it has begun."""
     alias = conversation.source, legible(conversation.id)
     rows = store.sessions(SessionQuery(alias=alias), limit=1).rows
@@ -441,7 +441,7 @@ def find(store: Store, conversation: Conversation) -> SessionRow | None:
 
 
 def begin(
-    store: Store,
+    store: StorePort,
     context: Context,
     conversation: Conversation,
     drafts: Sequence[Draft] = (),
@@ -472,7 +472,9 @@ def begin(
     return _created(store, [first, *drafts], record)
 
 
-def _created(store: Store, drafts: list[Draft], record: SessionRecord) -> tuple[SessionRow, bool]:
+def _created(
+    store: StorePort, drafts: list[Draft], record: SessionRecord
+) -> tuple[SessionRow, bool]:
     """Create it; another session may have its name, and another process may have been first."""
     for name in (record.name, f"{record.name[:NAME_MAX]} {short(record.id)[2:]}"):
         named = msgspec.structs.replace(record, name=name)
@@ -497,7 +499,7 @@ def name_of(conversation: Conversation) -> str:
 
 
 def unnamed(conversation: Conversation) -> str:
-    """What a session is called of which nobody has said anything yet."""
+    """The name of a session before anything in it is known."""
     return f"{conversation.source} {legible(conversation.id)[:NAME_MAX]}"
 
 
@@ -510,13 +512,13 @@ def asked_first(items: Iterable[Item]) -> str:
 
 
 def root_of(context: Context, project: str, conversation: Conversation) -> str:
-    """The folder paths are told from: the project's, where the agent worked below it, else the agent's own."""
+    """The folder that paths are relative to: the project's, where the agent worked below it, else the agent's own."""
     here, cwd = context.root.rstrip("/"), conversation.cwd
     below = here and (cwd == here or cwd.startswith(here + "/"))
     return here if not cwd or (below and project == context.project) else cwd
 
 
-def _parent(store: Store, conversation: Conversation) -> Parent | None:
+def _parent(store: StorePort, conversation: Conversation) -> Parent | None:
     if not conversation.parent:
         return None
     parent = _known(store, conversation.source, conversation.parent)
@@ -530,11 +532,11 @@ def _parent(store: Store, conversation: Conversation) -> Parent | None:
     return Parent(session=parent.id, seq=seq, hash=commit.hash, kind="child")
 
 
-def _known(store: Store, source: str, foreign: str) -> SessionRow | None:
+def _known(store: StorePort, source: str, foreign: str) -> SessionRow | None:
     return find(store, Conversation(source=source, id=foreign))
 
 
-def fork_point(store: Store, conversation: Conversation) -> Point | None:
+def fork_point(store: StorePort, conversation: Conversation) -> Point | None:
     """Where in its parent a fork begins: after the last item they share."""
     if not conversation.fork_of:
         return None
@@ -550,7 +552,9 @@ def last_of(log: Iterable[Commit], ids: Container[str]) -> int:
     return max((c.seq for c in log if c.origin is not None and c.origin[1] in ids), default=0)
 
 
-def _forked(store: Store, context: Context, conversation: Conversation, base: Point) -> SessionRow:
+def _forked(
+    store: StorePort, context: Context, conversation: Conversation, base: Point
+) -> SessionRow:
     return fork.fork(
         store,
         context,

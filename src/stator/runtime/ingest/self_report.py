@@ -1,7 +1,7 @@
-"""Reporting: what an agent says of its own work from outside, over MCP for one.
+"""Records what an agent reports about its own work, for example over MCP.
 
-It drives nothing: sessions it begins are `recorded`, and what it adds to one that somebody drives is a
-contribution. Whatever it says is a model's word, unverified, under a principal of its own.
+It drives nothing: sessions it begins are `recorded`, and what it adds to a driven session is a contribution.
+All it reports is a model's word, unverified, under a principal of its own.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from stator.runtime.base.context import Context
 from stator.runtime.base.first_commit import opening
 from stator.runtime.driving import children, lifecycle
 from stator.runtime.driving.lifecycle import Moved
-from stator.runtime.driving.turn import FROM_MODEL, Recorder
-from stator.store.port import Store
+from stator.runtime.driving.state_writer import FROM_MODEL, StateWriter
+from stator.store.port import StorePort
 
 SAID: dict[str, Any] = {"actor": "agent", "provenance": FROM_MODEL}
 """Fields of every commit made here."""
@@ -34,7 +34,7 @@ KEY_MAX = 200
 _NOT_A_WORD = re.compile(r"[^\w]+")
 
 
-class Reporter(Recorder):
+class Reporter(StateWriter):
     """Collects what an agent reports of one session, and appends it all or not at all.
 
     Reported again under the same `key`, the same things are there once, and other things are
@@ -43,7 +43,7 @@ class Reporter(Recorder):
 
     def __init__(
         self,
-        store: Store,
+        store: StorePort,
         context: Context,
         session: str,
         *,
@@ -58,7 +58,6 @@ class Reporter(Recorder):
         self._source = source
         self._key = key
         self._root = context.root
-        self._app_version = 1
         self._drafts: list[Draft] = []
 
     def _draft(self, kind: str, **fields: Any) -> Draft:
@@ -66,7 +65,7 @@ class Reporter(Recorder):
         return Draft(id=self._next_id(), session=self._id, kind=kind, **said)
 
     def _next_id(self) -> str:
-        """Made from the key, where there is one: who reports again reports the same commit."""
+        """Derived from the key, if given: reporting again gives the same commit."""
         if not self._key:
             return self._context.mint("commit")
         return self._keyed(len(self._drafts))
@@ -96,7 +95,7 @@ class Reporter(Recorder):
 
 
 def begin(
-    store: Store,
+    store: StorePort,
     context: Context,
     *,
     agent: str,
@@ -129,10 +128,10 @@ def named_after(purpose: str, identifier: str) -> str:
 
 
 def begin_child(
-    store: Store, context: Context, above: SessionRow, *, agent: str, name: str, purpose: str
+    store: StorePort, context: Context, above: SessionRow, *, agent: str, name: str, purpose: str
 ) -> SessionRow:
-    """A session for a sub-agent: its parent knows its id before it is there. `Busy` while somebody
-    drives the parent."""
+    """A session for a sub-agent: its parent records its id before it exists. `Busy` while the parent is
+    driven."""
     identifier = context.mint("session")
     short_name = name or named_after(purpose, identifier)
     whole = children.full_name(above.record, short_name)
@@ -165,7 +164,7 @@ def _taken(row: SessionRow) -> Conflict:
 
 
 def _tell_parent(
-    store: Store, context: Context, parent: Parent, child: ChildRecord, status: str
+    store: StorePort, context: Context, parent: Parent, child: ChildRecord, status: str
 ) -> None:
     stands = msgspec.structs.replace(child, status=status)
     said = {**SAID, "principal": context.principal}
@@ -174,9 +173,8 @@ def _tell_parent(
         store.append(parent.session, [*hold.left_behind(), draft], barrier=True)
 
 
-def close(store: Store, context: Context, session: str) -> Moved:
-    """Close a session: of one that was reported to, the turn that is open ends with it, and its parent
-    is told."""
+def close(store: StorePort, context: Context, session: str) -> Moved:
+    """Close a session: the open turn of a reported session ends with it, and its parent records the end."""
     row = store.session(session)
     recorded = row.record.mode == "recorded"
     if recorded and row.record.status != "closed" and store.head(session).turn_open:

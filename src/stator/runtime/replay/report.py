@@ -45,7 +45,7 @@ class Replayed(msgspec.Struct, kw_only=True):
     """Decisions, facts and the like that the program made as it had made them."""
     divergence: Divergence | None = None
     differences: list[Divergence] = []
-    """Records made otherwise, or not at all: reported, and a divergence only if `strict`."""
+    """Records that differ or are missing: reported, and a divergence only if `strict`."""
     ended: str = ""
     """Why the replay ended before the program did, where the record does."""
     uncaptured: list[Uncaptured] = []

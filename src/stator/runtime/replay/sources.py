@@ -1,4 +1,4 @@
-"""Records to replay: the sealed commits of a session, from a store, a fixture, or in hand."""
+"""Loads the record to replay: the sealed commits of a session, from a store, a fixture or a list."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from stator.model.log.delta import Put
 from stator.model.log.rewinds import stands, visible
 from stator.model.records.types import SessionRecord
 from stator.runtime.views.reflog import rewind_of
-from stator.runtime.views.session import SessionView
-from stator.store.port import Store
+from stator.runtime.views.session import SessionReader
+from stator.store.port import StorePort
 
 
 class Source:
@@ -53,8 +53,7 @@ def own_rewinds(log: Sequence[Commit]) -> list[Commit]:
 
 
 def left_by_others(log: Sequence[Commit]) -> set[int]:
-    """Turns that do not stand because somebody else went back: whoever runs the program again does not
-    come to them."""
+    """Turns that were rewound from outside: the program, run again, does not reach them."""
     known = {commit.seq: one for commit in log if (one := rewind_of(commit))}
     others = known.keys() - {commit.seq for commit in own_rewinds(log)}
     if not others:
@@ -82,21 +81,20 @@ def load_fixture(path: str | Path, passphrase: str | None = None) -> list[list[C
     return transfer.read_commits(str(path), passphrase)
 
 
-def gather(store: Store, session: str) -> Source:
+def gather(store: StorePort, session: str) -> Source:
     """Everything a replay of a session needs."""
-    logs = [list(SessionView(store, session).log())]
+    logs = [list(SessionReader(store, session).log())]
     for found in logs:
         for child in child_sessions(found):
             try:
-                logs.append(list(SessionView(store, child).log()))
+                logs.append(list(SessionReader(store, child).log()))
             except NotFound:
                 continue  # it was purged, or never began: said when the program comes to it
     return Source(logs, session)
 
 
 def _wanted(logs: Mapping[str, Sequence[Commit]], wanted: str) -> str:
-    """The session that is meant; without a word, the one that is nobody's child, nor only there
-    because another was forked from it."""
+    """The session to replay; by default the one that is neither a child nor only included as a fork's parent."""
     records = {session: _record(log[0]) for session, log in logs.items()}
     if wanted:
         found = [s for s, r in records.items() if wanted in (s, r.name) or s.endswith(wanted)]

@@ -1,7 +1,7 @@
-"""Workflows: made from a recorded chain of calls, and run through the runtime in a session of their own.
+"""Makes workflows from recorded calls, and runs them in a session of their own.
 
-A workflow that stopped, because a call failed or waits for a person, goes on where it stopped when it is run
-again in the same session with the same parameters: it is an interrupted turn like any other.
+A workflow that stopped, because a call failed or waits for a person, continues where it stopped when it is
+run again in the same session with the same parameters: it is an interrupted turn like any other.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from stator.model.log.query import SessionQuery
 from stator.model.records.types import SessionRecord
 from stator.model.sessions.lifecycle import check_name
 from stator.runtime.base.context import Context
+from stator.runtime.branches.opening import drive
 from stator.runtime.branches.rerun import (
     Effects,
     Toolbox,
@@ -32,22 +33,22 @@ from stator.runtime.branches.rerun import (
     terms,
     toolbox,
 )
+from stator.runtime.driving.call import entered
 from stator.runtime.driving.loop import by_name
-from stator.runtime.driving.turn import Turn
-from stator.runtime.facade.session import drive
-from stator.runtime.views.session import SessionView
-from stator.store.port import Store
+from stator.runtime.driving.open_turn import OpenTurn
+from stator.runtime.views.session import SessionReader
+from stator.store.port import StorePort
 
 Status = Literal["done", "failed", "waits"]
 
 
-class Made(msgspec.Struct, frozen=True, kw_only=True):
+class WorkflowCall(msgspec.Struct, frozen=True, kw_only=True):
     """A call of a workflow, and what became of it."""
 
     id: str
     tool: str
     status: str
-    """As of any call; `not run` where it was not come to."""
+    """As for any call; `not run` if it was not reached."""
     arguments: Any = None
     call: str = ""
     error: str = ""
@@ -62,17 +63,17 @@ class Ran(msgspec.Struct, frozen=True, kw_only=True):
     session: str
     name: str
     status: Status
-    calls: list[Made] = []
+    calls: list[WorkflowCall] = []
     waiting: str = ""
     """The call that waits for a person's word."""
     why: str = ""
 
 
 class _Stopped(Exception):
-    """A call failed that nothing may follow; leaves the turn interrupted, to be gone on with."""
+    """A call failed and nothing may follow it; the turn stays interrupted, to be continued."""
 
 
-def extract(view: SessionView, turns: str | None = None, *, name: str = "") -> Workflow:
+def extract(view: SessionReader, turns: str | None = None, *, name: str = "") -> Workflow:
     """The calls of a session that worked, as a workflow with parameters."""
     found = chains(view, turns)
     prompts = [chain.begun.known("input") for chain in found]
@@ -87,7 +88,7 @@ def extract(view: SessionView, turns: str | None = None, *, name: str = "") -> W
 
 
 def run(
-    store: Store,
+    store: StorePort,
     context: Context,
     workflow: Workflow,
     tools: Tools,
@@ -108,24 +109,25 @@ def run(
         created=context.clock(),
     )
     _check_own(store, record)
-    made: list[Made] = []
+    made: list[WorkflowCall] = []
     ended: dict[str, Any] = {"status": "done"}
     with_id = record
     try:
-        with drive(store, context, record, held) as s:
-            with_id = s.record
-            with s.turn({"workflow": workflow.name, "parameters": values}) as turn:
+        with drive(store, context, record, held) as driver:
+            with_id = store.session(driver.id).record
+            prompt = {"workflow": workflow.name, "parameters": values}
+            with entered(OpenTurn(driver, prompt)) as turn:
                 _chain(turn, workflow, values, hands, made)
     except ApprovalNeeded as needed:
         ended = {"status": "waits", "waiting": needed.ids.get("call", ""), "why": needed.what}
     except _Stopped as stopped:
         ended = {"status": "failed", "why": str(stopped)}
     rest = workflow.calls[len(made) :]
-    made += [Made(id=call.id, tool=call.tool, status="not run") for call in rest]
+    made += [WorkflowCall(id=call.id, tool=call.tool, status="not run") for call in rest]
     return Ran(workflow=workflow.name, session=with_id.id, name=with_id.name, calls=made, **ended)
 
 
-def _check_own(store: Store, record: SessionRecord) -> None:
+def _check_own(store: StorePort, record: SessionRecord) -> None:
     """A workflow runs in a session of its own, not in one that an agent is driven in."""
     query = SessionQuery(name=record.name, project=record.project, tenant=record.tenant)
     for row in store.sessions(query, limit=1).rows:
@@ -150,7 +152,11 @@ def check_tools(workflow: Workflow, tools: Tools) -> Toolbox:
 
 
 def _chain(
-    turn: Turn, workflow: Workflow, values: dict[str, Any], tools: Toolbox, made: list[Made]
+    turn: OpenTurn,
+    workflow: Workflow,
+    values: dict[str, Any],
+    tools: Toolbox,
+    made: list[WorkflowCall],
 ) -> None:
     outputs: dict[str, Any] = {}
     for place, call in enumerate(workflow.calls):
@@ -161,22 +167,22 @@ def _chain(
 
 
 def _one(
-    turn: Turn,
+    turn: OpenTurn,
     call: Call,
     values: dict[str, Any],
     outputs: dict[str, Any],
     tools: Toolbox,
-    made: list[Made],
+    made: list[WorkflowCall],
     path: str,
-) -> Made:
+) -> WorkflowCall:
     try:
         given = fill(call.input, values, outputs, path)
     except BadWorkflow as error:  # what it builds on is not there
-        return Made(id=call.id, tool=call.tool, status="not run", error=error.what)
+        return WorkflowCall(id=call.id, tool=call.tool, status="not run", error=error.what)
     try:
         outcome = by_name(turn, call.tool, given, tools, None).drive()
     except ApprovalNeeded as needed:  # whoever is asked is shown what would run
-        waits = Made(
+        waits = WorkflowCall(
             id=call.id,
             tool=call.tool,
             status="awaiting approval",
@@ -187,7 +193,7 @@ def _one(
         raise
     if outcome.ok:
         outputs[call.id] = outcome.value
-    return Made(
+    return WorkflowCall(
         id=call.id,
         tool=call.tool,
         status=outcome.status,

@@ -1,8 +1,8 @@
-"""Erasing: what a person wants gone, found wherever it was put, and taken away there.
+"""Erases content that a person wants gone, everywhere it was put.
 
 A plan says which content of which commits would go; carrying it out is one `erasure` commit for each
-session that holds some of it. Content of a log that forks go on from is erased where it was written;
-what stood under the same key in a session that shares some of that log, is erased there.
+session that holds some of it. Content of a log that forks continue is erased where it was written;
+a record under the same key in a session that shares some of that log is erased there.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from stator.runtime.base.project_flags import HOLD
 from stator.runtime.runs import folder
 from stator.runtime.views import search
 from stator.runtime.views.refs import Point, find_call, rows_of
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 PAGE = 500
 """Commits that one erasure is about."""
@@ -44,7 +44,7 @@ ASKED = ("input", "input_hash", "output", "output_summary", "why", "key")
 """What a call holds of what it was about."""
 
 
-class Item(msgspec.Struct, frozen=True, kw_only=True):
+class ErasureItem(msgspec.Struct, frozen=True, kw_only=True):
     """Content of one commit that would go."""
 
     session: str
@@ -58,7 +58,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
 class Erasing(msgspec.Struct, frozen=True, kw_only=True):
     """What would go, and what would not."""
 
-    items: list[Item] = []
+    items: list[ErasureItem] = []
     left: list[str] = []
     """What this does not reach, in words."""
     session: str = ""
@@ -75,17 +75,17 @@ class ErasureResult(msgspec.Struct, frozen=True, kw_only=True):
     commits: list[str]
     """The erasures' own commits."""
     pending: bool = False
-    """The content is gone from the log, and not yet from the write-ahead log: somebody reads an older state."""
+    """The content is gone from the log, and not yet from the write-ahead log: another process reads an older state."""
     readers: list[str] = []
-    """Who: pid and program, where the system tells."""
+    """Which processes: pid and program, where the system shows them."""
     indexed: bool = False
-    """Its words are not yet gone from the search index: somebody reads that, or keeps it; the next search finishes."""
+    """Its words are not yet gone from the search index: another process uses it; the next search finishes."""
 
 
 # -- the plan -------------------------------------------------------------------------------------
 
 
-def of_commit(store: Store, point: Point, fields: Sequence[str] = ()) -> Erasing:
+def of_commit(store: StorePort, point: Point, fields: Sequence[str] = ()) -> Erasing:
     """Content fields of the commit at a position; none named: all of its content."""
     found = store.commits(point.session, after=point.seq - 1, upto=point.seq, load=False)
     if not found:
@@ -104,7 +104,7 @@ def of_commit(store: Store, point: Point, fields: Sequence[str] = ()) -> Erasing
     return _made(store, [item], left)
 
 
-def of_call(store: Store, text: str, *, session: str | None = None) -> Erasing:
+def of_call(store: StorePort, text: str, *, session: str | None = None) -> Erasing:
     """What a call was asked and answered, in every attempt."""
     intent = find_call(store, text, session=session)
     items = [
@@ -123,8 +123,8 @@ def of_call(store: Store, text: str, *, session: str | None = None) -> Erasing:
     return _made(store, items, left)
 
 
-def of_record(store: Store, session: str, collection: str, key: str) -> Erasing:
-    """Every put of whatever stood under a key, or under a record's own id, wherever its log is shared."""
+def of_record(store: StorePort, session: str, collection: str, key: str) -> Erasing:
+    """Every put of the records under a key, or under a record's own id, in every session that shares the log."""
     if collection not in COLLECTIONS or collection == "session":
         known = ", ".join(name for name in COLLECTIONS if name != "session")
         raise InvalidInput(f"nothing to erase in {collection!r:.40}", hint=known)
@@ -135,7 +135,7 @@ def of_record(store: Store, session: str, collection: str, key: str) -> Erasing:
         for version in _versions(store, row, collection)
         if version.key == key
     }
-    items: list[Item] = []
+    items: list[ErasureItem] = []
     left: list[str] = []
     names: set[str] = set()
     for row in family:
@@ -157,12 +157,12 @@ def of_record(store: Store, session: str, collection: str, key: str) -> Erasing:
     return _made(store, items, left)
 
 
-def of_path(store: Store, session: str, path: str, *, root: str = ".") -> Erasing:
+def of_path(store: StorePort, session: str, path: str, *, root: str = ".") -> Erasing:
     """A file's records, and what was kept of its content."""
     return of_record(store, session, "files", file_key(root, path))
 
 
-def of_session(store: Store, session: str) -> Erasing:
+def of_session(store: StorePort, session: str) -> Erasing:
     """Every payload of a session's own commits; its name, and that it was there, stay."""
     row = store.session(session)
     if row.record.mode == "project":
@@ -194,11 +194,11 @@ def of_session(store: Store, session: str) -> Erasing:
     return Erasing(items=[item for item in items if item.fields], left=left, session=session)
 
 
-def _made(store: Store, items: Iterable[Item], left: Sequence[str] = ()) -> Erasing:
+def _made(store: StorePort, items: Iterable[ErasureItem], left: Sequence[str] = ()) -> Erasing:
     """A plan without what is gone already, each commit once."""
     items = list(items)
     _check_holds(store, items)
-    found: dict[tuple[str, int], Item] = {}
+    found: dict[tuple[str, int], ErasureItem] = {}
     for item in items:
         if not item.fields:
             continue
@@ -213,7 +213,7 @@ def _made(store: Store, items: Iterable[Item], left: Sequence[str] = ()) -> Eras
     return Erasing(items=list(found.values()), left=[*left, *(more if printed else ())])
 
 
-def _check_holds(store: Store, items: Sequence[Item]) -> None:
+def _check_holds(store: StorePort, items: Sequence[ErasureItem]) -> None:
     """A hold is released and never erased: what it keeps would go with the next collection."""
     for session in {item.session for item in items}:
         if store.session(session).record.mode != "project":
@@ -229,18 +229,18 @@ def _check_holds(store: Store, items: Sequence[Item]) -> None:
                 )
 
 
-def _has_record(item: Item) -> bool:
+def _has_record(item: ErasureItem) -> bool:
     return any(name.startswith("put") for name in item.fields)
 
 
-def _item(commit: Commit, names: Iterable[str]) -> Item:
+def _item(commit: Commit, names: Iterable[str]) -> ErasureItem:
     wanted = set(names)
     there = {
         name: item
         for name, item in commit.content.items()
         if name in wanted and not isinstance(item, Gone)
     }
-    return Item(
+    return ErasureItem(
         session=commit.session,
         seq=commit.seq,
         turn=commit.turn,
@@ -250,13 +250,13 @@ def _item(commit: Commit, names: Iterable[str]) -> Item:
     )
 
 
-def _versions(store: Store, row: SessionRow, collection: str) -> list[Version]:
+def _versions(store: StorePort, row: SessionRow, collection: str) -> list[Version]:
     """What a session's own commits put of a collection."""
     found = store.versions(row.id, after=_low(row), upto=row.head, collections=[collection])
     return [version for version in found if isinstance(version.op, Put)]
 
 
-def _commits(store: Store, row: SessionRow, versions: Sequence[Version]) -> Iterator[Commit]:
+def _commits(store: StorePort, row: SessionRow, versions: Sequence[Version]) -> Iterator[Commit]:
     """The commits that put them, each once."""
     for seq in sorted({version.seq for version in versions}):
         yield from store.commits(row.id, after=seq - 1, upto=seq, load=False)
@@ -271,7 +271,7 @@ def _evicted_as(version: Version) -> str:
 
 
 def _said(commit: Commit, collection: str, ids: set[str]) -> tuple[str, ...]:
-    """What a commit put of some records, and what it said of them alone."""
+    """What a commit put of some records, and its content that is only about them."""
     names = _named(commit, collection, ids)
     alone = len(names) == sum(isinstance(op, Put) for op in commit.delta)
     why = ("why",) if alone or collection == "files" else ()
@@ -292,8 +292,8 @@ def _held(record: FileRecord) -> set[str]:
 
 
 def _contents(
-    store: Store, row: SessionRow, commits: Sequence[Commit], ids: set[str], left: list[str]
-) -> Iterator[Item]:
+    store: StorePort, row: SessionRow, commits: Sequence[Commit], ids: set[str], left: list[str]
+) -> Iterator[ErasureItem]:
     """What was kept of some files' contents, as the commits that put those files say."""
     held = {
         identifier
@@ -312,7 +312,7 @@ def _contents(
             yield _item(commit, ("input",))
 
 
-def _family(store: Store, session: str) -> Iterator[SessionRow]:
+def _family(store: StorePort, session: str) -> Iterator[SessionRow]:
     """A session and all that share some of its log: what it was forked from, and every fork of that."""
     root = _root(store.session(session))
     for row in rows_of(store):
@@ -325,7 +325,7 @@ def _root(row: SessionRow) -> str:
     return row.record.lineage[0].session if row.record.lineage else row.id
 
 
-def _own(store: Store, row: SessionRow) -> Iterator[Commit]:
+def _own(store: StorePort, row: SessionRow) -> Iterator[Commit]:
     return commits(store, row.id, after=_low(row), upto=row.head, load=False)
 
 
@@ -337,7 +337,7 @@ def _low(row: SessionRow) -> int:
 
 
 def erase(
-    store: Store, context: Context, made: Erasing, *, by: str, why: str = ""
+    store: StorePort, context: Context, made: Erasing, *, by: str, why: str = ""
 ) -> ErasureResult:
     """Carry a plan out. The bytes are gone when this returns, unless it says `pending`."""
     commits = []
@@ -369,21 +369,21 @@ def erase(
     )
 
 
-def _by_session(items: Sequence[Item]) -> dict[str, list[Item]]:
-    found: dict[str, list[Item]] = {}
+def _by_session(items: Sequence[ErasureItem]) -> dict[str, list[ErasureItem]]:
+    found: dict[str, list[ErasureItem]] = {}
     for item in items:
         found.setdefault(item.session, []).append(item)
     return found
 
 
-def _forget_output(store: Store, session: str) -> None:
-    """What the session's runs printed goes too; one that still runs goes on printing."""
+def _forget_output(store: StorePort, session: str) -> None:
+    """The output of the session's runs is deleted too; a run that is still running keeps printing."""
     for files in _runs(store, session):
         if not files.is_live():
             files.discard_output()
 
 
-def _runs(store: Store, session: str) -> Iterator[folder.RunFiles]:
+def _runs(store: StorePort, session: str) -> Iterator[folder.RunFiles]:
     """The folders of a session's detached runs."""
     for files in folder.beside(store):
         with contextlib.suppress(NotFound):

@@ -33,9 +33,9 @@ from stator.runtime.base import project_flags, project_session
 from stator.runtime.base.context import Context
 from stator.runtime.driving import lifecycle
 from stator.runtime.runs import folder
-from stator.runtime.views import search
+from stator.runtime.views import open_calls, search
 from stator.runtime.views.refs import rows_of
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 PAGE = 500
 """Commits whose content one erasure takes away."""
@@ -65,7 +65,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
 # -- policies -------------------------------------------------------------------------------------
 
 
-def policies(store: Store, project: str, tenant: str = "") -> Policies:
+def policies(store: StorePort, project: str, tenant: str = "") -> Policies:
     """What was set for a project, and for the whole store."""
     whole = _retention(store, "", "")
     return Policies(
@@ -73,7 +73,7 @@ def policies(store: Store, project: str, tenant: str = "") -> Policies:
     )
 
 
-def _retention(store: Store, project: str, tenant: str) -> dict[str, int]:
+def _retention(store: StorePort, project: str, tenant: str) -> dict[str, int]:
     known = project_session.known(store, _scope(project, tenant))
     return {} if known is None else dict(known.record.retention)
 
@@ -83,7 +83,7 @@ def _scope(project: str, tenant: str = "") -> SessionRecord:
 
 
 def set_policies(
-    store: Store,
+    store: StorePort,
     context: Context,
     settings: Mapping[str, int | None],
     *,
@@ -112,7 +112,7 @@ def set_policies(
     return dict(store.session(own.id).record.retention)
 
 
-def _decide(store: Store, own: SessionRow, wanted: Callable[[], Draft | None]) -> None:
+def _decide(store: StorePort, own: SessionRow, wanted: Callable[[], Draft | None]) -> None:
     """Append to a project's own session what is wanted in the light of what it says, and of nothing older."""
     for _ in range(TRIES):
         head = store.head(own.id)
@@ -130,7 +130,7 @@ def _decide(store: Store, own: SessionRow, wanted: Callable[[], Draft | None]) -
 
 
 def plan(
-    store: Store, context: Context, *, project: str | None = None, max_bytes: int | None = None
+    store: StorePort, context: Context, *, project: str | None = None, max_bytes: int | None = None
 ) -> Plan:
     """What the policies would do now, to the sessions of a project or of the whole store."""
     known: dict[tuple[str, str], dict[str, int]] = {}
@@ -145,8 +145,8 @@ def plan(
     return model.plan(found, policy_of, context.clock(), max_bytes=max_bytes)
 
 
-def subjects(store: Store) -> list[Subject]:
-    """Every session that can be kept or not; a project's own is none of them."""
+def subjects(store: StorePort) -> list[Subject]:
+    """Every session that retention applies to; a project's own session is not one."""
     rows = [row for row in rows_of(store) if row.record.mode != "project"]
     heirs: dict[str, list[str]] = {}
     for row in rows:
@@ -154,7 +154,7 @@ def subjects(store: Store) -> list[Subject]:
             heirs.setdefault(part.session, []).append(row.id)
         if row.record.adopted:
             heirs.setdefault(row.record.adopted, []).append(row.id)
-    marks: dict[tuple[str, str], project_flags.Mark] = {
+    marks: dict[tuple[str, str], project_flags.ProjectFlag] = {
         (mark.name, mark.session): mark
         for _, mark in project_flags.marks(store, project_flags.HOLD, project_flags.TRASH)
     }
@@ -166,9 +166,9 @@ def subjects(store: Store) -> list[Subject]:
 
 
 def _subject(
-    store: Store,
+    store: StorePort,
     row: SessionRow,
-    marks: Mapping[tuple[str, str], project_flags.Mark],
+    marks: Mapping[tuple[str, str], project_flags.ProjectFlag],
     heirs: tuple[str, ...],
     size: int,
     running: set[str],
@@ -193,7 +193,7 @@ def _subject(
     )
 
 
-def _activity(store: Store, row: SessionRow) -> tuple[int, bool]:
+def _activity(store: StorePort, row: SessionRow) -> tuple[int, bool]:
     """When something last happened in a session, and whether its transcript has expired since.
 
     The latest of its newest commits' times, for a clock that was set back must not make it older;
@@ -224,10 +224,10 @@ def _is_kept(commit: Commit) -> bool:
     """Whether a commit says what keeping did, or what a driver that died had left."""
     if commit.actor != "system":
         return False
-    return commit.kind in KEEPING or commit.cause == lifecycle.DIED
+    return commit.kind in KEEPING or commit.cause == open_calls.DIED
 
 
-def _busy(store: Store, row: SessionRow) -> str:
+def _busy(store: StorePort, row: SessionRow) -> str:
     """What a session is in the middle of, or waits for."""
     if row.holder is not None and row.holder.live:
         return "driven"
@@ -240,10 +240,10 @@ def _busy(store: Store, row: SessionRow) -> str:
     ]
     if any(call.status == "awaiting approval" for call in calls):
         return "waits for approval"
-    return "a call in doubt" if any(map(lifecycle.unknown, calls)) else ""
+    return "a call in doubt" if any(map(open_calls.unknown, calls)) else ""
 
 
-def _running(store: Store) -> Iterator[str]:
+def _running(store: StorePort) -> Iterator[str]:
     """Sessions of detached runs that run now."""
     for files in folder.beside(store):
         with contextlib.suppress(NotFound):  # one that begins just now has said nothing yet
@@ -255,7 +255,7 @@ def _running(store: Store) -> Iterator[str]:
 
 
 def apply(
-    store: Store, context: Context, made: Plan, *, by: str, yes: bool = False
+    store: StorePort, context: Context, made: Plan, *, by: str, yes: bool = False
 ) -> Iterator[Done]:
     """Carry a plan out, an action at a time. One that removes too much is refused unless `yes`."""
     if made.breaker and not yes:
@@ -273,7 +273,7 @@ def apply(
     search.forget(store, context, [action.session for action in made.actions])
 
 
-def _archive(store: Store, context: Context, action: Action, by: str) -> None:
+def _archive(store: StorePort, context: Context, action: Action, by: str) -> None:
     row = _unmoved(store, action)
     moves = ("archive",) if row.record.status == "closed" else ("close", "archive")
     with lifecycle.held(store, context, action.session) as hold:
@@ -284,7 +284,7 @@ def _archive(store: Store, context: Context, action: Action, by: str) -> None:
         store.append(action.session, [*hold.left_behind(), *drafts], barrier=True)
 
 
-def _expire(store: Store, context: Context, action: Action, by: str) -> None:
+def _expire(store: StorePort, context: Context, action: Action, by: str) -> None:
     """Take a session's transcript away, a page of commits at a time; what it decided and learned stays."""
     head = store.head(action.session).hash
     row = _unmoved(store, action)
@@ -308,7 +308,7 @@ def _expire(store: Store, context: Context, action: Action, by: str) -> None:
         changes = more
 
 
-def _pages(store: Store, row: SessionRow) -> Iterator[tuple[Erase, ...]]:
+def _pages(store: StorePort, row: SessionRow) -> Iterator[tuple[Erase, ...]]:
     """What is to be erased of a session's transcript, for a page of commits at a time."""
     after = lent_upto(row.record.lineage)
     while after < row.head:
@@ -330,34 +330,32 @@ def _words(commit: Commit) -> tuple[str, ...]:
     return tuple(name for name in there if not isinstance(commit.content[name], Gone))
 
 
-def _trash(store: Store, context: Context, action: Action, by: str) -> None:
+def _trash(store: StorePort, context: Context, action: Action, by: str) -> None:
     project_flags.put(
         store, context, _unmoved(store, action), project_flags.TRASH, by=by, why=action.why
     )
 
 
-def restore(store: Store, context: Context, session: str, *, by: str) -> bool:
+def restore(store: StorePort, context: Context, session: str, *, by: str) -> bool:
     """Take a session out of the trash; False if it was not there."""
     return project_flags.take_off(
         store, context, store.session(session), project_flags.TRASH, by=by
     )
 
 
-def _restore(store: Store, context: Context, action: Action, by: str) -> None:
+def _restore(store: StorePort, context: Context, action: Action, by: str) -> None:
     restore(store, context, action.session, by=by)
 
 
-def _purge(store: Store, context: Context, action: Action, by: str) -> None:
-    """Let a session be gone; its tombstone stands in the project's own session.
-
-    Only while it lies in the trash as it did when the plan was made: who takes it out, holds it or
-    goes on with it, in whatever process, comes before.
+def _purge(store: StorePort, context: Context, action: Action, by: str) -> None:
+    """Purge a session; its tombstone is in the project's own session. Only if it is in the trash as when the
+    plan was made: taking it out, holding it or continuing it, in any process, prevents the purge.
     """
     own = project_session.own(store, context, store.session(action.session).record)
     _decide(store, own, lambda: _purging(store, context, own, action, by))
 
 
-def _purging(store: Store, context: Context, own: SessionRow, action: Action, by: str) -> Draft:
+def _purging(store: StorePort, context: Context, own: SessionRow, action: Action, by: str) -> Draft:
     row = _unmoved(store, action)
     record, counts = row.record, store.counts(row.id)
     mark = project_flags.trashed(store, own.id, row.id)
@@ -393,7 +391,7 @@ def _purging(store: Store, context: Context, own: SessionRow, action: Action, by
     )
 
 
-_ACTIONS: dict[str, Callable[[Store, Context, Action, str], None]] = {
+_ACTIONS: dict[str, Callable[[StorePort, Context, Action, str], None]] = {
     "archive": _archive,
     "expire": _expire,
     "trash": _trash,
@@ -402,7 +400,7 @@ _ACTIONS: dict[str, Callable[[Store, Context, Action, str], None]] = {
 }
 
 
-def _unmoved(store: Store, action: Action) -> SessionRow:
+def _unmoved(store: StorePort, action: Action) -> SessionRow:
     """The session, unless something happened in it, or it was held, since the plan was made."""
     row = store.session(action.session)
     if project_flags.has(store, row, project_flags.HOLD):
@@ -412,7 +410,7 @@ def _unmoved(store: Store, action: Action) -> SessionRow:
     return row
 
 
-def sweep(store: Store) -> int:
+def sweep(store: StorePort) -> int:
     """Remove the run folders of sessions that were purged; how many."""
     runs = list(folder.beside(store))
     gone = project_flags.marked(store, project_flags.PURGED) if runs else {}
@@ -428,7 +426,7 @@ def sweep(store: Store) -> int:
     return swept
 
 
-def _is_there(store: Store, session: str) -> bool:
+def _is_there(store: StorePort, session: str) -> bool:
     """Whether a session is there; one that was purged may have come back in a bundle."""
     try:
         store.session(session)
@@ -440,14 +438,14 @@ def _is_there(store: Store, session: str) -> bool:
 # -- holds ----------------------------------------------------------------------------------------
 
 
-def hold(store: Store, context: Context, session: str, *, by: str, why: str = "") -> None:
-    """Keep a session whatever the policies say, until it is released."""
+def hold(store: StorePort, context: Context, session: str, *, by: str, why: str = "") -> None:
+    """Keep a session regardless of the policies, until it is released."""
     row = store.session(session)
     if row.record.mode == "project":
         raise InvalidInput("a project's own session is never removed", session=session)
     project_flags.put(store, context, row, project_flags.HOLD, by=by, why=why)
 
 
-def release(store: Store, context: Context, session: str, *, by: str) -> bool:
+def release(store: StorePort, context: Context, session: str, *, by: str) -> bool:
     """Let the policies apply to a session again; False if it was not held."""
     return project_flags.take_off(store, context, store.session(session), project_flags.HOLD, by=by)

@@ -1,1 +1,1 @@
-"""Runs: programs that go on without the terminal that started them."""
+"""Runs: programs that outlive the terminal that started them."""

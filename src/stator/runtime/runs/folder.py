@@ -1,6 +1,6 @@
 """The folder of a detached run, beside the store: `<store>-runs/<run id>/`.
 
-    run.json           what is known of it; replaced whole, and on disk before anyone is told
+    run.json           what is known of it; replaced whole, and on disk before it is acknowledged
     lock               flock'ed by the supervisor for its life; a pid or a heartbeat proves nothing
     control            a FIFO the supervisor reads: requests to stop
     output.<offset>    what the program printed, in segments named by their first byte's offset
@@ -28,7 +28,7 @@ from stator.model.sessions.detached_run import (
     place,
 )
 from stator.model.values.ids import is_id
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 READ_MAX = 64 * 1024
 """Bytes of output that one read gives."""
@@ -51,7 +51,7 @@ class Output(msgspec.Struct, frozen=True):
         return self.data.decode("utf-8", "replace")
 
 
-def folder_of(store: Store) -> tuple[str, str]:
+def folder_of(store: StorePort) -> tuple[str, str]:
     """The store's own path, and where its runs are."""
     info = store.info()
     path = info.detail.get("path", "") if info.kind == "sqlite" else ""
@@ -98,7 +98,7 @@ class RunFiles:
 
     @classmethod
     def all(cls, runs: str) -> Iterator[RunFiles]:
-        """Every run there is, in no order."""
+        """Every run, in no order."""
         try:
             names = os.listdir(runs)
         except FileNotFoundError:
@@ -110,7 +110,7 @@ class RunFiles:
     # -- run.json ---------------------------------------------------------------------------------
 
     def read(self) -> RunInfo:
-        """What is known of the run; `NotFound` if there is nothing to be read."""
+        """What is known of the run; `NotFound` if nothing can be read."""
         try:
             with open(self.path("run.json"), "rb") as file:
                 data = file.read(INFO_MAX)
@@ -139,7 +139,7 @@ class RunFiles:
 
     @contextlib.contextmanager
     def hold(self, sleep: Callable[[float], None]) -> Iterator[int]:
-        """Hold the lock, or `Busy`. A process that inherits the descriptor goes on holding it."""
+        """Hold the lock, or `Busy`. A process that inherits the descriptor keeps holding it."""
         descriptor = os.open(self.path("lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             self._lock(descriptor, sleep)
@@ -179,7 +179,7 @@ class RunFiles:
         return reading, os.open(self.path("control"), os.O_WRONLY | os.O_NONBLOCK)
 
     def ask(self, stop: Stop) -> bool:
-        """Hand a request to the supervisor; False if nobody listens."""
+        """Hand a request to the supervisor; False if none is listening."""
         try:
             descriptor = os.open(self.path("control"), os.O_WRONLY | os.O_NONBLOCK)
         except OSError as error:
@@ -194,17 +194,17 @@ class RunFiles:
 
     # -- output -----------------------------------------------------------------------------------
 
-    def _starts(self) -> list[int]:
+    def starts(self) -> list[int]:
         names = (name.partition("output.")[2] for name in os.listdir(self.folder))
         return sorted(int(name) for name in names if name.isdecimal())
 
-    def _segment(self, start: int) -> str:
+    def segment(self, start: int) -> str:
         return self.path(f"output.{start}")
 
     def output(self, cursor: int = 0) -> Output:
-        """What the program printed from a cursor on, at most `READ_MAX` bytes; none if there is no more yet."""
+        """What the program printed from a cursor on, at most `READ_MAX` bytes; empty if nothing is new."""
         lost = 0
-        while starts := self._starts():
+        while starts := self.starts():
             start, gone = place(starts, cursor)
             cursor, lost = cursor + gone, lost + gone
             data = self._read(start, cursor - start)
@@ -221,7 +221,7 @@ class RunFiles:
 
     def _read(self, start: int, offset: int) -> bytes | None:
         try:
-            with open(self._segment(start), "rb") as file:
+            with open(self.segment(start), "rb") as file:
                 file.seek(offset)
                 return file.read(READ_MAX)
         except FileNotFoundError:
@@ -229,8 +229,8 @@ class RunFiles:
 
     def discard_output(self) -> None:
         """Forget what the program printed."""
-        for start in self._starts():
-            os.unlink(self._segment(start))
+        for start in self.starts():
+            os.unlink(self.segment(start))
 
     def discard(self) -> None:
         """Forget the run: one that never began, or whose session is gone."""
@@ -244,12 +244,12 @@ class OutputWriter:
 
     def __init__(self, files: RunFiles) -> None:
         self._files = files
-        self._starts = files._starts() or [0]
+        self._starts = files.starts() or [0]
         self._start = self._starts[-1]
         self._descriptor = -1
         self._size = 0
         with contextlib.suppress(FileNotFoundError):
-            self._size = os.path.getsize(files._segment(self._start))
+            self._size = os.path.getsize(files.segment(self._start))
 
     def write(self, data: bytes) -> None:
         while data:
@@ -262,7 +262,7 @@ class OutputWriter:
         try:
             if self._descriptor < 0:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-                path = self._files._segment(self._start)
+                path = self._files.segment(self._start)
                 self._descriptor = os.open(path, flags, 0o600)
             written = os.write(self._descriptor, part)
         except OSError:
@@ -279,7 +279,7 @@ class OutputWriter:
         self._starts, dropped = kept([*self._starts, start])
         for old in dropped:
             with contextlib.suppress(OSError):
-                os.unlink(self._files._segment(old))
+                os.unlink(self._files.segment(old))
 
     def close(self) -> None:
         if self._descriptor >= 0:
@@ -287,7 +287,7 @@ class OutputWriter:
             self._descriptor = -1
 
 
-def beside(store: Store) -> Iterator[RunFiles]:
+def beside(store: StorePort) -> Iterator[RunFiles]:
     """The folders of every run beside a store; a store that is in no file has none."""
     with contextlib.suppress(InvalidInput):
         yield from RunFiles.all(folder_of(store)[1])

@@ -1,7 +1,7 @@
-"""Other processes: starting the supervisor of a run, and ending a program that has lost its own.
+"""Starts the supervisor of a run, and ends a program that has lost its supervisor.
 
 The supervisor is another program (`stator.surfaces.supervisor`), as git is to `worktree`: it is
-executed, never forked from here, because whoever calls may have threads, locks and an open store.
+executed, never forked from here, because the caller may have threads, locks and an open store.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def python_command(document: dict[str, Any]) -> list[str]:
 
 
 def import_path() -> list[str]:
-    """Where this program finds its modules, wherever it will be standing."""
+    """Where this program finds its modules, from any working folder."""
     return [os.path.abspath(entry or ".") for entry in sys.path]
 
 
@@ -86,7 +86,7 @@ def check_program(program: str, cwd: str) -> None:
 
 
 def start_ticks(pid: int) -> int:
-    """When a process started, in the kernel's ticks since boot; 0 if there is none, or no way to tell."""
+    """When a process started, in the kernel's ticks since boot; 0 if it does not exist or cannot be read."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()

@@ -20,7 +20,7 @@ from stator.model.records.types import ArtifactRecord
 from stator.model.values import json_text
 from stator.model.values.ids import short
 from stator.runtime.base.arguments import text
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 VERSIONS_MAX = 10_000
 """Versions of one document that are looked at, the newest."""
@@ -30,7 +30,7 @@ is shown as taken out and put in."""
 
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):
-    """One version of a named document, and where it stands."""
+    """One version of a named document, and its position."""
 
     name: str
     version: int
@@ -51,7 +51,7 @@ class Document(Artifact, frozen=True, kw_only=True):
     content: Any
 
 
-def listed(store: Store, session: str) -> list[Artifact]:
+def listed(store: StorePort, session: str) -> list[Artifact]:
     """The newest version of each, last changed first."""
     return [
         _artifact(session, entry.seq, entry.turn, entry.record)
@@ -60,7 +60,7 @@ def listed(store: Store, session: str) -> list[Artifact]:
     ]
 
 
-def versions(store: Store, session: str, name: str) -> list[Artifact]:
+def versions(store: StorePort, session: str, name: str) -> list[Artifact]:
     """Every version of a document, the newest first."""
     found = list(_versions(store, session, text(name, "name")))
     if not found:
@@ -68,8 +68,8 @@ def versions(store: Store, session: str, name: str) -> list[Artifact]:
     return found
 
 
-def read(store: Store, session: str, name: str, version: int | None = None) -> Document:
-    """A version with its content; `Erased` where that is gone. Without a number, the one that stands."""
+def read(store: StorePort, session: str, name: str, version: int | None = None) -> Document:
+    """A version with its content; `Erased` where that is gone. Without a number, the current one."""
     if version is not None and type(version) is not int:
         raise InvalidInput(f"a version is a number, got {version!r:.40}", path="$.version")
     standing = store.find(session, "artifacts", text(name, "name"))
@@ -96,7 +96,9 @@ def read(store: Store, session: str, name: str, version: int | None = None) -> D
     )
 
 
-def diff(store: Store, session: str, name: str, a: int | None = None, b: int | None = None) -> str:
+def diff(
+    store: StorePort, session: str, name: str, a: int | None = None, b: int | None = None
+) -> str:
     """A unified diff between two versions; of what is not text, of its JSON."""
     new = read(store, session, name, b)
     before = new.version - 1 if a is None else a
@@ -106,8 +108,8 @@ def diff(store: Store, session: str, name: str, a: int | None = None, b: int | N
     return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
 
 
-def newest(store: Store, name: str, project: str) -> Document:
-    """The version of a document that was recorded last, in whichever session of a project."""
+def newest(store: StorePort, name: str, project: str) -> Document:
+    """The newest version of a document in any session of a project."""
     last: dict[str, Touch] = {}
     for touch in store.touches(
         "artifacts", text(name, "name"), project=project, limit=VERSIONS_MAX
@@ -130,8 +132,8 @@ def newest(store: Store, name: str, project: str) -> Document:
 # -- finding --------------------------------------------------------------------------------------
 
 
-def _versions(store: Store, session: str, name: str) -> Iterator[Artifact]:
-    """Newest first. What a rewind brought back is the version that it was."""
+def _versions(store: StorePort, session: str, name: str) -> Iterator[Artifact]:
+    """Newest first. A version that a rewind restored keeps its number."""
     seen: set[int] = set()
     for touch in store.touches("artifacts", name, session=session, limit=VERSIONS_MAX):
         for commit, artifact in [] if touch.dropped else _put(store, session, touch):
@@ -140,7 +142,7 @@ def _versions(store: Store, session: str, name: str) -> Iterator[Artifact]:
                 yield artifact
 
 
-def _put(store: Store, session: str, touch: Touch) -> list[tuple[Commit, Artifact]]:
+def _put(store: StorePort, session: str, touch: Touch) -> list[tuple[Commit, Artifact]]:
     """What a commit put under the key that it touched."""
     (commit,) = store.commits(session, after=touch.seq - 1, upto=touch.seq, limit=1, load=False)
     return [
@@ -166,7 +168,7 @@ def _artifact(session: str, seq: int, turn: int, record: ArtifactRecord) -> Arti
     )
 
 
-def _load(store: Store, found: Artifact) -> Document:
+def _load(store: StorePort, found: Artifact) -> Document:
     places = store.locate(found.commit.partition("_")[2], found.session)
     seq = places[0][1] if places else found.seq
     (commit,) = store.commits(found.session, after=seq - 1, upto=seq, limit=1)
@@ -174,7 +176,7 @@ def _load(store: Store, found: Artifact) -> Document:
     return Document(**fields, content=commit.value("input"))
 
 
-def _unknown(store: Store, session: str, name: str) -> NotFound:
+def _unknown(store: StorePort, session: str, name: str) -> NotFound:
     there = [found.name for found in listed(store, session)][:8]
     return NotFound(
         f"no artifact {name!r:.80} in session {short(session)}",

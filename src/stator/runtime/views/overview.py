@@ -9,14 +9,14 @@ import msgspec
 from stator.model.log.query import CallQuery, SessionQuery, SessionRow
 from stator.model.records.types import CallRecord, PlanRecord, SpendRecord
 from stator.runtime.views.session import list_calls
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 SESSIONS_MAX = 1000
 """Sessions of one kind that are looked at; the most recently used."""
 WAITING = ("awaiting approval", "in doubt")
 
 
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+class PersonNeeded(msgspec.Struct, frozen=True, kw_only=True):
     """Something only a person can do."""
 
     what: str
@@ -26,7 +26,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
-    """One session, as somebody who watches many needs it."""
+    """One session, as a person who watches many needs it."""
 
     row: SessionRow
     turn: int = 0
@@ -41,11 +41,11 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     total: int = 0
     """Of the plan's steps; dropped ones do not count."""
     spend: dict[str, int] = {}
-    waiting: list[Waiting] = []
+    waiting: list[PersonNeeded] = []
 
 
 def overview(
-    store: Store, *, project: str | None = None, everything: bool = False
+    store: StorePort, *, project: str | None = None, everything: bool = False
 ) -> list[Overview]:
     """Sessions at work, interrupted or waiting for a person (or all), those that wait first."""
     rows = {row.id: row for row in _rows(store, project, everything=everything)}
@@ -54,7 +54,7 @@ def overview(
     return found
 
 
-def _rows(store: Store, project: str | None, *, everything: bool) -> Iterator[SessionRow]:
+def _rows(store: StorePort, project: str | None, *, everything: bool) -> Iterator[SessionRow]:
     if everything:
         yield from _pages(store, SessionQuery(project=project))
         return
@@ -67,7 +67,7 @@ def _rows(store: Store, project: str | None, *, everything: bool) -> Iterator[Se
         yield store.session(session)
 
 
-def _pages(store: Store, query: SessionQuery) -> Iterator[SessionRow]:
+def _pages(store: StorePort, query: SessionQuery) -> Iterator[SessionRow]:
     cursor: tuple[int, ...] | None = None
     seen = 0
     while seen < SESSIONS_MAX:
@@ -83,7 +83,7 @@ def _out_of_budget(row: SessionRow) -> bool:
     return row.record.status == "paused" and row.record.reason.startswith("budget")
 
 
-def look(store: Store, row: SessionRow) -> Overview:
+def look(store: StorePort, row: SessionRow) -> Overview:
     """One session."""
     calls = [
         (entry.seq, record)
@@ -115,14 +115,14 @@ def look(store: Store, row: SessionRow) -> Overview:
     )
 
 
-def _when(store: Store, session: str, seq: int) -> int:
+def _when(store: StorePort, session: str, seq: int) -> int:
     return store.commits(session, after=seq - 1, upto=seq, load=False)[0].when
 
 
-def _waiting(row: SessionRow, calls: list[CallRecord]) -> Iterator[Waiting]:
+def _waiting(row: SessionRow, calls: list[CallRecord]) -> Iterator[PersonNeeded]:
     whats = {"awaiting approval": "approve", "in doubt": "settle"}
     for record in calls:
         if record.status in whats:
-            yield Waiting(what=whats[record.status], call=record.call, tool=record.tool)
+            yield PersonNeeded(what=whats[record.status], call=record.call, tool=record.tool)
     if _out_of_budget(row):
-        yield Waiting(what="budget")
+        yield PersonNeeded(what="budget")

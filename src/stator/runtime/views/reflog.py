@@ -1,4 +1,4 @@
-"""The reflog: which rewinds a session has had, what they left, and what of its log stands.
+"""The reflog: the rewinds of a session, what they left behind, and which part of its log is in force.
 
 Each rewind leaves a tag on the head it went back from, in the same transaction and just before its
 own commit; the tags are how rewinds are found again without reading the log.
@@ -15,7 +15,7 @@ from stator.model.log.query import TurnRow
 from stator.model.log.rewinds import TAG, Rewind, Stretch, agree_upto, stands, visible
 from stator.model.records.registry import LEARNED
 from stator.model.records.types import TagRecord
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 PAGE = 1000
 
@@ -31,15 +31,15 @@ class Reflog(msgspec.Struct, frozen=True, kw_only=True):
     start: int
     end: int
     turns: list[int]
-    """Turns that stood before it and not after it."""
+    """Turns that were in force before it and not after it."""
 
 
-def rewinds(store: Store, session: str) -> list[Rewind]:
+def rewinds(store: StorePort, session: str) -> list[Rewind]:
     """The rewinds of a session and its lineage, in the order of its log."""
     return [rewind for _, rewind, _ in _tagged(store, session)]
 
 
-def _tagged(store: Store, session: str) -> list[tuple[str, Rewind, Commit]]:
+def _tagged(store: StorePort, session: str) -> list[tuple[str, Rewind, Commit]]:
     found: list[tuple[str, Rewind, Commit]] = []
     for entry in store.entries(session, "tags"):
         record = entry.record
@@ -53,15 +53,15 @@ def _tagged(store: Store, session: str) -> list[tuple[str, Rewind, Commit]]:
 
 
 def rewind_of(commit: Commit) -> Rewind | None:
-    """The rewind a commit is. A fork may be taken between a tag and its rewind, and what somebody
-    else recorded may say anything."""
+    """The rewind that a commit records. A fork may be taken between a tag and its rewind, and an imported log
+    may contain anything."""
     ends = [seq for seq in commit.inputs if isinstance(seq, int)]
     if commit.kind != "rewind" or len(ends) != 2 or not 0 <= ends[0] <= ends[1] < commit.seq:
         return None
     return Rewind(commit.seq, *ends)
 
 
-def reflog(store: Store, session: str) -> list[Reflog]:
+def reflog(store: StorePort, session: str) -> list[Reflog]:
     """The rewinds of a session, newest first."""
     tagged = _tagged(store, session)
     known = [rewind for _, rewind, _ in tagged]
@@ -79,8 +79,8 @@ def reflog(store: Store, session: str) -> list[Reflog]:
     ]
 
 
-def undone(store: Store, session: str, known: list[Rewind], left: int, to: int) -> list[int]:
-    """Turns that stand at one seq and not at another."""
+def undone(store: StorePort, session: str, known: list[Rewind], left: int, to: int) -> list[int]:
+    """Turns that are in force at one seq and not at another."""
     before, after = visible(known, left), visible(known, to)
     low, high = turn_at(store, session, agree_upto(before, after)), turn_at(store, session, left)
     found: list[int] = []
@@ -91,14 +91,16 @@ def undone(store: Store, session: str, known: list[Rewind], left: int, to: int) 
     return found
 
 
-def turn_at(store: Store, session: str, seq: int) -> int:
+def turn_at(store: StorePort, session: str, seq: int) -> int:
     """The turn a commit belongs to."""
     found = store.commits(session, after=seq - 1, upto=seq, limit=1, load=False) if seq else []
     return found[0].turn if found else 0
 
 
-def standing_turn(store: Store, session: str, seq: int, stretches: list[Stretch]) -> TurnRow | None:
-    """The last turn that began at or before a seq and stands."""
+def standing_turn(
+    store: StorePort, session: str, seq: int, stretches: list[Stretch]
+) -> TurnRow | None:
+    """The last turn in force that began at or before a seq."""
     for after, upto in reversed(stretches):
         turn = turn_at(store, session, min(upto, seq)) if after < seq else 0
         rows = store.turns(session, after=turn - 1, upto=turn) if turn else []
@@ -108,18 +110,17 @@ def standing_turn(store: Store, session: str, seq: int, stretches: list[Stretch]
 
 
 def shown(
-    store: Store, session: str, after: int, upto: int, stretches: list[Stretch]
+    store: StorePort, session: str, after: int, upto: int, stretches: list[Stretch]
 ) -> Iterator[Commit]:
-    """Commits of a range that are in the stretches that stand, and what was learned elsewhere of
-    their calls."""
+    """Commits of a range that are in force, and later commits about their calls."""
     while after < upto:
         page = store.commits(session, after=after, upto=upto, limit=PAGE)
         yield from (c for c in page if c.kind in LEARNED or stands(stretches, c.seq))
         after = page[-1].seq
 
 
-def left_turns(store: Store, session: str) -> set[int]:
-    """Turns that do not stand any more."""
+def left_turns(store: StorePort, session: str) -> set[int]:
+    """Turns that are no longer in force."""
     known = rewinds(store, session)
     if not known:
         return set()
@@ -131,8 +132,8 @@ def left_turns(store: Store, session: str) -> set[int]:
     return {turn for turn, row in rows.items() if not stands(stretches, row.first)}
 
 
-def standing_turns(store: Store, session: str, most: int) -> list[TurnRow]:
-    """The last turns that stand, newest first."""
+def standing_turns(store: StorePort, session: str, most: int) -> list[TurnRow]:
+    """The last turns in force, newest first."""
     known = rewinds(store, session)
     if not known:
         return store.turns(session, newest_first=True, limit=most)
@@ -149,14 +150,14 @@ def standing_turns(store: Store, session: str, most: int) -> list[TurnRow]:
     return found[:most]
 
 
-def end_of_turn(store: Store, session: str, row: TurnRow) -> int:
+def end_of_turn(store: StorePort, session: str, row: TurnRow) -> int:
     """Where a turn ends: a rewind after it is not part of it."""
     left = [rewind.left for rewind in rewinds(store, session) if row.first <= rewind.left]
     return min([row.last, *left])
 
 
-def standing_program(store: Store, session: str, spans: list[list[int]]) -> list[list[int]]:
-    """The turns of a program, up to the first that does not stand whole any more."""
+def standing_program(store: StorePort, session: str, spans: list[list[int]]) -> list[list[int]]:
+    """The turns of a program, up to the first that is no longer wholly in force."""
     known = rewinds(store, session)
     if not known or not spans:
         return spans
@@ -173,8 +174,8 @@ def standing_program(store: Store, session: str, spans: list[list[int]]) -> list
     return kept
 
 
-def _stands_whole(store: Store, session: str, row: TurnRow, stretches: list[Stretch]) -> bool:
-    """Whether a turn stands from its beginning to its end."""
+def _stands_whole(store: StorePort, session: str, row: TurnRow, stretches: list[Stretch]) -> bool:
+    """Whether a turn is in force from its beginning to its end."""
     upto = next((upto for after, upto in stretches if after < row.first <= upto), 0)
     if upto >= row.last or not upto:
         return bool(upto)

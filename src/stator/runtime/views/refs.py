@@ -18,11 +18,13 @@ from stator.model.values.position import (
     AtSeq,
     AtTurn,
     Position,
+    Ref,
+    parse_ref,
 )
 from stator.runtime.base import project_flags
 from stator.runtime.base.paging import matching
 from stator.runtime.views.reflog import end_of_turn, standing_turns, turn_at
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 CANDIDATES = 8
 PAGE = 100
@@ -36,10 +38,10 @@ class Point(msgspec.Struct, frozen=True):
     shown: str
 
 
-def find_session(store: Store, text: str, *, project: str | None = None) -> SessionRow:
+def find_session(store: StorePort, text: str, *, project: str | None = None) -> SessionRow:
     """The session a person means: id, end of an id, name, alias, or `last` (newest in the project).
 
-    Who says a name means the session that goes on for it; who says an id means that one.
+    A name means the session that was adopted for it; an id means exactly that session.
     """
     if text == "last":
         newest = last_used(store, project)
@@ -76,8 +78,8 @@ def find_session(store: Store, text: str, *, project: str | None = None) -> Sess
     return followed(store, rows[0]) if named else rows[0]
 
 
-def followed(store: Store, row: SessionRow) -> SessionRow:
-    """The session that goes on for another: the adopted one, and so on; the last before a circle."""
+def followed(store: StorePort, row: SessionRow) -> SessionRow:
+    """The session adopted for another, followed to the end, or to the last before a circle."""
     seen = {row.id}
     while row.record.adopted and row.record.adopted not in seen:
         seen.add(row.record.adopted)
@@ -88,15 +90,15 @@ def followed(store: Store, row: SessionRow) -> SessionRow:
     return row
 
 
-def _by_id(store: Store, session: str) -> SessionRow:
+def _by_id(store: StorePort, session: str) -> SessionRow:
     try:
         return store.session(session)
     except NotFound as error:
         raise project_flags.purged(store, session) or error from None
 
 
-def last_used(store: Store, project: str | None = None) -> SessionRow | None:
-    """The session used last; a project's own session, or one in the trash, is none that anybody means."""
+def last_used(store: StorePort, project: str | None = None) -> SessionRow | None:
+    """The session used last, apart from a project's own session and those in the trash."""
     trash = project_flags.Trash(store)
     rows = rows_of(store, project=project)
     rows = (row for row in rows if row.record.mode != "project" and row not in trash)
@@ -105,7 +107,7 @@ def last_used(store: Store, project: str | None = None) -> SessionRow | None:
 
 
 def rows_of(
-    store: Store, *, session: str | None = None, project: str | None = None
+    store: StorePort, *, session: str | None = None, project: str | None = None
 ) -> Iterator[SessionRow]:
     """One session, those of a project, or all there are, most recently used first."""
     if session is not None:
@@ -114,7 +116,7 @@ def rows_of(
     yield from matching(store, SessionQuery(project=project))
 
 
-def find_call(store: Store, text: str, *, session: str | None = None) -> Commit:
+def find_call(store: StorePort, text: str, *, session: str | None = None) -> Commit:
     """The intent of the call a person means: its id, or the end of one; in a session, or anywhere."""
     digits = suffix_of(text, "call")
     wanted = f"k_{digits}" if is_id(text, "call") else digits
@@ -135,7 +137,7 @@ def find_call(store: Store, text: str, *, session: str | None = None) -> Commit:
     return next(iter(found.values()))
 
 
-def intent_of(store: Store, session: str, call: str) -> Commit | None:
+def intent_of(store: StorePort, session: str, call: str) -> Commit | None:
     """The commit that holds what a call was asked to do."""
     for _, seq in store.locate(f"k_{call[2:]}", session):  # a whole id: there is an index of those
         (found,) = store.commits(session, after=seq - 1, upto=seq, limit=1)
@@ -149,7 +151,20 @@ def arguments_of(intent: Commit | None) -> Any:
     return None if intent is None else intent.known("input")
 
 
-def resolve(store: Store, session: str, position: Position) -> Point:
+def locate(store: StorePort, session: str, ref: str) -> Point:
+    """Where a ref points; one that names no session points into this one."""
+    parsed = parse_ref(ref)
+    return resolve(store, session_of(store, session, parsed), parsed.position)
+
+
+def session_of(store: StorePort, session: str, ref: Ref) -> str:
+    """The session a ref is about: the one it names, else this one."""
+    if not ref.session:
+        return session
+    return find_session(store, ref.session, project=store.session(session).record.project).id
+
+
+def resolve(store: StorePort, session: str, position: Position) -> Point:
     """Where a position is in a session; `NotFound` if the session does not reach there."""
     if isinstance(position, AtHead):
         head = store.head(session).seq
@@ -166,7 +181,7 @@ def resolve(store: Store, session: str, position: Position) -> Point:
     return _named(store, session, position)
 
 
-def span(store: Store, session: str, position: AtTurn) -> tuple[Point, Point]:
+def span(store: StorePort, session: str, position: AtTurn) -> tuple[Point, Point]:
     """Both ends of a turn: where the one before it ended, and where it ends itself."""
     if position.retry:
         session = sibling(store, session, position)
@@ -196,7 +211,7 @@ class Siblings(msgspec.Struct, frozen=True):
     retries: list[SessionRow]
 
 
-def siblings(store: Store, session: str, turn: int) -> Siblings:
+def siblings(store: StorePort, session: str, turn: int) -> Siblings:
     """The retries of a turn, also where one of them is asked."""
     original = session
     parent = store.session(session).record.parent
@@ -217,7 +232,7 @@ def siblings(store: Store, session: str, turn: int) -> Siblings:
     return Siblings(original, before, sorted(made, key=lambda row: (row.record.created, row.id)))
 
 
-def retries_turn(store: Store, parent: Parent, turn: int) -> bool:
+def retries_turn(store: StorePort, parent: Parent, turn: int) -> bool:
     """Whether a session with that parent is a retry of that turn."""
     if parent.kind != "retry":
         return False
@@ -227,7 +242,7 @@ def retries_turn(store: Store, parent: Parent, turn: int) -> bool:
         return False
 
 
-def sibling(store: Store, session: str, position: AtTurn) -> str:
+def sibling(store: StorePort, session: str, position: AtTurn) -> str:
     """The nth sibling of a turn: the original is 1, retries count from 2 in the order they were made."""
     found = siblings(store, session, position.turn)
     if position.retry == 1:
@@ -237,7 +252,7 @@ def sibling(store: Store, session: str, position: AtTurn) -> str:
     return found.retries[position.retry - 2].id
 
 
-def _named(store: Store, session: str, position: AtName) -> Point:
+def _named(store: StorePort, session: str, position: AtName) -> Point:
     tag = store.find(session, "tags", position.name)
     if tag is not None:
         return Point(session, int(getattr(tag.record, "seq", 0)), position.name)

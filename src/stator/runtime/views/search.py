@@ -1,7 +1,7 @@
-"""Searching every session of a store: what matches, where it stands, and keeping the index up to date.
+"""Searches every session of a store, and keeps the search index up to date.
 
-The index is filled from the log when somebody searches, never when somebody records. It knows words
-and places; what is shown is read from the log, so nothing that was erased can be shown.
+The index is filled from the log by searches, never while recording. It holds words and positions; what is shown
+is read from the log, so nothing that was erased can be shown.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from stator.runtime.base.paging import commits
 from stator.runtime.base.project_flags import Trash
 from stator.runtime.views import reflog
 from stator.runtime.views.refs import find_session
-from stator.store.port import Index, IndexLost, Store
+from stator.store.port import Index, IndexLost, StorePort
 
 ROUNDS = 3
-"""How often a search looks for what came in while it read; somebody may never stop writing."""
+"""How often a search repeats for commits that arrived while it read: a busy writer may never stop."""
 BATCH_COMMITS, BATCH_CHARACTERS = 2000, 2_000_000
-"""What is told to the index in one transaction, so that others get their turn."""
+"""What is indexed in one transaction, so that other processes get their turn."""
 TRIES = 5
-"""How often a search begins again with an index that was found broken, or that somebody else emptied."""
+"""How often a search restarts with an index that was broken, or that another process emptied."""
 SPARE = 20
 """Matches asked for beyond those wanted: some may be in the trash."""
 
@@ -70,7 +70,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def search(
-    store: Store,
+    store: StorePort,
     context: Context,
     words: str,
     *,
@@ -115,7 +115,7 @@ def _kinds(given: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(given))
 
 
-def _stretches(store: Store, context: Context, name: str) -> tuple[Stretch, ...]:
+def _stretches(store: StorePort, context: Context, name: str) -> tuple[Stretch, ...]:
     """A session's log: its own commits, and those of its lineage where they are."""
     row = find_session(store, name, project=context.project or None)
     lent = [Stretch(part.session, part.after, part.upto) for part in row.record.lineage]
@@ -128,14 +128,14 @@ Match = tuple[SessionRow, int]
 
 
 def _found(
-    store: Store,
+    store: StorePort,
     index: Index,
     query: SearchQuery,
     limit: int,
     fresh: bool,
     progress: Progress | None,
 ) -> list[Match]:
-    """So many matches; from an index that was made anew, if the one that was there was of no use."""
+    """At most `limit` matches; from a recreated index, if the existing one was unusable."""
     for _ in range(TRIES):
         try:
             if fresh:
@@ -146,7 +146,7 @@ def _found(
     raise StoreBusy("the search index is made anew again and again by others", hint="try again")
 
 
-def _matches(store: Store, index: Index, query: SearchQuery, limit: int) -> list[Match]:
+def _matches(store: StorePort, index: Index, query: SearchQuery, limit: int) -> list[Match]:
     wanted = limit + SPARE
     while True:
         places = index.find(query, limit=wanted)
@@ -156,7 +156,7 @@ def _matches(store: Store, index: Index, query: SearchQuery, limit: int) -> list
         wanted *= 4
 
 
-def _present(store: Store, places: Iterable[tuple[str, int]]) -> Iterator[Match]:
+def _present(store: StorePort, places: Iterable[tuple[str, int]]) -> Iterator[Match]:
     """Those in sessions that are there and not in the trash."""
     trash = Trash(store)
     rows: dict[str, SessionRow | None] = {}
@@ -168,7 +168,7 @@ def _present(store: Store, places: Iterable[tuple[str, int]]) -> Iterator[Match]
             yield row, seq
 
 
-def _row(store: Store, session: str, trash: Trash) -> SessionRow | None:
+def _row(store: StorePort, session: str, trash: Trash) -> SessionRow | None:
     try:
         row = store.session(session)
     except NotFound:
@@ -176,7 +176,7 @@ def _row(store: Store, session: str, trash: Trash) -> SessionRow | None:
     return None if row in trash else row
 
 
-def _hits(store: Store, found: Iterable[Match], query: SearchQuery) -> Iterator[Hit]:
+def _hits(store: StorePort, found: Iterable[Match], query: SearchQuery) -> Iterator[Hit]:
     standing: dict[str, list[tuple[int, int]]] = {}
     for row, seq in found:
         try:
@@ -209,8 +209,8 @@ def _hits(store: Store, found: Iterable[Match], query: SearchQuery) -> Iterator[
 # -- keeping up -----------------------------------------------------------------------------------
 
 
-def catch_up(store: Store, index: Index, *, progress: Progress | None = None) -> None:
-    """Tell the index what the log has gained since, and let it forget what is gone."""
+def catch_up(store: StorePort, index: Index, *, progress: Progress | None = None) -> None:
+    """Add new commits to the index, and drop removed ones."""
     for _ in range(ROUNDS):
         moved, gone = index.behind()
         if gone:
@@ -222,7 +222,7 @@ def catch_up(store: Store, index: Index, *, progress: Progress | None = None) ->
 
 
 def _tell(
-    store: Store, index: Index, sessions: Sequence[str], progress: Progress | None = None
+    store: StorePort, index: Index, sessions: Sequence[str], progress: Progress | None = None
 ) -> None:
     batch: list[Advance] = []
     weight = 0.0
@@ -245,8 +245,8 @@ def _weight(advance: Advance) -> float:
     return (1 + len(advance.documents)) / BATCH_COMMITS + size / BATCH_CHARACTERS
 
 
-def _advances(store: Store, session: str, mark: Mark) -> Iterator[Advance]:
-    """What a session's own log holds after a mark; all of it, where the mark is none of that log's, or
+def _advances(store: StorePort, session: str, mark: Mark) -> Iterator[Advance]:
+    """What a session's own log holds after a mark; all of it, where the mark does not belong to that log, or
     where content was erased since."""
     try:
         row = store.session(session)
@@ -284,8 +284,8 @@ def _advance(
     )
 
 
-def _goes_on(store: Store, row: SessionRow, mark: Mark) -> bool:
-    """Whether a log goes on from a mark, and nothing before it was erased since."""
+def _goes_on(store: StorePort, row: SessionRow, mark: Mark) -> bool:
+    """Whether a log continues from a mark, and nothing before it was erased since."""
     if mark.seq > row.head:
         return False
     for commit in commits(store, row.id, after=mark.seq - 1, upto=row.head, load=False):
@@ -296,11 +296,9 @@ def _goes_on(store: Store, row: SessionRow, mark: Mark) -> bool:
     return True
 
 
-def forget(store: Store, context: Context, sessions: Iterable[str]) -> bool:
-    """Let the index, if there is one, know of these sessions only what is still there; False if that, or
-    overwriting what it knew, is left to whoever searches next.
-
-    What it was never told it need not forget.
+def forget(store: StorePort, context: Context, sessions: Iterable[str]) -> bool:
+    """Reindex these sessions from what is left of them; False if that, or overwriting the old bytes, is left
+    to the next search. What was never indexed need not be removed.
     """
     if context.index is None:
         return True
@@ -314,7 +312,7 @@ def forget(store: Store, context: Context, sessions: Iterable[str]) -> bool:
         return False
 
 
-def _forget(store: Store, index: Index, sessions: set[str]) -> bool:
+def _forget(store: StorePort, index: Index, sessions: set[str]) -> bool:
     moved, gone = index.behind()
     if gone:
         index.drop(gone)
@@ -326,7 +324,7 @@ def _forget(store: Store, index: Index, sessions: set[str]) -> bool:
 
 
 def _touched(session: str) -> Advance:
-    """A session of which nothing is known, but not as it was when nobody had asked: see `Index.put`."""
+    """The mark of a session that is to be reindexed from the start: see `Index.put`."""
     return Advance(
         session=session,
         project="",

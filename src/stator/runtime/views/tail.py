@@ -1,7 +1,7 @@
-"""Tailing a session: every commit after a cursor, in order, exactly once, as it comes.
+"""Tails a session: gives every commit after a cursor, in order, exactly once, as it is appended.
 
-A cursor is the seq of the last commit that was delivered. Whoever keeps it can stop, die, be another
-process tomorrow, and go on from it with no gap and no duplicate, whatever the writer did meanwhile:
+A cursor is the seq of the last commit that was delivered. A reader that keeps it can stop, die, or be another
+process tomorrow, and continues from it with no gap and no duplicate, regardless of what the writer did:
 the log numbers its commits without holes, and a read sees them as one transaction left them.
 
 Looking is one synchronous operation (`Tailing.look`); waiting between looks is the caller's, so that
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 
 from stator.errors import BadPosition, BrokenChain, NotFound
 from stator.model.log.commit import Commit
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 PAGE = 500
 FIRST_S, LAST_S = 0.02, 0.5
@@ -24,14 +24,14 @@ FIRST_S, LAST_S = 0.02, 0.5
 class Tailing:
     """A place in a log that moves on with it.
 
-    `after` is a cursor; None is wherever the head is at the first look. Without `follow` it ends at
+    `after` is a cursor; None means the head at the first look. Without `follow` it ends at
     the head it finds. `until` is asked before every look; once it says yes, what is in the log by
     then is still delivered, and that is the end.
     """
 
     def __init__(
         self,
-        store: Store,
+        store: StorePort,
         session: str,
         after: int | None = None,
         *,
@@ -56,7 +56,7 @@ class Tailing:
         """How long to wait before the next look; 0 where there may be more at once."""
 
     def look(self) -> list[Commit]:
-        """The next commits; none if there is no news."""
+        """The next commits; empty if nothing is new."""
         cursor = self._begin()
         last = not self._follow or (self._until is not None and self._until())
         page = self._store.commits(self._session, after=cursor, limit=PAGE, load=self._load)
@@ -96,7 +96,7 @@ class Tailing:
 
 
 def tail(tailing: Tailing, sleep: Callable[[float], None]) -> Iterator[Commit]:
-    """Every commit, one by one, sleeping while there is none."""
+    """Every commit, one by one, sleeping while nothing is new."""
     while not tailing.ended:
         yield from tailing.look()
         if tailing.wait_s and not tailing.ended:

@@ -1,4 +1,4 @@
-"""Trees: the sessions that hang together with one, or all of a project."""
+"""Builds the tree of forks, retries and children that a session is in, or that a project has."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from stator.model.log.query import SessionQuery, SessionRow
 from stator.model.log.rewinds import TAG
 from stator.model.views.tree import Branch, Tree, in_order
 from stator.runtime.base.paging import matching
-from stator.runtime.driving.budgets import spent
 from stator.runtime.views.reflog import turn_at
 from stator.runtime.views.refs import rows_of
-from stator.store.port import Store
+from stator.runtime.views.spending import spent
+from stator.store.port import StorePort
 
 LIMIT = 1000
 """Sessions of a tree that are looked at, unless more are asked for."""
 
 
-def tree_of(store: Store, session: str, *, limit: int = LIMIT) -> Tree:
+def tree_of(store: StorePort, session: str, *, limit: int = LIMIT) -> Tree:
     """The whole tree a session is in: from the one that has no parent down."""
     row = store.session(session)
     seen = {row.id}
@@ -43,14 +43,14 @@ def tree_of(store: Store, session: str, *, limit: int = LIMIT) -> Tree:
     return _tree(store, found, more=more)
 
 
-def project_tree(store: Store, project: str | None, *, limit: int = LIMIT) -> Tree:
+def project_tree(store: StorePort, project: str | None, *, limit: int = LIMIT) -> Tree:
     """Every session of a project, or of the store, the most recently used if there are too many."""
     rows = (row for row in rows_of(store, project=project) if row.record.mode != "project")
     found = list(islice(rows, limit + 1))
     return _tree(store, found[:limit], more=len(found) > limit)
 
 
-def _tree(store: Store, rows: Iterable[SessionRow], *, more: bool) -> Tree:
+def _tree(store: StorePort, rows: Iterable[SessionRow], *, more: bool) -> Tree:
     by_id = {row.id: row for row in rows}
     turn = lru_cache(maxsize=None)(partial(turn_at, store))
     branches = [_branch(store, row, by_id, turn) for row in by_id.values()]
@@ -58,7 +58,10 @@ def _tree(store: Store, rows: Iterable[SessionRow], *, more: bool) -> Tree:
 
 
 def _branch(
-    store: Store, row: SessionRow, known: dict[str, SessionRow], turn_of: Callable[[str, int], int]
+    store: StorePort,
+    row: SessionRow,
+    known: dict[str, SessionRow],
+    turn_of: Callable[[str, int], int],
 ) -> Branch:
     """A session in its tree; `turn_of` says which turn of a session a seq is in."""
     record, parent = row.record, row.record.parent

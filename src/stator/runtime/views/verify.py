@@ -9,7 +9,7 @@ from stator.model.log import chain
 from stator.model.log.commit import Commit, Gone
 from stator.model.log.query import Finding, SessionQuery
 from stator.runtime.base.provenance import imported_upto
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 PAGE = 500
 Progress = Callable[[str, int], None]
@@ -17,7 +17,7 @@ Progress = Callable[[str, int], None]
 
 
 def verify(
-    store: Store, session: str | None = None, *, progress: Progress | None = None
+    store: StorePort, session: str | None = None, *, progress: Progress | None = None
 ) -> Iterator[Finding]:
     """Everything wrong with the store and with the chains of one session or all."""
     yield from store.audit()
@@ -25,7 +25,7 @@ def verify(
         yield from verify_session(store, identifier, progress)
 
 
-def _all(store: Store) -> Iterator[str]:
+def _all(store: StorePort) -> Iterator[str]:
     cursor: tuple[int, ...] | None = None
     while True:
         page = store.sessions(SessionQuery(), cursor=cursor, limit=PAGE)
@@ -37,9 +37,9 @@ def _all(store: Store) -> Iterator[str]:
 
 
 def verify_session(
-    store: Store, session: str, progress: Progress | None = None
+    store: StorePort, session: str, progress: Progress | None = None
 ) -> Iterator[Finding]:
-    """The first commit of a session that does not belong where it stands, if there is one."""
+    """The first commit of a session that breaks the chain, if any does."""
     prev, seq = chain.GENESIS, 0
     erasures: dict[tuple[str, int], int] = {}
     while True:
@@ -86,7 +86,7 @@ def _finding(session: str, seq: int, what: str) -> Finding:
     )
 
 
-def holds_head(store: Store, session: str, head: str) -> bool:
+def holds_head(store: StorePort, session: str, head: str) -> bool:
     """Whether a head noted earlier is still in the log: if not, it was cut off, rolled back or rewritten."""
     found = store.locate(head, session)
     return any(

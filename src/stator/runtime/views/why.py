@@ -1,5 +1,5 @@
-"""What lies behind a path: the edits of it, turn by turn, with their calls and decisions, or what was
-asked and said."""
+"""Explains a file: its edits, turn by turn, with their calls and decisions, or the prompts and answers around
+them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from stator.model.log.delta import Put
 from stator.model.records.types import FileRecord
 from stator.model.window.reply import dialect, text_of
 from stator.runtime.base.paging import commit_at
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 WORDS_MAX = 6
-"""What is said in a turn, up to which all of it is given."""
+"""Entries of a turn, up to which all of them are given."""
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that lies behind a path."""
+    """One reason why a file is as it is."""
 
     kind: str
-    """decision, call, edit, or asked and said where no decision was recorded."""
+    """decision, call, edit, or asked and said (a prompt and an answer) where no decision was recorded."""
     text: str
     session: str
     turn: int
@@ -41,7 +41,7 @@ def why_of(commit: Commit) -> str:
         return "(erased)"
 
 
-def explain(store: Store, touches: Sequence[tuple[str, int, int]], path: str) -> list[Reason]:
+def explain(store: StorePort, touches: Sequence[tuple[str, int, int]], path: str) -> list[Reason]:
     """The reasons behind touches of a path, turn by turn, newest first."""
     reasons: list[Reason] = []
     seen: set[tuple[str, int]] = set()
@@ -78,8 +78,8 @@ def _edit(commit: Commit, path: str) -> Reason:
     )
 
 
-def _turn_reasons(store: Store, session: str, turn: int, path: str) -> list[Reason]:
-    """Decisions and calls of a turn; where it has no decision, what was asked and said in it."""
+def _turn_reasons(store: StorePort, session: str, turn: int, path: str) -> list[Reason]:
+    """Decisions and calls of a turn; where it has no decision, its prompt and answers."""
     rows = store.turns(session, after=turn - 1, upto=turn)
     if not rows:
         return []
@@ -94,7 +94,7 @@ def _turn_reasons(store: Store, session: str, turn: int, path: str) -> list[Reas
 
 
 def _words(commits: Sequence[Commit], naming: Sequence[Commit]) -> list[Commit]:
-    """What was asked and said in a turn; of much, what asked for the calls that name the path."""
+    """The prompt and answers of a turn; of many, those that requested the calls that name the path."""
     words = [commit for commit in commits if commit.kind in ("turn", "entry")]
     behind = {cause for call in naming for cause in call.inputs}
     if len(words) <= WORDS_MAX or not behind:

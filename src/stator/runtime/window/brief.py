@@ -1,7 +1,7 @@
-"""Gathering a brief: what the state, the log and the disk say, in reads that do not grow with the session.
+"""Gathers a brief from the state, the log and the disk, in reads that do not grow with the session.
 
-Where something came from, what a call was asked to do and whether a file is still as it was are
-looked up only for what there is room to tell. No clock is read and no model asked.
+Where something came from, what a call was asked to do and whether a file is still as it was are looked up
+only for the lines that fit. No clock is read and no model asked.
 """
 
 from __future__ import annotations
@@ -57,16 +57,15 @@ from stator.model.window.compaction import (
 )
 from stator.model.window.transcript import CountTokens
 from stator.runtime.base.provenance import imported_upto
-from stator.runtime.driving import approvals, settlement
 from stator.runtime.files import disk_check
 from stator.runtime.files import git as worktree
-from stator.runtime.views import reflog
+from stator.runtime.views import open_calls, reflog
+from stator.runtime.views.file_changes import FileChange, net_files
 from stator.runtime.views.refs import Point, arguments_of, intent_of
-from stator.runtime.views.session import FileChange, net_files
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 FEW = 8
-"""Failed calls that are told of."""
+"""Failed calls that are listed."""
 ITEMS_MAX = 500
 SCAN = 300
 """Commits that are looked through for what happened while the agent was away."""
@@ -76,7 +75,7 @@ DISK_BYTES = 8 * 1024 * 1024
 """Bytes of files that are read to see whether they changed; for more, a brief takes too long."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 STEPS = {"in_progress": 0, "blocked": 1, "pending": 2, "done": 3, "dropped": 4}
-"""Statuses of steps in the order they are told."""
+"""Statuses of steps in the order they are listed."""
 DID_NOT_WORK = ("error", "timeout", "cancelled", "denied")
 EVICTED_MAX = len(RANKS) * (KEYS_MAX + GROUPS_MAX) + 1
 """Keys of one compaction that are ranked: more than one ever has."""
@@ -93,7 +92,7 @@ class Here(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def brief(
-    store: Store,
+    store: StorePort,
     session: str,
     here: Here,
     at: Callable[[str], Point],
@@ -110,7 +109,7 @@ def brief(
 
 
 class _Gathering:
-    def __init__(self, store: Store, session: str, here: Here, items: int) -> None:
+    def __init__(self, store: StorePort, session: str, here: Here, items: int) -> None:
         self._store, self._id, self._here, self._items = store, session, here, items
         self._row = store.session(session)
         self._head = store.head(session)
@@ -130,7 +129,7 @@ class _Gathering:
             "plan": self._plan(),
             "files": self._files(),
             "failed": self._failed(),
-            "in_doubt": self._calls(settlement.in_doubt(self._row, calls), "stator settle"),
+            "in_doubt": self._calls(open_calls.in_doubt(self._row, calls), "stator settle"),
             "pending": self._pending(),
             "waiting": self._calls(_waiting(calls), "stator approve"),
             "evicted": self._evicted(),
@@ -227,7 +226,7 @@ class _Gathering:
         )
 
     def _pending(self) -> Topic:
-        """What is intended; a call to settle is told of among the calls."""
+        """Pending items; a call to settle is listed among the calls."""
         entries = self._store.entries(self._id, "pending", limit=self._items)
         chosen = [entry for entry in entries if not _is_to_settle(entry)]
         return self._topic(
@@ -274,7 +273,7 @@ class _Gathering:
         return msgspec.structs.replace(told, text=digest)
 
     def _on_disk(self, record: FileRecord) -> str:
-        """How a file stands to what was recorded of it; nothing where that cannot be said."""
+        """Whether a file is as recorded; empty where that is unknown."""
         root = self._here.root
         if not root or record.root != "." or record.op in ("deleted", "skipped"):
             return ""
@@ -285,7 +284,7 @@ class _Gathering:
     # -- calls ------------------------------------------------------------------------------------
 
     def _calls(self, records: Sequence[CallRecord], command: str) -> Topic:
-        """Calls that nobody has heard the end of, the newest first."""
+        """Calls without a known outcome, the newest first."""
         newest = records[::-1]
         tells: list[Tell] = [
             functools.partial(self._told_call, record, command) for record in newest[: self._items]
@@ -527,7 +526,7 @@ def _waiting(calls: Sequence[Entry]) -> list[CallRecord]:
     found = [
         entry.record
         for entry in calls
-        if isinstance(entry.record, CallRecord) and approvals.waits(entry.record)
+        if isinstance(entry.record, CallRecord) and open_calls.waits(entry.record)
     ]
     return sorted(found, key=lambda record: (record.since, record.call))
 

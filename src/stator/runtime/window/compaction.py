@@ -1,15 +1,16 @@
-"""Compacting a session: shortening what its agent is shown, and saying what left.
+"""Works out a compaction: how to shorten what a session's agent is shown, and what leaves its view.
 
 Levels are tried from the mildest on, each as far as `keep` lets it, until the rendering fits. One
 commit records the boundaries, the summary and the keys that left the view; undoing it appends
-another. A crash leaves the one view or the other: there is nothing in between.
+another. A crash leaves the one view or the other: there is nothing in between. `driving.compact`
+appends what is worked out here.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
@@ -40,15 +41,11 @@ from stator.model.window.transcript import CountTokens, Transcript, tokens
 from stator.runtime.base.arguments import texts
 from stator.runtime.base.context import Context
 from stator.runtime.base.paging import commit_at
-from stator.runtime.driving.lifecycle import held
 from stator.runtime.window.transcript import Rendering, latest, stands_for
-from stator.store.port import Store
-
-if TYPE_CHECKING:
-    from stator.runtime.facade.session import Session
+from stator.store.port import StorePort
 
 KEEP = 4
-"""Answers that stay whole unless told otherwise."""
+"""Answers that stay whole by default."""
 SUMMARY_MAX = 200_000
 """Characters of a summary."""
 Summary = str | Callable[[list[dict[str, Any]]], str]
@@ -78,7 +75,7 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True):
     """Of an undo: the compaction that was taken back."""
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class CompactionOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How to compact."""
 
     max_tokens: int | None = None
@@ -89,7 +86,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     count_tokens: CountTokens | None = None
     scratch: bool = False
 
-    def checked(self) -> Options:
+    def checked(self) -> CompactionOptions:
         if not all(level in LEVELS for level in texts(self.strategy, "strategy")):
             raise InvalidInput(
                 f"unknown strategy {self.strategy!r:.80}",
@@ -121,12 +118,11 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     found: Compaction
     said: dict[str, Any] = {}
     base: int = 0
-    """The compaction that stood when it was worked out."""
+    """The compaction that was in force when it was computed."""
     dropped: list[tuple[str, str]] = []
-    """The collections and keys of the notes that go."""
-    """Notes that go with it."""
+    """Notes that it drops: their collections and keys."""
 
-    def fields(self, store: Store) -> dict[str, Any]:
+    def fields(self, store: StorePort) -> dict[str, Any]:
         """The fields of its commit."""
         found = self.found
         if _seq(latest(store, found.session)) != self.base:
@@ -146,7 +142,9 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-def propose(store: Store, session: str, transcript: Transcript, options: Options) -> Proposal:
+def propose(
+    store: StorePort, session: str, transcript: Transcript, options: CompactionOptions
+) -> Proposal:
     """Work out how to make a session's rendering fit, without recording anything."""
     work = _Work(store, session, transcript, options.checked())
     for level in LEVELS:
@@ -159,7 +157,7 @@ class _Work:
     """A compaction being worked out, level by level."""
 
     def __init__(
-        self, store: Store, session: str, transcript: Transcript, options: Options
+        self, store: StorePort, session: str, transcript: Transcript, options: CompactionOptions
     ) -> None:
         self._session = session
         self._transcript = transcript
@@ -183,7 +181,7 @@ class _Work:
 
     @property
     def fits(self) -> bool:
-        """Whether there is nothing more to do."""
+        """Whether no work is left."""
         limit = self._options.max_tokens
         return limit is not None and self._after <= limit
 
@@ -211,7 +209,7 @@ class _Work:
         return summarised(self._options.summary, leaving)
 
     def _settle(self) -> None:
-        """What leaves with these boundaries, and what the rendering comes to."""
+        """What leaves the view with these boundaries, and the size of the rendering."""
         items = self._items + self._notes()
         self._records = compaction.grouped(items)
         self._said["left"] = compaction.counted(items)
@@ -275,14 +273,14 @@ def summarised(summary: Summary | None, messages: list[dict[str, Any]]) -> str:
     return text
 
 
-def _durable(store: Store, session: str) -> tuple[list[Entry], dict[str, int]]:
+def _durable(store: StorePort, session: str) -> tuple[list[Entry], dict[str, int]]:
     """The records whose eviction is named, and how many there are of all that is kept."""
     found = {name: store.entries(session, name) for name in {*NOTED, *DURABLE}}
     counts = {name: len(found[name]) for name in NOTED if found[name]}
     return [entry for name in DURABLE for entry in found[name]], counts
 
 
-def _compactible(store: Store, session: str) -> list[Entry]:
+def _compactible(store: StorePort, session: str) -> list[Entry]:
     """The records that a compaction may drop."""
     return [entry for name in sorted(COMPACTIBLE) for entry in store.entries(session, name)]
 
@@ -305,7 +303,7 @@ def _seq(commit: Commit | None) -> int:
     return 0 if commit is None else commit.seq
 
 
-def _replaced(store: Store, session: str, records: Sequence[EvictedRecord]) -> list[Change]:
+def _replaced(store: StorePort, session: str, records: Sequence[EvictedRecord]) -> list[Change]:
     """The changes by which these keys, and no others, are those that left the view."""
     keys = {record.key for record in records}
     gone = [entry.key for entry in store.entries(session, "evicted") if entry.key not in keys]
@@ -315,64 +313,11 @@ def _replaced(store: Store, session: str, records: Sequence[EvictedRecord]) -> l
     ]
 
 
-# -- doing it -------------------------------------------------------------------------------------
+# -- undoing it ----------------------------------------------------------------------------------
 
 
-def compact(session: Session[Any], options: Options) -> Compaction:
-    """Compact a session that this program drives."""
-    store, identifier = session._store, session.id
-    turn = session._open_turn
-    if turn is not None and not turn.ended and turn._known is not None and turn._known.is_ahead:
-        return Compaction(session=identifier)  # what it did then is in the record
-    refuse_recorded(store, identifier)
-    proposal = propose(store, identifier, session._transcript(), options)
-    if not proposal.found.levels:
-        return proposal.found
-    with session._lock:
-        (commit,) = session._append(
-            [session._draft("compaction", actor="system", **proposal.fields(store))]
-        )
-    return msgspec.structs.replace(proposal.found, seq=commit.seq)
-
-
-def undo(session: Session[Any]) -> Compaction:
-    """Take back the last compaction of a session that this program drives."""
-    store, identifier = session._store, session.id
-    refuse_recorded(store, identifier)
-    with session._lock:
-        found, fields = undoing(store, identifier)
-        (commit,) = session._append([session._draft("compaction", actor="system", **fields)])
-    return msgspec.structs.replace(found, seq=commit.seq)
-
-
-def compact_from_outside(
-    store: Store, context: Context, session: str, options: Options, *, record: bool = True
-) -> Compaction:
-    """Compact a session that nobody drives; without `record`, only say what that would do."""
-    refuse_recorded(store, session)
-    if not record:
-        return propose(store, session, Rendering(store, session).current(), options).found
-    with held(store, context, session) as hold:
-        proposal = propose(store, session, Rendering(store, session).current(), options)
-        if not proposal.found.levels:
-            return proposal.found
-        draft = hold.draft("compaction", **proposal.fields(store))
-        commits = store.append(session, [*hold.left_behind(), draft], barrier=True)
-    return msgspec.structs.replace(proposal.found, seq=commits[-1].seq)
-
-
-def undo_from_outside(store: Store, context: Context, session: str) -> Compaction:
-    """Take back the last compaction of a session that nobody drives."""
-    refuse_recorded(store, session)
-    with held(store, context, session) as hold:
-        found, fields = undoing(store, session)
-        draft = hold.draft("compaction", **fields)
-        commits = store.append(session, [*hold.left_behind(), draft], barrier=True)
-    return msgspec.structs.replace(found, seq=commits[-1].seq)
-
-
-def undoing(store: Store, session: str) -> tuple[Compaction, dict[str, Any]]:
-    """What undoing the compaction that stands leads to, and the fields of the commit that does it."""
+def undoing(store: StorePort, session: str) -> tuple[Compaction, dict[str, Any]]:
+    """The result of undoing the current compaction, and the fields of the commit that does it."""
     last = latest(store, session)
     if last is None:
         raise NotFound(
@@ -404,8 +349,8 @@ def undoing(store: Store, session: str) -> tuple[Compaction, dict[str, Any]]:
     }
 
 
-def _notes_again(store: Store, session: str, seq: int) -> list[Change]:
-    """The scratch notes a compaction dropped, unless others stand in their place by now."""
+def _notes_again(store: StorePort, session: str, seq: int) -> list[Change]:
+    """The scratch notes a compaction dropped, unless newer notes have replaced them."""
     drops = [
         op
         for op in commit_at(store, session, seq).delta
@@ -422,7 +367,7 @@ def _notes_again(store: Store, session: str, seq: int) -> list[Change]:
     ]
 
 
-def refuse_recorded(store: Store, session: str) -> None:
+def refuse_recorded(store: StorePort, session: str) -> None:
     """What a session shows to its agent can be shortened only where Stator renders it."""
     record = store.session(session).record
     if record.mode != "driven":
@@ -437,7 +382,7 @@ def refuse_recorded(store: Store, session: str) -> None:
 
 
 def foreign(
-    store: Store,
+    store: StorePort,
     context: Context,
     session: str,
     *,
@@ -449,8 +394,8 @@ def foreign(
 ) -> Compaction:
     """Record the compaction that a foreign agent made of its own view: the same record, the same keys.
 
-    Everything said up to a seq left its view but for the summary. Recording it again (the same
-    origin) gives the commit that is there.
+    Everything up to a seq left its view, replaced by the summary. Recording it again (the same origin) gives
+    the existing commit.
     """
     transcript = Rendering(store, session).current()
     base = transcript.view

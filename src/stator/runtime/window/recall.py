@@ -1,7 +1,7 @@
-"""What left an agent's view, and getting it back: evicted keys, and the content behind a key.
+"""Recalls what left an agent's view: evicted keys, and the content behind a key.
 
 A key is what a compaction names (`decision:auth`, `call:c_…`, `entry:@12`). Nothing is ever taken
-away by compacting, so everything it names can be recalled, unless somebody erased it or it expired.
+away by compacting, so everything it names can be recalled, unless it was erased or it expired.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from stator.runtime.base.paging import commit_at
 from stator.runtime.base.provenance import imported_upto
 from stator.runtime.views.refs import find_call
 from stator.runtime.window.transcript import latest, stands_for
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 Recallable = Literal["recallable", "expired", "erased"]
 WHAT_MAX = 160
-"""Characters of the line that says what a key stands for."""
+"""Characters of the line that describes a key."""
 NEAR = 5
 STRETCH_MAX = 10_000
 """Things of a stretch of turns that are listed, give or take a page."""
@@ -44,7 +44,7 @@ PAGE = 1000
 
 
 class Evicted(msgspec.Struct, frozen=True, kw_only=True):
-    """A key that left the agent's view, and whether what it stands for can be recalled."""
+    """A key that left the agent's view, and whether its content can be recalled."""
 
     key: str
     rank: int
@@ -81,9 +81,9 @@ class Recalled(msgspec.Struct, frozen=True, kw_only=True):
 # -- what left ------------------------------------------------------------------------------------
 
 
-def evicted(store: Store, session: str, *, all: bool = False) -> list[Evicted]:
-    """What the compaction that stands evicted, what matters most first; or what every one did, newest
-    first."""
+def evicted(store: StorePort, session: str, *, all: bool = False) -> list[Evicted]:
+    """The keys that the current compaction evicted, most important first; or those of every compaction,
+    newest first."""
     look = _Look(store, session)
     if not all:
         last = latest(store, session)
@@ -108,7 +108,7 @@ def _ranked(items: Sequence[Evicted | None]) -> list[Evicted]:
 class _Look:
     """Looks commits up, each once."""
 
-    def __init__(self, store: Store, session: str) -> None:
+    def __init__(self, store: StorePort, session: str) -> None:
         self._store = store
         self._session = session
         self._known: dict[int, Commit] = {}
@@ -152,8 +152,8 @@ class _Look:
         return "recallable", _spoken(commit)
 
 
-def taken(store: Store, session: str, by: int) -> Recallable:
-    """How content went that an erasure took."""
+def taken(store: StorePort, session: str, by: int) -> Recallable:
+    """How erased content was erased."""
     known = by and commit_at(store, session, by, load=False).cause == "expired"
     return "expired" if known else "erased"
 
@@ -171,7 +171,7 @@ def _put(commit: Commit, key: str) -> Record | None:
 
 
 def _spoken(commit: Commit) -> str:
-    """A line about something that was said or called."""
+    """A line about an entry or a call."""
     if commit.kind in ("outcome", "settlement", "call"):
         return f"{commit.tool} {commit.status}".strip()
     item = commit.content.get("input" if commit.kind == "turn" else "output")
@@ -196,7 +196,7 @@ def _gist(value: Any) -> str:
 # -- getting it back ------------------------------------------------------------------------------
 
 
-def recall(store: Store, session: str, key: str) -> Recalled:
+def recall(store: StorePort, session: str, key: str) -> Recalled:
     """The content behind a key, whether or not it was evicted; `NotFound` names keys that are near."""
     prefix, _, name = key.partition(":")
     if prefix == "entry" and (match := re.fullmatch(r"@([0-9]{1,15})", name)):
@@ -216,7 +216,7 @@ def recall(store: Store, session: str, key: str) -> Recalled:
     return found
 
 
-def _unknown(store: Store, session: str, key: str) -> NotFound:
+def _unknown(store: StorePort, session: str, key: str) -> NotFound:
     evicted = [entry.record for entry in store.entries(session, "evicted")]
     known = [record.key for record in evicted if isinstance(record, EvictedRecord)]
     for collection in EVICTED:
@@ -241,8 +241,8 @@ def _recalled(commit: Commit, key: str, **fields: Any) -> Recalled:
     )
 
 
-def _entry(store: Store, session: str, key: str, seq: int) -> Recalled | None:
-    """What was said in a commit: of a turn its prompt, else what it put out."""
+def _entry(store: StorePort, session: str, key: str, seq: int) -> Recalled | None:
+    """The content of a commit: of a turn its prompt, else its output."""
     if not 0 < seq <= store.head(session).seq:
         return None
     commit = commit_at(store, session, seq)
@@ -251,14 +251,14 @@ def _entry(store: Store, session: str, key: str, seq: int) -> Recalled | None:
     return _content(store, session, commit, key, name)
 
 
-def _content(store: Store, session: str, commit: Commit, key: str, name: str) -> Recalled:
+def _content(store: StorePort, session: str, commit: Commit, key: str, name: str) -> Recalled:
     item = commit.content.get(name)
     if isinstance(item, Gone):
         return _recalled(commit, key, status=taken(store, session, item.by), what=commit.kind)
     return _recalled(commit, key, content=commit.value(name), what=_spoken(commit))
 
 
-def _call(store: Store, session: str, key: str, name: str) -> Recalled | None:
+def _call(store: StorePort, session: str, key: str, name: str) -> Recalled | None:
     """What a call was asked, and the last that is known of it."""
     try:
         intent = find_call(store, name, session=session)
@@ -276,7 +276,7 @@ def _call(store: Store, session: str, key: str, name: str) -> Recalled | None:
     return _recalled(last, key, status=status, content=parts, what=_spoken(last))
 
 
-def _ending(store: Store, session: str, intent: Commit) -> Commit | None:
+def _ending(store: StorePort, session: str, intent: Commit) -> Commit | None:
     """The outcome of a call's last attempt, or what settled it. Attempts are made in one turn."""
     rows = store.turns(session, after=max(intent.turn - 1, 0), upto=intent.turn)
     query = CallQuery(session=session, after=intent.seq - 1, tool=intent.tool)
@@ -290,8 +290,10 @@ def _ending(store: Store, session: str, intent: Commit) -> Commit | None:
     return None
 
 
-def _record(store: Store, session: str, key: str, collection: str, name: str) -> Recalled | None:
-    """The record that stands under a key, or the last that did."""
+def _record(
+    store: StorePort, session: str, key: str, collection: str, name: str
+) -> Recalled | None:
+    """The live record under a key, or the last one that was."""
     for seq in _places(store, session, key, collection, name):
         commit = commit_at(store, session, seq)
         if collection == "artifacts":
@@ -314,8 +316,8 @@ def _plain(record: Record) -> dict[str, Any]:
     }
 
 
-def _places(store: Store, session: str, key: str, collection: str, name: str) -> Iterator[int]:
-    """Where a key was put: as it stands, as it was evicted, as anybody last put it."""
+def _places(store: StorePort, session: str, key: str, collection: str, name: str) -> Iterator[int]:
+    """Where a key was put: its live record, else the evicted one, else the last put."""
     entry = store.find(session, collection, name)
     if entry is not None:
         yield entry.seq
@@ -329,7 +331,7 @@ def _places(store: Store, session: str, key: str, collection: str, name: str) ->
             yield version.seq
 
 
-def _versions(store: Store, session: str, collection: str) -> list[Version]:
+def _versions(store: StorePort, session: str, collection: str) -> list[Version]:
     head = store.head(session).seq
     return store.versions(session, after=0, upto=head, collections=(collection,))
 
@@ -339,7 +341,7 @@ def _names(collection: str, op: Put, key: str) -> bool:
     return collection in EVICTED and key_for(entry) == bounded(key)
 
 
-def _stretch(store: Store, session: str, key: str, first: int, last: int) -> Recalled | None:
+def _stretch(store: StorePort, session: str, key: str, first: int, last: int) -> Recalled | None:
     """What left with a stretch of turns, each with the key it is recalled by; and where the list ends, if
     that is before the stretch does."""
     low, high = max(first - 1, 0), max(first, last)

@@ -1,7 +1,7 @@
-"""Reading a session's log as the transcript its agent is shown, from where its view begins.
+"""Reads a session's log as the transcript its agent is shown, from where its view begins.
 
 Without a compaction that is the whole log, read once and then only what is new. With one, it is
-what came after its last boundary, and the little before it that is still told of: however long the
+what came after its last boundary, and the little before it that is still shown: however long the
 session, a turn costs what is shown of it.
 """
 
@@ -22,20 +22,20 @@ from stator.model.window.transcript import Transcript
 from stator.runtime.base.paging import commit_at
 from stator.runtime.views import reflog
 from stator.runtime.views.refs import intent_of
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 
 class Rendering:
     """A session's transcript, kept up with its log."""
 
-    def __init__(self, store: Store, session: str) -> None:
+    def __init__(self, store: StorePort, session: str) -> None:
         self._store = store
         self._session = session
         self._transcript: Transcript | None = None
         self._fed = 0
 
     def forget(self) -> None:
-        """After a rewind: what is shown is read anew."""
+        """Forget the transcript after a rewind, so that it is read again."""
         self._transcript = None
 
     def current(self) -> Transcript:
@@ -64,13 +64,13 @@ class Rendering:
         return transcript
 
 
-def latest(store: Store, session: str, *, at: int | None = None) -> Commit | None:
+def latest(store: StorePort, session: str, *, at: int | None = None) -> Commit | None:
     """The compaction that says what is seen at a seq (default: head); None if all of it is.
 
-    Every compaction puts the keys it evicted, and an undo those that stand again, so whatever put
-    the newest of them is the one. If that does not stand any more, or is a rewind, there was none
-    since the last rewind, and what is seen is what was seen where that went back to. Keys alone do
-    not tell: two compactions may have evicted the same ones, and a rewind leaves those as they are.
+    Every compaction puts the keys it evicted, and an undo those in force again, so the commit that put the
+    newest key is the one. If that commit was rewound, or is a rewind, no compaction followed the last rewind,
+    and the view is that of the rewind's target. Keys alone are not enough: two compactions may have evicted
+    the same ones, and a rewind leaves those unchanged.
     """
     known: list[Rewind] | None = None
     while newest := store.entries(session, "evicted", at=at, limit=1):
@@ -90,8 +90,8 @@ def stands_for(commit: Commit) -> int:
     return stood if isinstance(stood, int) and 0 < stood < commit.seq else commit.seq
 
 
-def _before(store: Store, session: str, seq: int, stretches: list[Stretch]) -> Iterator[Commit]:
-    """What is told of the log up to a boundary: the request of the turn it falls into, and the calls
+def _before(store: StorePort, session: str, seq: int, stretches: list[Stretch]) -> Iterator[Commit]:
+    """What is shown of the log up to a boundary: the prompt of the turn it falls into, and the calls
     that were open there and may still become known."""
     row = reflog.standing_turn(store, session, seq, stretches)
     if row is not None:

@@ -17,7 +17,7 @@ from stator.model.log.commit import (
 from stator.model.records.types import FactRecord, FileRecord
 from stator.store.contract.drive import Clock, Drafts, Ids, Story, begin
 from stator.store.contract.fixtures import Capabilities, MakeStore, skip_unless_durable
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 SECRET = "sk-ant-" + "api03-abcdefghij0123456789"
 
@@ -65,13 +65,13 @@ class TestAppend:
         """And returns nothing."""
         assert story.store.append(story.session, []) == []
 
-    def test_appending_to_a_session_that_is_not_there(self, store: Store) -> None:
+    def test_appending_to_a_session_that_is_not_there(self, store: StorePort) -> None:
         """Is NotFound."""
         drafts = Drafts(Ids("nobody"), Ids("nobody")("session"))
         with pytest.raises(NotFound):
             store.append(drafts.session, [drafts.fact("x")])
 
-    def test_a_draft_for_another_session_is_refused(self, store: Store) -> None:
+    def test_a_draft_for_another_session_is_refused(self, store: StorePort) -> None:
         """A draft says whose it is."""
         a, b = begin(store, "a"), begin(store, "b")
         with pytest.raises(InvalidInput):
@@ -143,7 +143,7 @@ class TestAppend:
         assert now.happened == now.at
         assert (then.happened, then.at > now.at) == (77, True)
 
-    def test_threads_append_side_by_side(self, store: Store) -> None:
+    def test_threads_append_side_by_side(self, store: StorePort) -> None:
         """Every commit lands once, in an unbroken count."""
         stories = [begin(store, f"s{n}") for n in range(2)]
         errors: list[BaseException] = []
@@ -188,14 +188,14 @@ class TestRedaction:
         assert story.entry("a", origin=("hook", SECRET)) == first
 
     def test_a_session_whose_name_holds_a_secret_keeps_it_out_of_its_row(
-        self, store: Store
+        self, store: StorePort
     ) -> None:
         """The row shows what the record says."""
         story = begin(store, f"rotate {SECRET}")
         assert SECRET not in repr(story.row)
         assert story.row.record == store.entries(story.session, "session")[0].record
 
-    def test_a_session_whose_name_holds_a_secret_is_found_again(self, store: Store) -> None:
+    def test_a_session_whose_name_holds_a_secret_is_found_again(self, store: StorePort) -> None:
         """Creating it again returns it."""
         story = begin(store, f"rotate {SECRET}")
         row, new = store.create([story.drafts.open(f"rotate {SECRET}")])
@@ -269,7 +269,7 @@ class TestDurability:
         with pytest.raises(Exception, match="closed"):
             store.session(story.session)
 
-    def test_sync_and_usage_and_info_answer(self, store: Store) -> None:
+    def test_sync_and_usage_and_info_answer(self, store: StorePort) -> None:
         """However expensive, they change nothing."""
         story = begin(store)
         before = story.log
@@ -279,7 +279,7 @@ class TestDurability:
         assert story.log == before
 
 
-def _everything(store: Store, session: str) -> tuple[list[Commit], object, object, object]:
+def _everything(store: StorePort, session: str) -> tuple[list[Commit], object, object, object]:
     return (
         store.commits(session),
         store.entries(session, "decisions"),

@@ -7,7 +7,7 @@ import pytest
 from stator.errors import BadDelta
 from stator.model.log.query import CallQuery, CallRow
 from stator.store.contract.drive import Drafts, Ids, Story, begin
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 
 def rows(story: Story, **filters: object) -> list[CallRow]:
@@ -15,7 +15,7 @@ def rows(story: Story, **filters: object) -> list[CallRow]:
     return story.store.calls(query).rows
 
 
-def pages(store: Store, query: CallQuery, limit: int) -> list[CallRow]:
+def pages(store: StorePort, query: CallQuery, limit: int) -> list[CallRow]:
     """Every call that matches, a page at a time."""
     page = store.calls(query, limit=limit)
     found = list(page.rows)
@@ -111,7 +111,7 @@ class TestCalls:
                 assert pages(story.store, query, limit) == expected
         assert len(pages(story.store, CallQuery(), 2)) == 6
 
-    def test_calls_of_one_project(self, store: Store) -> None:
+    def test_calls_of_one_project(self, store: StorePort) -> None:
         """Over all its sessions."""
         for name, project in (("a", "p"), ("b", "p"), ("c", "q")):
             story = begin(store, name, project=project).drive()

@@ -35,7 +35,7 @@ from stator.model.records.types import (
 )
 from stator.model.sessions.lifecycle import lent_upto
 from stator.model.values.ids import PREFIXES, Kind, retype
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 START = 1_767_225_600_000_000
 """2026-01-01, in µs: when every story begins."""
@@ -203,7 +203,7 @@ class Drafts:
 class Story:
     """One session in one store, extended commit by commit."""
 
-    def __init__(self, store: Store, drafts: Drafts) -> None:
+    def __init__(self, store: StorePort, drafts: Drafts) -> None:
         self.store = store
         self.drafts = drafts
 
@@ -274,7 +274,7 @@ class Story:
         return Story(self.store, drafts)
 
 
-def begin(store: Store, name: str = "story", *, ids: Ids | None = None, **fields: Any) -> Story:
+def begin(store: StorePort, name: str = "story", *, ids: Ids | None = None, **fields: Any) -> Story:
     """Open a new session; it has no driver yet."""
     ids = ids or Ids(name)
     story = Story(store, Drafts(ids, ids("session")))

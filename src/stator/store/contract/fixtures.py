@@ -22,7 +22,7 @@ from typing import Protocol
 import pytest
 
 from stator.store.contract.drive import Clock, Story, begin
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,11 @@ class MakeStore(Protocol):
         redact: bool = True,
         clock: Callable[[], int] = ...,
         salts: Callable[[int], bytes] = ...,
-    ) -> Store: ...
+    ) -> StorePort: ...
 
 
 @pytest.fixture
-def store(make_store: MakeStore) -> Iterator[Store]:
+def store(make_store: MakeStore) -> Iterator[StorePort]:
     """An empty store whose clock moves by a second at each look."""
     made = make_store(clock=Clock())
     yield made
@@ -54,7 +54,7 @@ def store(make_store: MakeStore) -> Iterator[Store]:
 
 
 @pytest.fixture
-def story(store: Store) -> Story:
+def story(store: StorePort) -> Story:
     """A session with a driver, between turns."""
     return begin(store).drive()
 

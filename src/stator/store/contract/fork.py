@@ -17,7 +17,7 @@ from stator.model.records.types import (
     SessionRecord,
 )
 from stator.store.contract.drive import Drafts, Ids, Story, begin
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 
 def facts(story: Story, at: int | None = None) -> dict[str, object]:
@@ -173,7 +173,7 @@ class TestFork:
         with pytest.raises(NotFound):
             story.store.session(drafts.session)
 
-    def test_a_child_has_a_parent_and_a_log_of_its_own(self, store: Store) -> None:
+    def test_a_child_has_a_parent_and_a_log_of_its_own(self, store: StorePort) -> None:
         """Only a lineage makes it read the parent's commits."""
         story = begin(store)
         parent = Parent(session=story.session, seq=1, hash=story.log[0].hash, kind="child")

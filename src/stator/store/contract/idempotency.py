@@ -11,7 +11,7 @@ from stator.model.log.query import Holder
 from stator.model.records.types import FactRecord
 from stator.model.values import canon
 from stator.store.contract.drive import Ids, Story, begin
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 
 def twice(story: Story, draft: Draft) -> None:
@@ -86,7 +86,7 @@ class TestIdempotency:
         with pytest.raises(IdReused):
             story.add(msgspec.structs.replace(draft, **other))
 
-    def test_an_id_is_not_reused_in_another_session(self, store: Store) -> None:
+    def test_an_id_is_not_reused_in_another_session(self, store: StorePort) -> None:
         """However recently it was used."""
         a, b = begin(store, "a"), begin(store, "b")
         draft = a.drafts.fact("x")
@@ -130,7 +130,7 @@ class TestIdempotency:
         }
         assert len(seqs) == 4
 
-    def test_an_origin_is_per_session(self, store: Store) -> None:
+    def test_an_origin_is_per_session(self, store: StorePort) -> None:
         """Two sessions may record the same thing."""
         a, b = (begin(store, name, mode="recorded") for name in "ab")
         a.entry("x", origin=("claude", "1"))
@@ -151,7 +151,7 @@ class TestIdempotency:
         story.store.acquire(story.session, Holder(epoch=0), take=True)
         assert story.add(draft) == first
 
-    def test_creating_again_with_another_commit_id_changes_nothing(self, store: Store) -> None:
+    def test_creating_again_with_another_commit_id_changes_nothing(self, store: StorePort) -> None:
         """Names decide, not ids."""
         story = begin(store)
         story.store.create([story.drafts.open("story")])

@@ -16,7 +16,7 @@ from stator.model.records.types import FactRecord
 from stator.store.contract.drive import Clock, Ids, Story, begin, large_text
 from stator.store.contract.state import busy
 from stator.store.memory import MemoryStore
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 
 @pytest.fixture
@@ -29,7 +29,9 @@ def elsewhere() -> Iterator[Story]:
 
 
 class TestIngest:
-    def test_an_ingested_session_is_the_same_session(self, store: Store, elsewhere: Story) -> None:
+    def test_an_ingested_session_is_the_same_session(
+        self, store: StorePort, elsewhere: Story
+    ) -> None:
         """Commit by commit, and in everything made from them."""
         log = elsewhere.log
         assert store.ingest(log) == len(log)
@@ -42,7 +44,9 @@ class TestIngest:
         for name in ("facts", "files", "decisions", "calls", "tools", "session"):
             assert store.entries(session, name) == there.entries(session, name)
 
-    def test_ingesting_again_adds_only_what_is_new(self, store: Store, elsewhere: Story) -> None:
+    def test_ingesting_again_adds_only_what_is_new(
+        self, store: StorePort, elsewhere: Story
+    ) -> None:
         """A longer bundle of a session that is here continues it."""
         log = elsewhere.log
         assert store.ingest(log[:5]) == 5
@@ -51,12 +55,12 @@ class TestIngest:
         assert store.ingest(log[3:]) == 0
         assert store.commits(elsewhere.session) == log
 
-    def test_ingesting_nothing_is_nothing(self, store: Store) -> None:
+    def test_ingesting_nothing_is_nothing(self, store: StorePort) -> None:
         """And no error."""
         assert store.ingest([]) == 0
 
     def test_a_changed_commit_breaks_the_chain_and_nothing_is_written(
-        self, store: Store, elsewhere: Story
+        self, store: StorePort, elsewhere: Story
     ) -> None:
         """The error names the first bad one."""
         log = elsewhere.log
@@ -68,7 +72,7 @@ class TestIngest:
             store.session(elsewhere.session)
 
     def test_records_are_read_from_what_the_hash_covers(
-        self, store: Store, elsewhere: Story
+        self, store: StorePort, elsewhere: Story
     ) -> None:
         """Not from a changed delta beside it."""
         elsewhere.fact("x", 1)
@@ -79,7 +83,7 @@ class TestIngest:
         store.ingest([*log[:-1], msgspec.structs.replace(log[-1], delta=[lie])])
         assert store.commits(elsewhere.session)[-1] == log[-1]
 
-    def test_a_gap_is_refused(self, store: Store, elsewhere: Story) -> None:
+    def test_a_gap_is_refused(self, store: StorePort, elsewhere: Story) -> None:
         """They must continue what is there."""
         log = elsewhere.log
         store.ingest(log[:3])
@@ -88,7 +92,9 @@ class TestIngest:
         with pytest.raises(StatorError):
             begin(store, "other").store.ingest(log[4:])
 
-    def test_a_log_that_went_another_way_is_refused(self, store: Store, elsewhere: Story) -> None:
+    def test_a_log_that_went_another_way_is_refused(
+        self, store: StorePort, elsewhere: Story
+    ) -> None:
         """Two that have diverged are not merged."""
         log = elsewhere.log
         store.ingest(log[:3])
@@ -99,13 +105,15 @@ class TestIngest:
             store.ingest(log)
         assert len(mine.log) == 4
 
-    def test_a_session_that_does_not_begin_is_refused(self, store: Store, elsewhere: Story) -> None:
+    def test_a_session_that_does_not_begin_is_refused(
+        self, store: StorePort, elsewhere: Story
+    ) -> None:
         """Its open or fork commit comes first."""
         with pytest.raises(StatorError):
             store.ingest(elsewhere.log[1:])
 
     def test_sessions_are_ingested_one_after_the_other(
-        self, store: Store, elsewhere: Story
+        self, store: StorePort, elsewhere: Story
     ) -> None:
         """A fork right after what it continues."""
         fork = elsewhere.fork("fork")
@@ -116,7 +124,7 @@ class TestIngest:
         assert list(store.audit()) == []
 
     def test_of_several_sessions_all_or_none_is_ingested(
-        self, store: Store, elsewhere: Story
+        self, store: StorePort, elsewhere: Story
     ) -> None:
         """Everything before the first bad commit is undone, also in a session that existed."""
         log = elsewhere.log
@@ -131,7 +139,7 @@ class TestIngest:
             store.session(other.session)
         assert store.ingest([*log, *other.log]) == len(log) - 5 + 2
 
-    def test_what_gives_out_midway_leaves_nothing(self, store: Store, elsewhere: Story) -> None:
+    def test_what_gives_out_midway_leaves_nothing(self, store: StorePort, elsewhere: Story) -> None:
         """An error while the commits are read is as good as a bad commit."""
 
         def broken() -> Iterator[Commit]:
@@ -145,7 +153,7 @@ class TestIngest:
         assert store.ingest(elsewhere.log) == len(elsewhere.log)
 
     def test_an_id_that_another_session_has_is_refused(
-        self, store: Store, elsewhere: Story
+        self, store: StorePort, elsewhere: Story
     ) -> None:
         """A commit is found by its id, so each id exists once."""
         store.ingest(elsewhere.log)
@@ -159,7 +167,7 @@ class TestIngest:
                 store.ingest(copy.log)
 
     def test_a_session_is_found_in_the_project_it_is_brought_to(
-        self, store: Store, elsewhere: Story
+        self, store: StorePort, elsewhere: Story
     ) -> None:
         """Its log, and so its head, is what it was where it came from; also after more of it came."""
         log, session = elsewhere.log, elsewhere.session
@@ -177,7 +185,7 @@ class TestIngest:
         assert here.fork("fork").row.record.project == "/here"
 
     def test_two_sessions_of_one_name_fit_in_two_projects(
-        self, store: Store, elsewhere: Story
+        self, store: StorePort, elsewhere: Story
     ) -> None:
         """What is in the way of a name is another of it in the same project."""
         begin(store, "story", ids=Ids("here"))
@@ -185,7 +193,7 @@ class TestIngest:
         assert len(store.sessions(SessionQuery(name="story")).rows) == 2
 
     def test_an_erasure_that_arrives_is_carried_out_here(
-        self, store: Store, elsewhere: Story
+        self, store: StorePort, elsewhere: Story
     ) -> None:
         """In everything before it, records and texts."""
         elsewhere.entry(large_text())
@@ -199,7 +207,9 @@ class TestIngest:
         assert store.find(elsewhere.session, "facts", "x") is None
         assert list(store.audit()) == []
 
-    def test_what_was_erased_here_is_not_brought_back(self, store: Store, elsewhere: Story) -> None:
+    def test_what_was_erased_here_is_not_brought_back(
+        self, store: StorePort, elsewhere: Story
+    ) -> None:
         """By a copy from before the erasure."""
         log = elsewhere.log
         store.ingest(log)
@@ -210,7 +220,7 @@ class TestIngest:
         assert isinstance(store.commits(elsewhere.session)[3].content["input"], Gone)
 
     def test_content_that_was_only_left_out_takes_nothing_away(
-        self, store: Store, elsewhere: Story
+        self, store: StorePort, elsewhere: Story
     ) -> None:
         """It was not erased: a store that has it keeps it."""
         log = elsewhere.log
@@ -219,13 +229,13 @@ class TestIngest:
         assert store.ingest([log[0], *bare]) == 0
         assert store.commits(elsewhere.session) == log
 
-    def test_a_name_that_is_taken_is_a_conflict(self, store: Store, elsewhere: Story) -> None:
+    def test_a_name_that_is_taken_is_a_conflict(self, store: StorePort, elsewhere: Story) -> None:
         """Ingest renames nothing by itself."""
         begin(store, "story", ids=Ids("here"))
         with pytest.raises(Conflict):
             store.ingest(elsewhere.log)
 
-    def test_a_fork_is_ingested_after_its_parent(self, store: Store, elsewhere: Story) -> None:
+    def test_a_fork_is_ingested_after_its_parent(self, store: StorePort, elsewhere: Story) -> None:
         """Its own commits only; it then reads across the border."""
         fork = elsewhere.fork("fork")
         fork.fact("x")
@@ -238,7 +248,7 @@ class TestIngest:
         assert store.entries(fork.session, "files") == fork.store.entries(fork.session, "files")
 
     def test_a_fork_is_ingested_while_its_parent_is_written_to(
-        self, store: Store, elsewhere: Story
+        self, store: StorePort, elsewhere: Story
     ) -> None:
         """What the parent appended a moment ago is part of the lineage."""
         store.ingest(elsewhere.log)
@@ -254,7 +264,7 @@ class TestIngest:
         assert found.seq == late.seq
 
     def test_a_session_does_not_move_under_who_drives_it(
-        self, store: Store, elsewhere: Story
+        self, store: StorePort, elsewhere: Story
     ) -> None:
         log = elsewhere.log
         store.ingest(log[:-1])
@@ -265,7 +275,7 @@ class TestIngest:
         store.release(lease)
         assert store.ingest(log) == 1
 
-    def test_erased_content_is_ingested_as_erased(self, store: Store, elsewhere: Story) -> None:
+    def test_erased_content_is_ingested_as_erased(self, store: StorePort, elsewhere: Story) -> None:
         """And verifies."""
         elsewhere.erase(4)
         fact = elsewhere.fact("x")
@@ -276,7 +286,7 @@ class TestIngest:
         assert list(store.audit()) == []
 
     def test_an_erased_change_of_the_session_itself_is_ingested(
-        self, store: Store, elsewhere: Story
+        self, store: StorePort, elsewhere: Story
     ) -> None:
         """The row keeps what is still known."""
         pause = elsewhere.add(elsewhere.drafts.make("pause", cause="user"))
@@ -285,7 +295,7 @@ class TestIngest:
         assert store.ingest(log) == len(log)
         assert store.commits(elsewhere.session) == log
 
-    def test_an_ingested_session_goes_on(self, store: Store, elsewhere: Story) -> None:
+    def test_an_ingested_session_goes_on(self, store: StorePort, elsewhere: Story) -> None:
         """It is driven and its old ids are known."""
         draft = elsewhere.drafts.fact("known")
         elsewhere.add(draft)

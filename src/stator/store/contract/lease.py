@@ -7,20 +7,20 @@ import pytest
 from stator.errors import Busy, LeaseLost, NotFound, WrongState
 from stator.model.log.query import Holder
 from stator.store.contract.drive import Drafts, Ids, Story, begin
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 SOMEONE = Holder(epoch=0, program="someone", host="here", pid=7)
 
 
 class TestLease:
-    def test_a_driver_needs_the_lease(self, store: Store) -> None:
+    def test_a_driver_needs_the_lease(self, store: StorePort) -> None:
         """A turn without one is refused, and nothing is written."""
         story = begin(store)
         with pytest.raises(LeaseLost):
             story.turn()
         assert len(story.log) == 1
 
-    def test_a_contribution_needs_none(self, store: Store) -> None:
+    def test_a_contribution_needs_none(self, store: StorePort) -> None:
         """A decision is appended to a session that another process drives."""
         story = begin(store).drive()
         guest = Drafts(Ids("guest"), story.session)
@@ -28,12 +28,12 @@ class TestLease:
         story.turn()
         assert len(store.entries(story.session, "decisions")) == 1
 
-    def test_a_recorded_session_has_no_driver(self, store: Store) -> None:
+    def test_a_recorded_session_has_no_driver(self, store: StorePort) -> None:
         """Hooks and importers append turns without a lease."""
         story = begin(store, mode="recorded")
         assert story.turn().turn == 1
 
-    def test_epochs_grow_over_the_whole_store(self, store: Store) -> None:
+    def test_epochs_grow_over_the_whole_store(self, store: StorePort) -> None:
         """No two leases ever have the same."""
         a, b = begin(store, "a"), begin(store, "b")
         epochs = []
@@ -43,7 +43,7 @@ class TestLease:
             epochs.append(lease.epoch)
         assert epochs == sorted(set(epochs))
 
-    def test_the_row_names_a_live_holder(self, store: Store) -> None:
+    def test_the_row_names_a_live_holder(self, store: StorePort) -> None:
         """Until the lease is given back."""
         story = begin(store)
         lease = store.acquire(story.session, SOMEONE)
@@ -53,7 +53,7 @@ class TestLease:
         store.release(lease)
         assert story.row.holder is None
 
-    def test_a_live_holder_is_busy(self, store: Store) -> None:
+    def test_a_live_holder_is_busy(self, store: StorePort) -> None:
         """The error says who it is."""
         story = begin(store)
         store.acquire(story.session, SOMEONE)
@@ -61,7 +61,7 @@ class TestLease:
             store.acquire(story.session, SOMEONE)
         assert caught.value.holder.program == "someone"
 
-    def test_taking_the_lease_fences_the_driver_before(self, store: Store) -> None:
+    def test_taking_the_lease_fences_the_driver_before(self, store: StorePort) -> None:
         """Its next append is refused; the lease says whom it displaced."""
         story = begin(store).drive("first")
         lease = store.acquire(story.session, SOMEONE, take=True)
@@ -70,14 +70,14 @@ class TestLease:
         with pytest.raises(LeaseLost):
             story.turn()
 
-    def test_a_fenced_driver_may_not_even_contribute(self, store: Store) -> None:
+    def test_a_fenced_driver_may_not_even_contribute(self, store: StorePort) -> None:
         """A commit that names an epoch must come from its holder."""
         story = begin(store).drive()
         store.acquire(story.session, SOMEONE, take=True)
         with pytest.raises(LeaseLost):
             story.fact("x")
 
-    def test_releasing_a_displaced_lease_leaves_the_new_one_alone(self, store: Store) -> None:
+    def test_releasing_a_displaced_lease_leaves_the_new_one_alone(self, store: StorePort) -> None:
         """The new driver continues."""
         story = begin(store)
         old = store.acquire(story.session, SOMEONE)
@@ -86,7 +86,7 @@ class TestLease:
         assert story.turn().turn == 1
         assert story.row.holder is not None
 
-    def test_a_released_lease_drives_no_more(self, store: Store) -> None:
+    def test_a_released_lease_drives_no_more(self, store: StorePort) -> None:
         """Even while no other driver has it."""
         story = begin(store)
         lease = store.acquire(story.session, SOMEONE)
@@ -96,7 +96,7 @@ class TestLease:
         with pytest.raises(LeaseLost):
             story.turn_end()
 
-    def test_releasing_twice_is_harmless(self, store: Store) -> None:
+    def test_releasing_twice_is_harmless(self, store: StorePort) -> None:
         """The second time does nothing."""
         story = begin(store)
         lease = store.acquire(story.session, SOMEONE)
@@ -104,12 +104,14 @@ class TestLease:
         store.release(lease)
         assert store.acquire(story.session, SOMEONE).displaced is None
 
-    def test_a_session_that_is_not_there_has_no_lease(self, store: Store) -> None:
+    def test_a_session_that_is_not_there_has_no_lease(self, store: StorePort) -> None:
         """acquire says so."""
         with pytest.raises(NotFound):
             store.acquire(Ids("nobody")("session"), SOMEONE)
 
-    def test_an_active_session_without_a_driver_shows_as_interrupted(self, store: Store) -> None:
+    def test_an_active_session_without_a_driver_shows_as_interrupted(
+        self, store: StorePort
+    ) -> None:
         """Its status is still active."""
         story = begin(store)
         lease = store.acquire(story.session, SOMEONE)

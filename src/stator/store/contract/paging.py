@@ -9,7 +9,7 @@ import pytest
 from stator.errors import BadQuery
 from stator.store.contract.drive import Story, begin, large_text
 from stator.store.contract.fixtures import Capabilities
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 
 def seqs(story: Story, **fields: Any) -> list[int]:
@@ -89,7 +89,7 @@ class TestPaging:
             assert story.store.locate(text) == []
 
     def test_sql_reads_the_views_or_says_that_it_cannot(
-        self, store: Store, capabilities: Capabilities
+        self, store: StorePort, capabilities: Capabilities
     ) -> None:
         """A store declares whether it speaks SQL."""
         begin(store, "one")

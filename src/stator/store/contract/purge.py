@@ -19,18 +19,18 @@ from stator.model.records.registry import COLLECTIONS
 from stator.model.records.types import FlagRecord
 from stator.store.contract.drive import Drafts, Ids, Story, begin, large_text
 from stator.store.contract.erasure import must_verify
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 PROJECT = "shop"
 
 
 @pytest.fixture
-def project(store: Store) -> Story:
+def project(store: StorePort) -> Story:
     """The project's own session."""
     return told(store, "(project)", mode="project")
 
 
-def told(store: Store, name: str, **fields: Any) -> Story:
+def told(store: StorePort, name: str, **fields: Any) -> Story:
     """A session of the project without a driver."""
     fields = {"mode": "recorded", "project": PROJECT} | fields
     return begin(store, name, **fields)
@@ -50,7 +50,7 @@ def everything(story: Story) -> list[Any]:
 
 
 class TestPurge:
-    def test_a_purged_session_is_gone(self, store: Store, project: Story) -> None:
+    def test_a_purged_session_is_gone(self, store: StorePort, project: Story) -> None:
         """By id, from the list, from what it touched, from its commits' ids."""
         gone = told(store, "gone")
         fact = gone.fact("x", 1)
@@ -62,7 +62,7 @@ class TestPurge:
         assert store.locate(fact.id) == []
 
     def test_one_that_moved_on_since_it_was_decided_stays(
-        self, store: Store, project: Story
+        self, store: StorePort, project: Story
     ) -> None:
         """The decision was made before the new commits; nothing of the purge is recorded."""
         kept = told(store, "kept")
@@ -77,7 +77,7 @@ class TestPurge:
         with pytest.raises(NotFound):
             store.session(kept.session)
 
-    def test_its_name_is_free_again(self, store: Store, project: Story) -> None:
+    def test_its_name_is_free_again(self, store: StorePort, project: Story) -> None:
         """For a session of another id, which begins with nothing."""
         gone = told(store, "again")
         gone.fact("x", 1)
@@ -87,7 +87,7 @@ class TestPurge:
         assert (created, row.id, row.head) == (True, drafts.session, 1)
         assert store.entries(row.id, "facts") == []
 
-    def test_every_other_session_is_as_it_was(self, store: Store, project: Story) -> None:
+    def test_every_other_session_is_as_it_was(self, store: StorePort, project: Story) -> None:
         """Written before, between and after it, with some payloads the same."""
         stories = [told(store, name) for name in ("one", "gone", "two")]
         for n in range(3):
@@ -103,7 +103,7 @@ class TestPurge:
         must_verify(stories[0].log)
 
     def test_every_commit_that_is_left_is_found_by_its_id(
-        self, store: Store, project: Story
+        self, store: StorePort, project: Story
     ) -> None:
         """Also one whose id begins as one that is gone did."""
         gone, kept = told(store, "gone"), told(store, "kept")
@@ -119,7 +119,7 @@ class TestPurge:
         assert list(store.audit()) == []
 
     def test_a_commit_of_a_purged_session_may_be_appended_elsewhere(
-        self, store: Store, project: Story
+        self, store: StorePort, project: Story
     ) -> None:
         """Its id is free."""
         gone, kept = told(store, "gone"), told(store, "kept")
@@ -128,7 +128,7 @@ class TestPurge:
         assert kept.add(kept.drafts.make("fact", id=fact.id)).id == fact.id
 
     def test_a_session_whose_log_a_fork_goes_on_from_is_refused(
-        self, store: Store, project: Story
+        self, store: StorePort, project: Story
     ) -> None:
         """And nothing is written; once the fork is gone it may go too."""
         parent = told(store, "parent")
@@ -142,7 +142,9 @@ class TestPurge:
         project.add(purging(project, fork.session), purging(project, parent.session))
         assert [row.id for row in store.sessions(SessionQuery()).rows] == [project.session]
 
-    def test_all_of_an_append_or_none_of_it_is_purged(self, store: Store, project: Story) -> None:
+    def test_all_of_an_append_or_none_of_it_is_purged(
+        self, store: StorePort, project: Story
+    ) -> None:
         """One that is not there keeps the other."""
         kept = told(store, "kept")
         before = everything(kept)
@@ -150,7 +152,7 @@ class TestPurge:
             project.add(purging(project, kept.session), purging(project, Ids("no")("session")))
         assert everything(kept) == before
 
-    def test_a_driven_session_is_refused(self, store: Store, project: Story) -> None:
+    def test_a_driven_session_is_refused(self, store: StorePort, project: Story) -> None:
         """Until its driver leaves."""
         driven = begin(store, project=PROJECT).drive()
         with pytest.raises(Busy):
@@ -161,7 +163,7 @@ class TestPurge:
             store.session(driven.session)
 
     def test_only_a_projects_own_session_purges_and_only_its_own_sessions(
-        self, store: Store, project: Story
+        self, store: StorePort, project: Story
     ) -> None:
         """Not another's, and never a project's own."""
         kept, other = told(store, "kept"), told(store, "other", project="elsewhere")
@@ -172,7 +174,7 @@ class TestPurge:
                 project.add(purging(project, session))
 
     def test_asking_again_for_a_purge_that_landed_is_answered(
-        self, store: Store, project: Story
+        self, store: StorePort, project: Story
     ) -> None:
         """With the commit that did it."""
         gone = told(store, "gone")
@@ -180,7 +182,7 @@ class TestPurge:
         first = project.add(draft)
         assert project.add(draft) == first
 
-    def test_what_was_erased_in_it_is_no_trouble(self, store: Store, project: Story) -> None:
+    def test_what_was_erased_in_it_is_no_trouble(self, store: StorePort, project: Story) -> None:
         """Nor are payloads that another session has too."""
         gone, kept = told(store, "gone"), told(store, "kept")
         seq = gone.entry(large_text()).seq
@@ -193,7 +195,7 @@ class TestPurge:
 
 
 class TestUsage:
-    def test_it_adds_up_however_it_is_asked_for(self, store: Store) -> None:
+    def test_it_adds_up_however_it_is_asked_for(self, store: StorePort) -> None:
         """By session, by tier and by kind; with indexes and free pages."""
         for name in ("one", "two"):
             story = told(store, name)
@@ -205,7 +207,7 @@ class TestUsage:
         whole = store.usage()
         assert sums == {whole.get("file", whole["log"])}
 
-    def test_of_one_session_it_is_what_that_session_holds(self, store: Store) -> None:
+    def test_of_one_session_it_is_what_that_session_holds(self, store: StorePort) -> None:
         """Transcript apart from state."""
         one, two = told(store, "one"), told(store, "two")
         one.entry("x" * 1000)

@@ -8,10 +8,10 @@ from stator.store.contract.drive import Clock, Ids, Story, begin, salts
 from stator.store.contract.erasure import must_verify
 from stator.store.contract.fixtures import MakeStore
 from stator.store.contract.state import busy
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 
-def answers(store: Store, session: str) -> list[object]:
+def answers(store: StorePort, session: str) -> list[object]:
     """Everything a store can say of a session."""
     head = store.head(session)
     return [

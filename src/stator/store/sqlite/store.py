@@ -69,7 +69,7 @@ T = TypeVar("T")
 
 
 class SqliteStore:
-    """See `store.port.Store` for what each method promises."""
+    """See `store.port.StorePort` for what each method promises."""
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from stator.model.records.text import arguments_text
 from stator.model.values.escape import visible
 from stator.runtime.base.context import Context
 from stator.runtime.driving import settlement
-from stator.runtime.views.session import SessionView
+from stator.runtime.facade.view import SessionView
 from stator.surfaces.mcp.scope import Scope
 from stator.surfaces.mcp.tools.answers import when
 

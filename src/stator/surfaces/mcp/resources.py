@@ -13,7 +13,7 @@ from stator.errors import BadQuery, NotFound
 from stator.model.log.query import SessionRow
 from stator.model.records import registry
 from stator.model.values.escape import visible
-from stator.runtime.views.session import SessionView
+from stator.runtime.facade.view import SessionView
 from stator.surfaces.mcp.request_context import Desk, about, head_of
 from stator.surfaces.mcp.tools import questions
 from stator.surfaces.mcp.tools.answers import MARK, shown

@@ -15,8 +15,8 @@ from stator.model.values.position import Ref, parse_range, parse_ref
 from stator.runtime.base.context import Context
 from stator.runtime.base.project_flags import Trash
 from stator.runtime.facade.store import Store
+from stator.runtime.facade.view import SessionView
 from stator.runtime.views.refs import followed, last_used
-from stator.runtime.views.session import SessionView
 
 CANDIDATES = 8
 TENANT = ""

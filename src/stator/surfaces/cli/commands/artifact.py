@@ -9,8 +9,8 @@ import msgspec
 
 from stator.errors import BadQuery, InvalidInput
 from stator.model.values import canon, json_text
+from stator.runtime.facade.view import SessionView
 from stator.runtime.views.artifacts import Artifact, Document, read
-from stator.runtime.views.session import SessionView
 from stator.surfaces.cli.parts.scope import Asking, asking, title
 from stator.surfaces.cli.render import escape
 from stator.surfaces.cli.render.lines import Line, widest

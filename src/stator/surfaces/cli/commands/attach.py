@@ -9,9 +9,9 @@ from stator.errors import NotFound
 from stator.model.log.commit import Commit
 from stator.model.sessions.detached_run import Cursor, parse_cursor
 from stator.model.values.ids import PREFIXES, short
+from stator.runtime.facade.run import Run
+from stator.runtime.facade.view import SessionView
 from stator.runtime.runs.folder import READ_MAX, Output
-from stator.runtime.runs.run import Run
-from stator.runtime.views.session import SessionView
 from stator.runtime.views.tail import FIRST_S, Tailing
 from stator.surfaces.cli.commands.log import FOLLOWED, row
 from stator.surfaces.cli.commands.ps import ending, plain

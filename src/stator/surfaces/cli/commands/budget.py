@@ -11,7 +11,8 @@ from stator.model.calls import budget as model
 from stator.model.calls.budget import is_amount, parse_amounts, shown
 from stator.model.sessions.lifecycle import BUDGET_UNITS
 from stator.runtime.driving import budgets
-from stator.runtime.views.session import SessionView
+from stator.runtime.facade.view import SessionView
+from stator.runtime.views import spending
 from stator.surfaces.cli.parts.scope import (
     Asking,
     asking,
@@ -76,7 +77,7 @@ def _show(screen: Screen, view: SessionView, ask: Asking) -> None:
     port = ask.store.port
     limits = view.record.budget
     own, tree = budgets.spent(port, view.id), budgets.spent_tree(port, view.id)
-    children = len(budgets.tree(port, view.id)) - 1
+    children = len(spending.tree(port, view.id)) - 1
     above = [limit for limit in budgets.limits(port, view.id) if limit.session != view.id]
     breach = budgets.check(port, view.id)
     if screen.json:

@@ -10,7 +10,8 @@ from stator.errors import BadQuery
 from stator.model.log.query import CallRow, check_limit
 from stator.model.records.types import CallStatus
 from stator.model.values.ids import short
-from stator.runtime.views.session import SessionView, statuses_of
+from stator.runtime.facade.view import SessionView
+from stator.runtime.views.session import statuses_of
 from stator.surfaces.cli.parts.scope import Asking, asking, title
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import intent

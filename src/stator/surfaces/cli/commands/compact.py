@@ -9,7 +9,8 @@ import msgspec
 from stator.errors import BadQuery
 from stator.model.values.ids import short
 from stator.model.window.compaction import LEVELS
-from stator.runtime.views.session import SessionView
+from stator.runtime.driving import compact as compacting
+from stator.runtime.facade.view import SessionView
 from stator.runtime.window import compaction
 from stator.runtime.window.compaction import Compaction
 from stator.surfaces.cli.parts.scope import asking, telling
@@ -69,7 +70,7 @@ def compact(
     shortens = summary is not None or strategy or max_tokens is not None or keep != compaction.KEEP
     if undo and (shortens or dry_run or scratch):
         raise BadQuery("--undo takes a compaction back and takes no other option")
-    options = compaction.Options(
+    options = compaction.CompactionOptions(
         max_tokens=max_tokens,
         keep=keep,
         strategy=tuple(strategy or LEVELS),
@@ -80,9 +81,9 @@ def compact(
     with opening(store) as ask, Screen(json=json, pager=not no_pager) as screen:
         view, port, context = ask.session(session), ask.store.port, ask.store.context
         if undo:
-            found = compaction.undo_from_outside(port, context, view.id)
+            found = compacting.undo_from_outside(port, context, view.id)
         else:
-            found = compaction.compact_from_outside(
+            found = compacting.compact_from_outside(
                 port, context, view.id, options, record=not dry_run
             )
         if json:

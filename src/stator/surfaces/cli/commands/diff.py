@@ -11,9 +11,9 @@ from stator.model.records.registry import COLLECTIONS, NOT_DIFFED
 from stator.model.records.types import DecisionRecord, FileRecord, Record
 from stator.model.views.compare import Comparison
 from stator.model.views.diff import CallItem, Diff, Item
+from stator.runtime.facade.view import SessionView
 from stator.runtime.ingest.recorder import CURSOR
 from stator.runtime.views.compare import are_siblings
-from stator.runtime.views.session import SessionView
 from stator.surfaces.cli.parts.scope import Asking, asking, title
 from stator.surfaces.cli.render import (
     comparison,
@@ -82,7 +82,8 @@ def diff(
         if patch:
             return _patch(screen, ask, view, span, end)
         found = view.diff(span, end) if end is not None else view.diff(span)
-        siblings = span is not None and end is not None and are_siblings(view, span, end)
+        port = ask.store.port
+        siblings = span is not None and end is not None and are_siblings(port, view.id, span, end)
         tries = view.compare(span or "", end or "") if siblings else None
         if json:
             _document(screen, view, found, tries)

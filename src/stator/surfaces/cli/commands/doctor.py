@@ -17,7 +17,7 @@ from stator.model.calls.budget import parse_prices
 from stator.model.log.query import CallRow, Finding, StoreInfo
 from stator.model.values.ids import short
 from stator.runtime.facade.store import Store
-from stator.runtime.views.session import SessionView
+from stator.runtime.facade.view import SessionView
 from stator.surfaces.cli.commands.verify import plain
 from stator.surfaces.cli.exits import FINDING, OK, code_of
 from stator.surfaces.cli.parts.write_transcript import AGENTS

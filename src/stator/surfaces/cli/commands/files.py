@@ -8,7 +8,7 @@ import msgspec
 
 from stator.model.log.query import check_limit
 from stator.model.values.ids import short
-from stator.runtime.views.session import FileChange
+from stator.runtime.views.file_changes import FileChange
 from stator.surfaces.cli.parts.scope import asking, title
 from stator.surfaces.cli.render.lines import Line, widest
 from stator.surfaces.cli.render.record_line import OP_STYLES

@@ -24,7 +24,7 @@ from stator.surfaces.cli.render.times import parse_since
 if TYPE_CHECKING:
     from stator.importers.discover import Sight
     from stator.importers.run import Bringing
-    from stator.runtime.bundles.transfer import Brought, Imported
+    from stator.runtime.bundles.transfer import Imported, ImportedSession
     from stator.surfaces.cli.options import (
         ChangedSinceOption,
         EveryProjectFlag,
@@ -273,7 +273,7 @@ def _show(screen: Screen, report: Imported) -> None:
         screen.line(Line(text, "doubt"))
 
 
-def _lines(one: Brought, width: int) -> list[Line]:
+def _lines(one: ImportedSession, width: int) -> list[Line]:
     style, said = _FATES[one.fate]
     line = Line("  ").add(one.fate, style, width=14).add(one.name, "bold", width=width).add("  ")
     line.add(short(one.into), "id").add(f" {count(one.commits, 'commit')}")

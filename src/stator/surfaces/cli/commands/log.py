@@ -10,7 +10,7 @@ from stator.errors import BadQuery
 from stator.model.log.commit import Commit
 from stator.model.log.query import check_limit
 from stator.model.records.registry import KINDS, QUIET
-from stator.runtime.views.session import SessionView
+from stator.runtime.facade.view import SessionView
 from stator.surfaces.cli.parts.scope import (
     Asking,
     asking,

@@ -48,10 +48,11 @@ def mcp(
     if no_token and not http:
         raise InvalidInput("over stdio there is no token", hint="--no-token goes with --http")
     try:
+        import jsonschema_rs  # noqa: F401
         import mcp as sdk  # noqa: F401
     except ImportError:
         raise InvalidInput(
-            "the MCP server needs the package mcp", hint="pip install 'stator[mcp]'"
+            "the MCP server needs mcp and jsonschema_rs", hint="pip install 'stator[mcp]'"
         ) from None
     from stator.surfaces.mcp.scope import Scope
     from stator.surfaces.mcp.server import build

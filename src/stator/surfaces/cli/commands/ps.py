@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from stator.model.log.commit import Commit
 from stator.model.values.ids import short
-from stator.runtime.runs.run import Standing
+from stator.runtime.facade.run import RunReport
 from stator.surfaces.cli.parts.scope import asking
 from stator.surfaces.cli.render import record_line, wire
 from stator.surfaces.cli.render.lines import Line, widest
@@ -59,7 +59,7 @@ def ps(
     return 0
 
 
-def plain(one: Standing) -> dict[str, Any]:
+def plain(one: RunReport) -> dict[str, Any]:
     """A run for programs: what is on record, and what is seen of it now."""
     info, last = one.info, one.last
     return {
@@ -75,7 +75,7 @@ def plain(one: Standing) -> dict[str, Any]:
     }
 
 
-def _lines(found: list[Standing], now: int) -> Iterator[Line]:
+def _lines(found: list[RunReport], now: int) -> Iterator[Line]:
     names = widest((one.info.name for one in found), 32)
     for one in found:
         info = one.info
@@ -88,7 +88,7 @@ def _lines(found: list[Standing], now: int) -> Iterator[Line]:
         yield from _remarks(one)
 
 
-def _until(one: Standing, now: int) -> int:
+def _until(one: RunReport, now: int) -> int:
     """Up to when it is known to have run."""
     if one.status != "lost":
         return now
@@ -103,7 +103,7 @@ def _last(commit: Commit | None, now: int) -> Line:
     return line.add(f" · {span(now - commit.at)} ago", "dim")
 
 
-def _remarks(one: Standing) -> Iterator[Line]:
+def _remarks(one: RunReport) -> Iterator[Line]:
     """What somebody should know of a run that did not simply end well."""
     cause = one.cause
     if one.status == "lost":
@@ -118,7 +118,7 @@ def _remarks(one: Standing) -> Iterator[Line]:
         yield Line(f"{'':11}{cause}", "dim")
 
 
-def ending(one: Standing) -> Line:
+def ending(one: RunReport) -> Line:
     """How a run ended, on one line."""
     info = one.info
     line = Line(short(info.id), "id").add(" ").status(one.status)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from stator.errors import BadQuery
 from stator.model.values.ids import short
-from stator.runtime.files.restore import ACTIONS, Restoration, Restoring
-from stator.runtime.views.session import SessionView
+from stator.runtime.branches.restore import ACTIONS, Restoration, Restoring
+from stator.runtime.facade.view import SessionView
 from stator.surfaces.cli.exits import FINDING, OK
 from stator.surfaces.cli.parts.scope import (
     Asking,

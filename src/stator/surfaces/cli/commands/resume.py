@@ -14,7 +14,8 @@ from stator.model.log.query import TurnRow
 from stator.model.records.types import Entry, PlanRecord
 from stator.model.values import canon
 from stator.runtime.driving import approvals, budgets, settlement
-from stator.runtime.views.session import FileChange, SessionView
+from stator.runtime.facade.view import SessionView
+from stator.runtime.views.file_changes import FileChange
 from stator.surfaces.cli.commands.ls import plain as session_plain
 from stator.surfaces.cli.commands.show import pair, section
 from stator.surfaces.cli.parts.hand_over import become, environ_for

@@ -60,7 +60,7 @@ def retry(
         view, _ = ask.aim(session, turn)
         opened = ask.store
         made = retries.make(
-            opened.port, opened.context, view, turn, effects=effects, name=name or ""
+            opened.port, opened.context, view.id, turn, effects=effects, name=name or ""
         )
         if not command:
             with Screen(json=json, pager=not no_pager) as screen:

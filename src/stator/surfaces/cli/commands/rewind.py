@@ -11,7 +11,7 @@ from stator.errors import BadPosition
 from stator.model.values.ids import short
 from stator.runtime.branches import rewind as rewinding
 from stator.runtime.branches.rewind import Rewound
-from stator.runtime.views.session import SessionView
+from stator.runtime.facade.view import SessionView
 from stator.surfaces.cli.parts.scope import asking, telling
 from stator.surfaces.cli.render.detail import call_line, turns_shown
 from stator.surfaces.cli.render.lines import Line
@@ -57,7 +57,7 @@ def rewind(
         if ref is None or ".." in ref:
             raise BadPosition("say where to go back to", hint="stator rewind t3")
         do = ask.store.contribute(view.id).rewind
-        found = rewinding.plan(view, ref) if dry_run else do(ref)
+        found = rewinding.plan(ask.store.port, view.id, ref) if dry_run else do(ref)
         if json:
             document = {**msgspec.to_builtins(found), "dry_run": dry_run}
             screen.document("stator.rewind/1", document)

@@ -9,9 +9,10 @@ from stator.connect import connect
 from stator.errors import BadQuery, InvalidInput
 from stator.model.sessions import detached_run as decide
 from stator.model.values.ids import short
+from stator.runtime.facade import run as runs
+from stator.runtime.facade.run import Run
 from stator.runtime.facade.store import Store
-from stator.runtime.runs import run as runs
-from stator.runtime.runs.run import Run
+from stator.runtime.runs import prepare
 from stator.surfaces.cli.commands.ps import plain
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen, note
@@ -66,7 +67,7 @@ def run(
                 raise BadQuery("a run that is started again has its command, session and policy")
             found = opened.attach(again)
             note(f"again: {decide.title(found.info)}")
-            info = _again(found, detach=detach, json=json)
+            info = _again(opened, found, detach=detach, json=json)
         else:
             found, info = _new(
                 opened, list(command), session or "", restart or "no", detach=detach, json=json
@@ -84,7 +85,7 @@ def _new(
     if detach:
         started = runs.start(store.port, store.context, command, session=session, restart=restart)
         return started, None
-    with runs.prepared(store.port, store.context, command, session=session, restart=restart) as (
+    with prepare.prepared(store.port, store.context, command, session=session, restart=restart) as (
         files,
         _,
     ):
@@ -92,11 +93,11 @@ def _new(
         return found, _here(found, json=json)
 
 
-def _again(run: Run, *, detach: bool, json: bool) -> RunInfo | None:
+def _again(store: Store, run: Run, *, detach: bool, json: bool) -> RunInfo | None:
     if detach:
         run.again()
         return None
-    with runs.renewed(run):
+    with prepare.renewed(store.port, store.context, run.files):
         return _here(run, json=json)
 
 

@@ -9,7 +9,7 @@ from stator.model.log.commit import Commit
 from stator.model.records.types import CallRecord, Entry, PlanRecord
 from stator.model.values.ids import short
 from stator.runtime.base.provenance import imported_upto, provenance
-from stator.runtime.views.session import SessionView
+from stator.runtime.facade.view import SessionView
 from stator.surfaces.cli.commands.ls import plain
 from stator.surfaces.cli.parts.scope import Asking, asking, heading
 from stator.surfaces.cli.render import record_line, wire

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from stator.errors import BadQuery
 from stator.model.values.ids import short
-from stator.runtime.views.overview import Overview, Waiting, overview
+from stator.runtime.views.overview import Overview, PersonNeeded, overview
 from stator.surfaces.cli.parts.scope import Asking, watching
 from stator.surfaces.cli.render import wire
 from stator.surfaces.cli.render.lines import Line, widest
@@ -124,7 +124,7 @@ def _spend(spend: dict[str, int]) -> str:
     return f"{spend['tokens']:,} tokens" if "tokens" in spend else "-"
 
 
-def _asks(waiting: list[Waiting]) -> Iterator[str]:
+def _asks(waiting: list[PersonNeeded]) -> Iterator[str]:
     for one in waiting:
         yield f"{one.what} {one.tool} {short(one.call)}" if one.call else "budget used up"
 

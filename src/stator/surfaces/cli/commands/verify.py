@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from stator.errors import BadQuery, StatorError
 from stator.model.log.query import Finding
 from stator.model.values.ids import short
-from stator.runtime.views.session import SessionView
+from stator.runtime.facade.view import SessionView
 from stator.runtime.views.verify import Progress, holds_head
 from stator.runtime.views.verify import verify as check
 from stator.surfaces.cli.exits import FINDING, OK

@@ -13,7 +13,7 @@ from stator.connect import project_root
 from stator.errors import InvalidInput
 from stator.model.log.query import check_limit
 from stator.model.values import paths
-from stator.runtime.views.session import SessionView
+from stator.runtime.facade.view import SessionView
 from stator.runtime.views.why import Reason
 from stator.surfaces.cli.parts.scope import Asking, asking, title
 from stator.surfaces.cli.render import record_line

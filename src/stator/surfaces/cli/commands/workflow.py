@@ -15,7 +15,7 @@ from stator.model.calls.workflow import Workflow
 from stator.model.values import canon
 from stator.model.values.ids import short
 from stator.runtime.replay import workflow as workflows
-from stator.runtime.replay.workflow import Made, Ran
+from stator.runtime.replay.workflow import Ran, WorkflowCall
 from stator.surfaces.cli.exits import FINDING, OK
 from stator.surfaces.cli.parts.load_function import load_tools, quiet
 from stator.surfaces.cli.parts.scope import asking
@@ -266,7 +266,7 @@ def _ran(screen: Screen, ran: Ran, *, json: bool) -> None:
         screen.lines(["", Line("the same command again goes on from there", "dim")])
 
 
-def _made(call: Made) -> Line:
+def _made(call: WorkflowCall) -> Line:
     line = Line(f"  {call.id:5} ", "id").status(call.status, width=18).add(" ")
     line.extend(Line(call.tool) if call.arguments is None else asked(call.tool, call.arguments))
     line.add(" · made before" if call.replayed else "", "dim")

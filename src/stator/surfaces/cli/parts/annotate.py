@@ -8,8 +8,8 @@ from stator.errors import BadPosition
 from stator.model.values.ids import short, suffix_of
 from stator.model.values.position import AtTurn, parse_position
 from stator.runtime.facade.contributor import Contributor
+from stator.runtime.facade.view import SessionView
 from stator.runtime.views.refs import find_call
-from stator.runtime.views.session import SessionView
 from stator.surfaces.cli.parts.scope import Asking, telling
 from stator.surfaces.cli.render import record_line
 from stator.surfaces.cli.render.lines import Line

@@ -18,8 +18,8 @@ from stator.model.values.ids import short
 from stator.model.values.position import AtName, Range, parse_range
 from stator.runtime.base.context import nap
 from stator.runtime.facade.store import Store
+from stator.runtime.facade.view import SessionView
 from stator.runtime.views.refs import find_session, last_used
-from stator.runtime.views.session import SessionView
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen, note

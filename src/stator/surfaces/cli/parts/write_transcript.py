@@ -15,7 +15,7 @@ from stator.model.records.types import CallRecord
 from stator.model.values.ids import short
 from stator.runtime.base.paging import commit_at, commits
 from stator.runtime.facade.store import Store
-from stator.runtime.views.session import SessionView
+from stator.runtime.facade.view import SessionView
 from stator.runtime.window.transcript import Rendering
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import count

@@ -15,7 +15,7 @@ from stator.model.log.commit import (
 from stator.model.log.delta import Put
 from stator.model.values import canon
 from stator.model.views.diff import CallItem
-from stator.runtime.views.session import SessionView
+from stator.runtime.facade.view import SessionView
 from stator.surfaces.cli.render import escape, wire
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import intent, of_record, size

@@ -12,7 +12,8 @@ from stator.model.records.registry import LISTED, NOT_DIFFED
 from stator.model.records.types import Entry, Record
 from stator.model.values.json_text import shown
 from stator.model.views.diff import Item
-from stator.runtime.views.session import SessionView, list_calls
+from stator.runtime.facade.view import SessionView
+from stator.runtime.views.session import list_calls
 from stator.surfaces.cli.render import record_line, wire
 from stator.surfaces.mcp.request_context import (
     Desk,

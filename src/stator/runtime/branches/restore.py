@@ -1,16 +1,16 @@
-"""Restoring files: as they were at a position, only what the session itself wrote, and never without
+"""Puts files back as they were at a position: only those the session itself wrote, and never without
 a way back.
 
-First a plan, which changes nothing. Applied, what is there now is recorded before anything is
-touched, then each file is replaced whole, then the log says what was done. Whoever is killed on the
-way leaves every file either as it was or as it was to be.
+First a plan, which changes nothing. When it is applied, what is on disk now is recorded before
+anything is touched, then each file is replaced whole, then the log records what was done. A process
+that is killed on the way leaves every file either as it was or as it was to be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from posixpath import isabs, normpath, relpath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -21,25 +21,24 @@ from stator.model.records.types import FileOp, FileRecord, file_key
 from stator.model.values import paths
 from stator.model.views.patch import FilePatch, Side, file_patch
 from stator.runtime.base.arguments import text, texts
-from stator.runtime.files import contents, safe_io
+from stator.runtime.driving.writer import SessionWriter
+from stator.runtime.files import safe_io
 from stator.runtime.files.capture import (
     BYTES_LIMIT,
     FROM_FILE,
     WRITES,
-    Batch,
     ContentKeeper,
+    KeptContents,
     Rules,
-    Touched,
+    TouchedFile,
     full_path,
     scrub_of,
     standing_in,
 )
-from stator.runtime.files.contents import Held
 from stator.runtime.files.safe_io import Look
-
-if TYPE_CHECKING:
-    from stator.runtime.facade.annotations import Marker
-    from stator.runtime.views.refs import Point
+from stator.runtime.views import contents
+from stator.runtime.views.contents import Held
+from stator.runtime.views.refs import Point
 
 SNAPSHOT, RESTORED = "snapshot", "restored"
 """Status of the commit before files are changed, and of the one after."""
@@ -57,9 +56,9 @@ class Restoring(msgspec.Struct, frozen=True, kw_only=True):
     """From what is on disk to what was there then."""
     reason: str = ""
     changed_since: bool = False
-    """Whether it is no longer as the session left it: somebody else has been there."""
+    """Whether it was changed by another program since the session wrote it."""
     needs_force: bool = False
-    """Whether it is refused only because nobody insists."""
+    """Whether `force` would lift the refusal."""
 
 
 class Restoration(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,7 +97,7 @@ class _Planned(msgspec.Struct):
 
 
 def restore(
-    marker: Marker,
+    writer: SessionWriter,
     point: Point,
     wanted: Sequence[str],
     *,
@@ -110,11 +109,11 @@ def restore(
     """Plan a restore and, if it is to be applied, carry it out."""
     if bool(wanted) == everything:
         raise InvalidInput("which files?", hint="name some, or say everything=True")
-    if point.session != marker._id:
+    if point.session != writer.id:
         raise InvalidInput("a session restores its own files", hint="name a position of its own")
-    keeper = _keeper(marker)
-    plan = _plan(marker, keeper, point, texts(wanted, "paths"), text(root, "root"), force)
-    found = Restoration(session=marker._id, at=point.shown, files=[each.item for each in plan])
+    keeper = _keeper(writer)
+    plan = _plan(writer, keeper, point, texts(wanted, "paths"), text(root, "root"), force)
+    found = Restoration(session=writer.id, at=point.shown, files=[each.item for each in plan])
     todo = [each for each in plan if each.item.action in ACTIONS]
     if not apply:
         return found
@@ -122,13 +121,15 @@ def restore(
         raise Conflict(
             f"{stops[0].path!r:.80}: {stops[0].reason}; nothing was restored",
             hint="force=True does it all the same" if stops[0].needs_force else "leave it out",
-            session=marker._id,
+            session=writer.id,
         )
     # What a restore that was killed had done already, and could not say any more.
     done = [each for each in plan if each.item.action == "unchanged" and each.item.changed_since]
     if not todo:
-        return msgspec.structs.replace(found, applied=True, seq=_say(marker, point, done, Batch()))
-    snapshot, batch = _snapshot(marker, keeper, point, todo)
+        return msgspec.structs.replace(
+            found, applied=True, seq=_say(writer, point, done, KeptContents())
+        )
+    snapshot, batch = _snapshot(writer, keeper, point, todo)
     try:
         for n, each in enumerate(todo):
             try:
@@ -137,7 +138,7 @@ def restore(
                 raise _stopped(error, n, snapshot) from None
             done.append(each)
     finally:
-        seq = _say(marker, point, done, batch)
+        seq = _say(writer, point, done, batch)
     return msgspec.structs.replace(found, applied=True, snapshot=snapshot.seq, seq=seq)
 
 
@@ -154,41 +155,41 @@ def _stopped(error: Conflict, n: int, snapshot: Commit) -> Conflict:
     )
 
 
-def _keeper(marker: Marker) -> ContentKeeper:
-    """What keeps the present: by git's rules, whatever the caller's own were."""
-    rules = Rules(marker._root, scrub_of(marker._store, marker._id), (), BYTES_LIMIT)
-    standing = standing_in(marker._store, marker._id)
-    return ContentKeeper(marker._root, rules, standing, lambda: marker._draft("file").id)
+def _keeper(writer: SessionWriter) -> ContentKeeper:
+    """Captures the present contents, by git's ignore rules instead of the caller's."""
+    rules = Rules(writer.root, scrub_of(writer.store, writer.id), (), BYTES_LIMIT)
+    standing = standing_in(writer.store, writer.id)
+    return ContentKeeper(writer.root, rules, standing, lambda: writer.draft("file").id)
 
 
 # -- planning -------------------------------------------------------------------------------------
 
 
 def _plan(
-    marker: Marker,
+    writer: SessionWriter,
     keeper: ContentKeeper,
     point: Point,
     wanted: Sequence[str],
     root: str,
     force: bool,
 ) -> list[_Planned]:
-    store = marker._store
-    upto = store.head(marker._id).seq
+    store = writer.store
+    upto = store.head(writer.id).seq
     log: dict[str, list[Version]] = {}
-    versions = store.versions(marker._id, after=0, upto=upto, collections=("files",))
+    versions = store.versions(writer.id, after=0, upto=upto, collections=("files",))
     for version in contents.with_sources(versions):
         log.setdefault(version.key, []).append(version)
-    back = contents.rewinds(store, marker._id)
+    back = contents.rewinds(store, writer.id)
     wrote = {key: _files(versions) for key, versions in log.items()}
     wrote = {key: files for key, files in wrote.items() if any(f.op in WRITES for f in files)}
-    keys = sorted(wrote) if not wanted else [_key(path, marker._root) for path in wanted]
-    reader = contents.Reader(store, marker._id)
+    keys = sorted(wrote) if not wanted else [_key(path, writer.root) for path in wanted]
+    reader = contents.ContentReader(store, writer.id)
     plan: list[_Planned] = []
     for key in dict.fromkeys(keys):
         if key not in wrote:
             plan.append(_foreign(key))
             continue
-        each = _place(wrote[key][-1], marker._root, root)
+        each = _place(wrote[key][-1], writer.root, root)
         if each.item.action != "refused":
             _compare(each, log[key], back, point, reader)
         plan.append(each)
@@ -217,7 +218,7 @@ def _refused(file: FileRecord, why: str) -> _Planned:
 
 
 def _place(file: FileRecord, base: str, root: str) -> _Planned:
-    """Where a recorded file is here; refused if it lies outside of what may be written."""
+    """Where a recorded file is here; refused if it is outside of what may be written."""
     folder, path = base, file.path
     if file.root != ".":
         full = full_path(base, file)
@@ -242,7 +243,7 @@ def _compare(
     versions: Sequence[Version],
     back: Collection[int],
     point: Point,
-    reader: contents.Reader,
+    reader: contents.ContentReader,
 ) -> None:
     """What is there now against what was there then. A rewind left nothing on disk."""
     left = _files([version for version in versions if version.seq not in back])
@@ -292,9 +293,9 @@ def _decide(each: _Planned, action: Action, reason: str = "") -> None:
 
 
 def _refuse(
-    plan: Sequence[_Planned], keeper: ContentKeeper, reader: contents.Reader, force: bool
+    plan: Sequence[_Planned], keeper: ContentKeeper, reader: contents.ContentReader, force: bool
 ) -> None:
-    """What would be lost, or is somebody else's, stops a restore that is not forced."""
+    """A restore stops, unless forced, where content would be lost or another program changed the file."""
     todo = [each for each in plan if each.item.action in ACTIONS]
     unfit = keeper.unfit({_id(each): (each.file, each.now) for each in todo if each.now.there})
     for each in todo:
@@ -311,7 +312,7 @@ def _refuse(
             each.item = msgspec.structs.replace(each.item, reason=why)
 
 
-def _lost(each: _Planned, keeper: ContentKeeper, reader: contents.Reader) -> str:
+def _lost(each: _Planned, keeper: ContentKeeper, reader: contents.ContentReader) -> str:
     """Why the commit that is to hold what is there now does not, if it does not.
 
     What was erased from the log is not put into it again because it is still on disk.
@@ -333,19 +334,19 @@ def _id(each: _Planned) -> str:
 
 
 def _snapshot(
-    marker: Marker, keeper: ContentKeeper, point: Point, todo: Sequence[_Planned]
-) -> tuple[Commit, Batch]:
+    writer: SessionWriter, keeper: ContentKeeper, point: Point, todo: Sequence[_Planned]
+) -> tuple[Commit, KeptContents]:
     """Record what is there now; on disk when this returns."""
-    batch = keeper.keep([Touched(_found(each), safe_io.NOTHING, each.now) for each in todo])
+    batch = keeper.keep([TouchedFile(_found(each), safe_io.NOTHING, each.now) for each in todo])
     news = [
         Upsert("files", record)
         for each, record in zip(todo, batch.records, strict=True)
         if _is_news(each, record)
     ]
     said = {"at": point.shown, "paths": [each.item.path for each in todo]}
-    snapshot = _commit(marker, SNAPSHOT, said, news)
-    commits = marker._append([*batch.drafts(marker._draft), snapshot])
-    marker._store.sync()
+    snapshot = _commit(writer, SNAPSHOT, said, news)
+    commits = writer.append([*batch.drafts(writer.draft), snapshot])
+    writer.store.sync()
     return commits[-1], batch
 
 
@@ -369,14 +370,14 @@ def _carry_out(each: _Planned, tag: str) -> None:
         safe_io.write(each.base, each.path, *each.then, each.now, tag)
 
 
-def _say(marker: Marker, point: Point, done: Sequence[_Planned], batch: Batch) -> int:
+def _say(writer: SessionWriter, point: Point, done: Sequence[_Planned], batch: KeptContents) -> int:
     """Record what was restored; the seq that says so."""
     if not done:
         return 0
     kept = {file_key(record.root, record.path): record for record in batch.records}
     news = [Upsert("files", _restored(each, kept.get(_id(each)))) for each in done]
     said = {"at": point.shown, "paths": [each.item.path for each in done]}
-    return marker._append([_commit(marker, RESTORED, said, news)])[0].seq
+    return writer.append([_commit(writer, RESTORED, said, news)])[0].seq
 
 
 def _restored(each: _Planned, found: FileRecord | None) -> FileRecord:
@@ -392,14 +393,16 @@ def _restored(each: _Planned, found: FileRecord | None) -> FileRecord:
     )
 
 
-def _commit(marker: Marker, status: str, said: dict[str, Any], news: Sequence[Upsert]) -> Draft:
-    return marker._draft(
+def _commit(
+    writer: SessionWriter, status: str, said: dict[str, Any], news: Sequence[Upsert]
+) -> Draft:
+    return writer.draft(
         "file",
         input=said,
         changes=tuple(news),
         status=status,
         actor="user",
-        principal=marker._principal,
+        principal=writer.principal,
         provenance=FROM_FILE,
         why=f"restore to {said['at']}",
     )

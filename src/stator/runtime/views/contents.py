@@ -21,10 +21,10 @@ from stator.runtime.files.capture import NOT_KEPT, UNKNOWN_BEFORE, WRITES
 from stator.runtime.files.safe_io import digest_of
 from stator.runtime.views import reflog
 from stator.runtime.views.refs import Point
-from stator.store.port import Store
+from stator.store.port import StorePort
 
 COMMITS_HELD = 4
-"""Commits whose contents are held ready: files of one write lie in one."""
+"""Commits whose contents are cached: the files of one write are in one commit."""
 
 
 class Content(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,16 +72,16 @@ def before(record: FileRecord) -> Held | None:
     return Held(record.before, record.before_in, why)
 
 
-class Reader:
+class ContentReader:
     """Finds contents in a session's log."""
 
-    def __init__(self, store: Store, session: str) -> None:
+    def __init__(self, store: StorePort, session: str) -> None:
         self._store, self._session = store, session
         self._commits: dict[str, Commit | None] = {}
         self._contents: dict[str, dict[str, Any] | str] = {}
 
     def load(self, held: Held) -> tuple[bytes, int, int] | str:
-        """Data, mode and the seq that holds them; or why there is nothing to read."""
+        """Data, mode and the seq that holds them; or why nothing can be read."""
         if not held.within:
             return held.why or "not kept"
         contents = self._within(held.within)
@@ -126,13 +126,13 @@ class Reader:
 # -- one file -------------------------------------------------------------------------------------
 
 
-def content(store: Store, point: Point, path: str, root: str) -> Content | None:
+def content(store: StorePort, point: Point, path: str, root: str) -> Content | None:
     """What a file held at a position; None if there was no such file. `NotFound` says why it cannot be
     known."""
     held = held_at(store, point, file_key(root, path))
     if held is None:
         return None
-    found = Reader(store, point.session).load(held)
+    found = ContentReader(store, point.session).load(held)
     if isinstance(found, str):
         kind = Erased if found.startswith("erased") else NotFound
         raise kind(f"{path!r:.80} at {point.shown}: {found}", session=point.session)
@@ -140,7 +140,7 @@ def content(store: Store, point: Point, path: str, root: str) -> Content | None:
     return Content(path=path, root=root, data=data, mode=mode, digest=held.digest, seq=seq)
 
 
-def held_at(store: Store, point: Point, key: str) -> Held | None:
+def held_at(store: StorePort, point: Point, key: str) -> Held | None:
     """A file at a position: as the last record there says, else as the first write after it found it.
 
     Content is kept around writes, so that of a file that was only read so far the write after it may
@@ -225,7 +225,7 @@ def over(versions: Sequence[Version], *, renames: bool) -> dict[str, Ends]:
 def _rename(
     record: FileRecord, key: str, found: dict[str, Ends], left: dict[str, Held | None]
 ) -> None:
-    """A file goes on under another name: what it was before is what the old name was."""
+    """A file continues under another name: its earlier content is that of the old name."""
     source = file_key(record.root, record.from_path)
     known = found.get(source)
     start = known.start if known is not None else before(record)
@@ -238,20 +238,20 @@ def _rename(
         known.start = known.end = None
 
 
-def written(store: Store, session: str, versions: Sequence[Version]) -> list[Version]:
+def written(store: StorePort, session: str, versions: Sequence[Version]) -> list[Version]:
     """Those that say what happened to files: a rewind puts records back and leaves the disk alone."""
     back = rewinds(store, session)
     return [version for version in versions if version.seq not in back]
 
 
-def rewinds(store: Store, session: str) -> set[int]:
+def rewinds(store: StorePort, session: str) -> set[int]:
     """The commits that rewound a log."""
     return {rewind.seq for rewind in reflog.rewinds(store, session)}
 
 
-def range_patches(store: Store, session: str, versions: Sequence[Version]) -> list[FilePatch]:
+def range_patches(store: StorePort, session: str, versions: Sequence[Version]) -> list[FilePatch]:
     """The net patch of a range of one log."""
-    reader = Reader(store, session)
+    reader = ContentReader(store, session)
     ends = over(written(store, session, versions), renames=True)
     unseen = [
         FilePatch(path=record.path, root=record.root, change="changed", reason=record.reason)
@@ -263,15 +263,15 @@ def range_patches(store: Store, session: str, versions: Sequence[Version]) -> li
 
 
 def fork_patches(
-    store: Store, a: Point, b: Point, mine: Sequence[Version], theirs: Sequence[Version]
+    store: StorePort, a: Point, b: Point, mine: Sequence[Version], theirs: Sequence[Version]
 ) -> list[FilePatch]:
     """The patch from one end to another, where each went its own way since a common commit."""
     left, right = (
         over(list(with_sources(written(store, point.session, versions))), renames=False)
         for point, versions in ((a, mine), (b, theirs))
     )
-    readers = Reader(store, a.session), Reader(store, b.session)
-    found: list[tuple[Ends, Reader, Reader]] = []
+    readers = ContentReader(store, a.session), ContentReader(store, b.session)
+    found: list[tuple[Ends, ContentReader, ContentReader]] = []
     for key in sorted({*left, *right}):
         either = left.get(key) or right[key]
         # A side that did not write it has it as the other side found it.
@@ -283,12 +283,12 @@ def fork_patches(
     return _patches(found)
 
 
-def _patches(found: Iterable[tuple[Ends, Reader, Reader]]) -> list[FilePatch]:
+def _patches(found: Iterable[tuple[Ends, ContentReader, ContentReader]]) -> list[FilePatch]:
     made = [_patch(ends, first, last) for ends, first, last in found]
     return [patch for patch in made if patch is not None]
 
 
-def _patch(ends: Ends, first: Reader, last: Reader) -> FilePatch | None:
+def _patch(ends: Ends, first: ContentReader, last: ContentReader) -> FilePatch | None:
     start, end = ends.start, ends.end
     if start is None and end is None:
         return None

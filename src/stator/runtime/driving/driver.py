@@ -1,0 +1,434 @@
+"""Drives a session: holds its lease and its run, and appends every commit that needs them.
+
+Everything that works for a driven session (turns, calls, compaction, rewinds, children) is given
+a `Driver`. `Session`, which people hold, is a thin layer over one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import functools
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Literal, Protocol, Self, TypeVar
+
+import msgspec
+from msgspec import UNSET
+
+from stator.errors import (
+    ApprovalNeeded,
+    BadDelta,
+    BudgetSpent,
+    LeaseLost,
+    Paused,
+    WrongProcess,
+    WrongState,
+)
+from stator.model.calls import known as replay
+from stator.model.calls.known import Known, Scrub
+from stator.model.calls.life import (
+    Asked,
+    Granted,
+    Raised,
+    Refused,
+    Returned,
+    Stop,
+    judge,
+)
+from stator.model.log.commit import (
+    CONTINUED,
+    Commit,
+    Draft,
+    Provenance,
+    Remove,
+    Upsert,
+)
+from stator.model.log.query import Lease, SessionRow
+from stator.model.records.registry import SHOWN
+from stator.model.records.types import FileRecord, RunRecord
+from stator.model.values.ids import retype, run_id
+from stator.model.window.transcript import Transcript
+from stator.runtime.base.arguments import cause, text
+from stator.runtime.base.context import Context
+from stator.runtime.driving import lifecycle, recovery
+from stator.runtime.driving.offered_tools import OfferedTools
+from stator.runtime.driving.outside_requests import OutsideRequests
+from stator.runtime.driving.policy import (
+    Gate,
+    Limits,
+    Terms,
+    answer,
+)
+from stator.runtime.driving.recovery import Past
+from stator.runtime.driving.tools import Tool
+from stator.runtime.files import git
+from stator.runtime.files.capture import ContentKeeper, record_kept, scrub_of
+from stator.runtime.window.transcript import Rendering
+from stator.store.port import StorePort
+
+T = TypeVar("T")
+FROM_USER = Provenance("user", "verified")
+FROM_TOOL = Provenance("tool", "unverified")
+INPUTS_MAX = 100
+PARALLEL_MAX = 32
+"""Calls of one response that run at once."""
+ENDED = {"pause": "paused", "close": "closed"}
+
+
+class TurnStart(msgspec.Struct):
+    """How a turn began: as a new one, or found in the record of an earlier run."""
+
+    id: str
+    number: int
+    how: Literal["new", "continued", "reused"] = "new"
+    known: Known | None = None
+
+
+class CurrentTurn(Protocol):
+    """What a driver must know of the turn that was begun last."""
+
+    number: int
+    ended: bool
+    reused: bool
+    how: str
+    """How it ended; empty while it is open."""
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether the record of an earlier run still has something for this turn."""
+        ...
+
+    def interrupt(self, cause: str) -> None: ...
+
+
+class Driver:
+    """The lease and the run of one session, from opening it until it is left."""
+
+    def __init__(
+        self,
+        store: StorePort,
+        row: SessionRow,
+        context: Context,
+        lease: Lease,
+        terms: Terms,
+        *,
+        program: list[list[int]] | None = None,
+    ) -> None:
+        self.store = store
+        self.id = row.id
+        self.context = context
+        self.lease = lease
+        self.terms = terms
+        self.principal = context.principal
+        self.root = context.root
+        self.run = run_id(row.id, lease.epoch)
+        self.lock = threading.RLock()
+        self.tracked = ""
+        """The folder whose files are looked at before and after calls; may be empty."""
+        self.keeper: ContentKeeper | None = None
+        self.current: CurrentTurn | None = None
+        self.left = False
+        self.on_leave: Callable[[str], None] = lambda status: None
+        """Called with the session's status once the run has ended."""
+        self._in_git = bool(context.root) and git.in_git(context.root)
+        self._place = 0
+        """How many turns this run has begun."""
+        self._matching = True
+        """Whether this run has so far begun the same turns as the run before it."""
+        self._since: list[int] = []
+        self._rendering = Rendering(store, row.id)
+        self._offered = OfferedTools(store, row.id)
+        self._last_run = recovery.last_run(store, row, program)
+        self._outside: OutsideRequests | None = None
+        began = self.begin_run(row)
+        self.began = began.seq
+        self._outside = OutsideRequests(store, row.id, self.run, began.seq)
+        self._limits = Limits(store, row.id)
+        self._outside.changed = self._limits.refresh
+        self.recovered = recovery.report(store, row.id, self._last_run)
+        self._timed = context.monotonic()
+
+    # -- appending --------------------------------------------------------------------------------
+
+    def draft(self, kind: str, *, id: str = "", **fields: Any) -> Draft:
+        """A commit under this lease."""
+        return Draft(
+            id=id or self.context.mint("commit"),
+            session=self.id,
+            kind=kind,
+            run=self.run,
+            epoch=self.lease.epoch,
+            **fields,
+        )
+
+    def append(self, drafts: Sequence[Draft], *, if_head: str | None = None) -> list[Commit]:
+        """Append commits in one transaction, and notice what other processes appended before them."""
+        if self.left:
+            raise WrongState(f"session {self.id} was left", hint="open it again", session=self.id)
+        outside = self._outside
+        if outside is None:  # the first commits of the run: what is before them is not news
+            return self.store.append(self.id, drafts, fresh=True, if_head=if_head)
+        outside.sending(len(drafts))
+        try:
+            commits = self.store.append(self.id, drafts, fresh=True, if_head=if_head)
+        except BaseException:
+            outside.failed(len(drafts))
+            raise
+        outside.landed(commits)
+        self._count(commits)
+        return commits
+
+    def submit(self, draft: Draft) -> str:
+        """Append one commit; its id."""
+        return self.append([draft])[0].id
+
+    def record_file(self, keeper: ContentKeeper, record: FileRecord, plain: Draft) -> str:
+        """Append the report of a file together with what the file holds."""
+        return record_kept(keeper, record, plain, self.draft, self.append)
+
+    def _count(self, commits: Sequence[Commit]) -> None:
+        """Remember what the next answer of the model is derived from."""
+        with self.lock:
+            for commit in commits:
+                if commit.kind == "entry" and commit.actor == "model":
+                    self._since.clear()
+                elif commit.kind in SHOWN:
+                    self._since.append(commit.seq)
+
+    def since_answer(self) -> tuple[int, ...]:
+        """The seqs of what the model was shown since its last answer."""
+        with self.lock:
+            return tuple(self._since[-INPUTS_MAX:])
+
+    @functools.cached_property
+    def scrub(self) -> Scrub:
+        """What this session's texts are redacted with."""
+        return scrub_of(self.store, self.id)
+
+    def git_facts(self) -> dict[str, str] | None:
+        """Branch and head of the working tree; None outside of one."""
+        return git.facts(self.root) if self._in_git else None
+
+    # -- beginning --------------------------------------------------------------------------------
+
+    def begin_run(self, row: SessionRow) -> Commit:
+        """Begin a run: record what the last one left open, then that this one began."""
+        context = self.context
+        run = RunRecord(
+            id=self.run,
+            epoch=self.lease.epoch,
+            host=context.host,
+            pid=context.pid,
+            program=context.program,
+            since=context.clock(),
+        )
+        kind = "run" if row.record.status in ("open", "active") else "resume"
+        spans = self._last_run.spans
+        begin = self.draft(
+            kind,
+            actor="system",
+            principal=context.principal,
+            input={"program": spans} if spans else UNSET,
+            changes=(Upsert("runs", run),),
+        )
+        # In the same transaction: a crash between the two would leave a live run whose
+        # predecessor's calls look as if they still ran.
+        left = lifecycle.close_out(self.store, self.lease, self.draft)
+        return self.append([*left, begin])[-1]
+
+    def begin_turn(self, prompt: Any, *, key: str, new: bool) -> TurnStart:
+        """Begin a turn, or find the one of the last run that the program has reached again."""
+        self.check_terms()
+        self._place += 1
+        past = None if new else self._past(prompt, key)
+        if past is not None:
+            return self._again(past)
+        self.check_terms(turns=True)
+        # The program has left its record here. Later turns that happen to begin with the same
+        # prompt would be given results that were computed for something else, so that matching
+        # by place stops at the first mismatch. Turns with a key are still found.
+        self._matching = False
+        draft = self.draft(
+            "turn", input=prompt, key=key, attempt=self._place, actor="user", provenance=FROM_USER
+        )
+        commit = self.append([draft])[0]
+        return TurnStart(retype(commit.id, "turn"), commit.turn)
+
+    def _past(self, prompt: Any, key: str) -> Past | None:
+        """The recorded turn that this one is, if the same program runs again."""
+        spans = self._last_run.spans
+        if key:
+            return recovery.keyed(self.store, self.id, spans, key)
+        number = replay.turn_at(spans, self._place) if self._matching else None
+        if number is None:
+            return None
+        found = recovery.past(self.store, self.id, number)
+        return found if found.asked(prompt, self.scrub) else None
+
+    def _again(self, past: Past) -> TurnStart:
+        row = past.row
+        identifier = retype(past.first.id, "turn")
+        known = recovery.known(self.store, self.id, row)
+        last = self.store.head(self.id).turn == row.turn
+        if row.status != "interrupted" or not last:
+            return TurnStart(identifier, row.turn, "reused", known)
+        self.append([self.draft("turn", status=CONTINUED, attempt=self._place, actor="system")])
+        return TurnStart(identifier, row.turn, "continued", known)
+
+    # -- what may run -----------------------------------------------------------------------------
+
+    def stop(self) -> Stop | None:
+        """The request of another process to end this run, or None."""
+        asked = None if self._outside is None else self._outside.asked
+        return None if asked is None else Stop(asked, "pause requested")
+
+    def check_terms(self, *, turns: bool = False) -> None:
+        """Before anything new begins: raise if a pause was requested or a limit is reached."""
+        error = self._outside.asked if self._outside is not None else None
+        running = {"seconds": int(self.context.monotonic() - self._timed)}
+        stop = error or self._limits.spent(running, turns=turns)
+        if stop is not None:
+            raise stop
+
+    def elapsed(self) -> dict[str, int] | None:
+        """Whole seconds since this was last asked, as spend."""
+        now = self.context.monotonic()
+        seconds = int(now - self._timed)
+        self._timed += seconds
+        return {"seconds": seconds} if seconds else None
+
+    def cost(self, usage: dict[str, int], model: Any) -> dict[str, int]:
+        """What an answer used, with its price where that is known."""
+        return self.terms.priced(usage, model if isinstance(model, str) else "")
+
+    def gate(self, tool: Tool[..., Any], given: dict[str, Any]) -> tuple[Gate, str]:
+        """Whether a call may run as it is, and why not."""
+        return self.terms.gate(tool, given)
+
+    def answer(self, asked: Asked) -> Granted | Refused | None:
+        """What people answered to a call so far; raises if they asked the run to end instead."""
+        said = answer(self.store, self.context, self.id, asked, self.scrub)
+        if said is None and self.terms.waits and self._outside is not None:
+            self._outside.look()
+            if self._outside.asked is not None:
+                raise self._outside.asked
+        return said
+
+    # -- the model's view -------------------------------------------------------------------------
+
+    def transcript(self) -> Transcript:
+        """Everything the model is shown; read once, then only what is new."""
+        with self.lock:
+            return self._rendering.current()
+
+    def offer(self, tools: Any) -> None:
+        """Record which tools the model is offered, where that changed since the last request."""
+        with self.lock:
+            changed = self._offered.changes(tools)
+        if changed is not None:
+            self.submit(self.draft("tools", **changed))
+
+    def forget_view(self) -> None:
+        """After a rewind: read again what is shown, offered and matched."""
+        with self.lock:
+            self._rendering.forget()
+            self._offered.forget()
+            self._matching = False
+            self._since.clear()
+            self._last_run = recovery.cut(self.store, self.id, self._last_run)
+
+    # -- calls ------------------------------------------------------------------------------------
+
+    def together(self, calls: Sequence[Callable[[], T]]) -> list[T]:
+        """Run several calls at once, each in a thread of its own, in this context."""
+        if len(calls) < 2:
+            return [call() for call in calls]
+        with ThreadPoolExecutor(min(len(calls), PARALLEL_MAX), "stator call") as pool:
+            begun = [pool.submit(contextvars.copy_context().run, call) for call in calls]
+            return [future.result() for future in begun]
+
+    def settle_late(self, asked: Asked, done: Future[Any]) -> None:
+        """Settle a call with the result that its tool returned after the time was up."""
+        error = done.exception()
+        outcome, fields, _ = judge(asked, Raised(error) if error else Returned(done.result()))
+        if outcome.status == "in doubt":
+            return
+        with contextlib.suppress(BadDelta, LeaseLost, WrongState, WrongProcess):
+            # Settled by another writer meanwhile, or this run is over: the record stays as it is.
+            self.submit(
+                self.draft(
+                    "settlement",
+                    call=asked.call,
+                    tool=asked.tool,
+                    effect=asked.effect,
+                    status=outcome.status,
+                    cause="late result",
+                    output=fields.get("output", UNSET),
+                    actor="tool",
+                    provenance=FROM_TOOL,
+                )
+            )
+
+    # -- leaving ----------------------------------------------------------------------------------
+
+    def leave(self, kind: str, reason: str, *, interrupted: bool = False) -> None:
+        """End the run, and leave the session paused or closed."""
+        if self.left:
+            return
+        reason = cause(text(reason, "reason"))
+        turn = self.current
+        in_turn = turn is not None and not turn.ended and not turn.reused
+        status = "interrupted" if interrupted or in_turn else "ok"
+        drafts = [
+            self.draft(
+                "run_end",
+                status=status,
+                cause=reason,
+                actor="system",
+                attempt=self._place,  # 0: it began no turn
+                inputs=(self.began,),
+                changes=(Remove("runs", self.run),),
+            ),
+            self.draft(kind, cause=reason, actor="system"),
+        ]
+        try:
+            if turn is not None and in_turn:
+                turn.interrupt(f"left: {reason}")
+            self.append(drafts)
+        finally:
+            self.left = True
+            self.store.release(self.lease)
+        self.on_leave("interrupted" if status != "ok" else ENDED[kind])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
+        if isinstance(error, LeaseLost):
+            # The driver that took the lease has recorded what this run left open, and every
+            # append from here would be refused: there is nothing left to write.
+            self.left = True
+            self.store.release(self.lease)
+            return
+        turn = self.current
+        between = turn is None or (turn.ended and turn.how != "interrupted")
+        # Leaving between turns with Ctrl-C or exit() is leaving in order.
+        in_order = error is None or (between and isinstance(error, (KeyboardInterrupt, SystemExit)))
+        self.leave("pause", why_left(error), interrupted=not in_order)
+
+
+def why_left(error: BaseException | None) -> str:
+    """The reason a session is paused with when its block is left by that error."""
+    if isinstance(error, Paused):
+        return error.reason
+    if isinstance(error, BudgetSpent):
+        return "budget"
+    if isinstance(error, ApprovalNeeded):
+        return "approval"
+    if error is None or isinstance(error, (KeyboardInterrupt, SystemExit)):
+        return "user"
+    return f"error: {type(error).__name__}"

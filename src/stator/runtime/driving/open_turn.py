@@ -1,0 +1,268 @@
+"""The turn that is open: appends its commits, and finds in the record what an earlier run did in it.
+
+`Turn`, which people hold, is a thin layer over an `OpenTurn`; calls and the agent loop work on it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Generator, Iterator, Mapping
+from typing import Any, Literal
+
+from msgspec import UNSET
+
+from stator.errors import BadTurn, Diverged
+from stator.model.calls import known
+from stator.model.calls.known import Known
+from stator.model.calls.life import (
+    Answer,
+    Asked,
+    EffectOf,
+    Outcome,
+)
+from stator.model.log.commit import Commit, Draft
+from stator.model.records.types import FileRecord
+from stator.model.window.reply import Reply, requests, usage_of
+from stator.runtime.base.arguments import cause as as_cause
+from stator.runtime.driving.driver import Driver
+from stator.runtime.driving.state_writer import FROM_MODEL, file_fields
+from stator.runtime.driving.tools import Tool
+from stator.runtime.files.capture import record_kept
+
+
+class OpenTurn:
+    """One turn of a driven session, from its prompt to its end. Safe to use from several threads."""
+
+    def __init__(self, driver: Driver, prompt: Any, *, key: str = "", new: bool = False) -> None:
+        self.driver = driver
+        self.ended = False
+        self.how = ""
+        """How it ended; empty while it is open."""
+        self._batch: list[Draft] | None = None
+        self._lock = threading.RLock()
+        self._occurrences: dict[tuple[str, str], int] = {}
+        self._replies: dict[int, tuple[Any, int]] = {}
+        """Responses of this turn and the seqs of their entries, by identity."""
+        began = driver.begin_turn(prompt, key=key, new=new)
+        self.id, self.number = began.id, began.number
+        self._known: Known | None = began.known
+        self.continued = began.how == "continued"
+        """Whether an earlier run was interrupted in this turn, and it continues here."""
+        self.reused = began.how == "reused"
+        """Whether this turn ended in an earlier run: everything in it comes from the record."""
+        driver.current = self
+
+    # -- appending --------------------------------------------------------------------------------
+
+    def draft(self, kind: str, **fields: Any) -> Draft:
+        return self.driver.draft(kind, **fields)
+
+    def submit(self, draft: Draft) -> str:
+        """Append a record, unless an earlier run of this turn has made it; its id."""
+        self.check_open()
+        recorded = self.recorded(draft)
+        if recorded is not None:
+            return recorded
+        self._collect([draft])
+        return draft.id
+
+    def record_file(self, record: FileRecord, why: str) -> str:
+        """Append the report of a file, with what it holds where contents are kept."""
+        plain = self.draft("file", **file_fields(record, why))
+        keeper = self.driver.keeper
+        if keeper is None:
+            return self.submit(plain)
+        self.check_open()
+        recorded = self.recorded(plain)
+        return recorded or record_kept(keeper, record, plain, self.draft, self._collect)
+
+    def _collect(self, drafts: list[Draft]) -> list[Commit] | None:
+        if self._batch is None:
+            return self.driver.append(drafts)
+        self._batch += drafts
+        return None
+
+    def write(self, drafts: list[Draft]) -> list[Commit]:
+        """Append at once what a call or an answer must have on disk, also inside a batch."""
+        self.check_open()
+        return self.driver.append(drafts)
+
+    @contextlib.contextmanager
+    def batch(self) -> Iterator[None]:
+        """Collect what is recorded inside and append it at the end, all or nothing."""
+        self.check_open()
+        if self._batch is not None:
+            raise BadTurn("a batch is open already", hint="batches do not nest")
+        collected: list[Draft] = []
+        self._batch = collected
+        try:
+            yield
+        finally:
+            self._batch = None
+        if collected:
+            self.driver.append(collected)
+
+    @property
+    def in_batch(self) -> bool:
+        return self._batch is not None
+
+    def check_open(self) -> None:
+        if self.ended:
+            raise BadTurn(
+                f"turn {self.number} of session {self.driver.id} has ended",
+                hint="begin another: with session.turn(…) as t",
+                session=self.driver.id,
+            )
+
+    # -- what an earlier run of this turn recorded -------------------------------------------------
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether the record still has something that this run has not reached."""
+        return self._known is not None and self._known.is_ahead
+
+    def recorded(self, draft: Draft) -> str | None:
+        """The commit that recorded this in an earlier run of the same turn."""
+        if self._known is None:
+            return None
+        with self._lock:
+            found = self._known.mark(draft, self.driver.scrub, loose=self.reused)
+        if found is not None:
+            return found.id
+        self.check_unended(f"a {draft.kind}")
+        return None
+
+    def check_unended(self, what: str) -> None:
+        """A turn that ended in an earlier run takes nothing new."""
+        if self.reused:
+            raise Diverged(
+                f"turn {self.number} of session {self.driver.id} ended in an earlier run, "
+                f"and this program asks it for {what} that it did not record",
+                hint="the program changed: begin this turn with new=True",
+                session=self.driver.id,
+            )
+
+    def meet(
+        self, asked: Asked, tool: Tool[..., Any], origin: tuple[str, str] | None
+    ) -> Generator[EffectOf, Answer, Outcome | Asked]:
+        """What the record knows of a call: its outcome, or the call as it is still to be made."""
+        if self._known is None:
+            return asked
+        # The record has the hash of the redacted arguments, or of the plain ones if the store was
+        # opened without redaction at the time. Either is a match.
+        hashes = [known.fingerprint(asked.given, how) for how in (self.driver.scrub, None)]
+        with self._lock:
+            own = self._known.call(tool.name, key=tool.key, origin=origin, hashes=hashes)
+        if own is None:
+            self.check_unended(f"a call of {tool.name}")
+        doubts = self._known.doubts(tool.name, own)
+        ask = tool.reconcile is not None
+        same = own is not None and own.input_hash in hashes
+        return (yield from known.meet(asked, own, doubts, ended=self.reused, ask=ask, same=same))
+
+    def known_child(self, session: str) -> tuple[Commit | None, Commit | None]:
+        """Where an earlier run of this turn started a child, and where it concluded it."""
+        if self._known is None:
+            return None, None
+        with self._lock:
+            begun, ended = self._known.child(session)
+        if begun is None:
+            self.check_unended("a child")
+        return begun, ended
+
+    def take_child_end(self, session: str) -> bool:
+        """Whether the record has the end of the child that is being left."""
+        if self._known is None:
+            return False
+        with self._lock:
+            return self._known.child_end(session)
+
+    def next_entry(self, question: Mapping[str, Any] | None = None) -> Commit | None:
+        """The next answer of the model in the record. One whose arguments were redacted is asked
+        for again."""
+        if self._known is None:
+            return None
+        with self._lock:
+            entry = self._known.entry()
+        if entry is not None and known.is_redacted(entry, "output") and not self.reused:
+            asked = requests(entry.value("output"))
+            if any(known.PLACEHOLDER.decode() in repr(request.arguments) for request in asked):
+                return None
+        return entry
+
+    def failed_ask(self) -> Outcome | None:
+        """The outcome of the next question that the record has no answer to. A turn that is
+        continued asks it again."""
+        if self._known is None or not self.reused:
+            return None
+        with self._lock:
+            return self._known.failed_ask()
+
+    # -- what the model said ----------------------------------------------------------------------
+
+    def entry(self, said: Any, *, call: str = "", model: Any = "", status: str = "") -> Draft:
+        """The model's answer, as it is recorded."""
+        driver = self.driver
+        return self.draft(
+            "entry",
+            output=said,
+            call=call,
+            actor="model",
+            status=status,
+            provenance=FROM_MODEL,
+            inputs=driver.since_answer(),
+            usage=driver.cost(usage_of(said), model) or None,
+        )
+
+    def reply(self, said: Any, seq: int) -> Any:
+        """A response as the loop reads it; which entry it is, is remembered."""
+        reply = Reply(said) if isinstance(said, dict) else said
+        self._replies[id(reply)] = (reply, seq)
+        return reply
+
+    def seq_of_reply(self, reply: Any) -> int:
+        """The seq of the entry that holds a response of this turn; 0 if it was not recorded."""
+        return self._replies.get(id(reply), (None, 0))[1]
+
+    def seq_of(self, identifier: str) -> int:
+        found = self.driver.store.locate(identifier.partition("_")[2], self.driver.id)
+        return found[0][1]
+
+    def occurrence(self, tool: str, hashed: str) -> int:
+        """Which call of this tool with these arguments the next one is, in this turn."""
+        with self._lock:
+            count = self._occurrences[tool, hashed] = self._occurrences.get((tool, hashed), 0) + 1
+        return count
+
+    # -- ending -----------------------------------------------------------------------------------
+
+    def end(self, status: Literal["ok", "aborted", "interrupted"], cause: str) -> None:
+        """End the turn; one that comes from the record has its end there."""
+        if not self.reused:
+            git = self.driver.git_facts()
+            self.check_open()
+            end = self.draft(
+                "turn_end",
+                status=status,
+                cause=cause[:500],
+                actor="system",
+                usage=self.driver.elapsed(),
+                input={"git": git} if git else UNSET,
+            )
+            self.driver.append([end])
+        self.ended, self.how = True, status
+
+    def interrupt(self, cause: str) -> None:
+        """End the turn because its driver leaves before it is done; what a batch collected is lost."""
+        self._batch = None
+        self.end("interrupted", cause)
+
+    def leave(self, error: BaseException | None) -> None:
+        """End the turn as its block is left: in order, or by an error."""
+        if self.ended:
+            return
+        if error is None:
+            self.end("ok", "")
+        else:
+            self.end("interrupted", as_cause(f"{type(error).__name__}: {error}"))

@@ -1,0 +1,258 @@
+"""Writes typed records to a session: decisions, files, facts, plans and the like.
+
+Each method appends one commit and returns its id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from stator.errors import InvalidInput
+from stator.model.log.commit import (
+    Actor,
+    Change,
+    Draft,
+    Provenance,
+    Remove,
+    Upsert,
+)
+from stator.model.records.types import (
+    AppRecord,
+    ArtifactRecord,
+    DeadEndRecord,
+    DecisionRecord,
+    FactRecord,
+    FileOp,
+    FileRecord,
+    Knowledge,
+    PendingRecord,
+    PlanRecord,
+    PreferenceRecord,
+    ScratchRecord,
+    StepStatus,
+    UseKind,
+    WorkingRecord,
+)
+from stator.model.values import canon, paths
+from stator.runtime.base.arguments import (
+    mapping,
+    text,
+    texts,
+    thousandths,
+)
+
+FROM_MODEL = Provenance("model", "unverified")
+
+
+class StateWriter:
+    """The typed records that a turn, a session and a contributor can all make.
+
+    A subclass says how a commit is drafted (`_draft`) and where it goes (`_submit`).
+    """
+
+    _root: str
+    """The folder that paths of files are relative to."""
+
+    def _submit(self, draft: Draft) -> str:
+        raise NotImplementedError
+
+    def _draft(self, kind: str, **fields: Any) -> Draft:
+        raise NotImplementedError
+
+    def _record(
+        self, kind: str, *changes: Change, provenance: Provenance = FROM_MODEL, **fields: Any
+    ) -> str:
+        return self._submit(self._draft(kind, changes=changes, provenance=provenance, **fields))
+
+    def decide(
+        self,
+        what: str,
+        *,
+        topic: str = "",
+        why: str = "",
+        over: Sequence[str] = (),
+        confidence: float | None = None,
+        factors: Mapping[str, Any] | None = None,
+        supersedes: str = "",
+    ) -> str:
+        """Record a choice and its reason. One on the same `topic` supersedes the earlier one.
+
+        `confidence` is from 0 to 1. `supersedes` names the id of a decision that has no topic.
+        """
+        record = DecisionRecord(
+            what=text(what, "what"),
+            topic=text(topic, "topic"),
+            why=text(why, "why"),
+            over=texts(over, "over"),
+            confidence=per_mille(confidence),
+            factors=canon.to_plain(mapping(factors, "factors"), path="$.factors"),
+            supersedes=text(supersedes, "supersedes"),
+        )
+        return self._record("decision", Upsert("decisions", record))
+
+    def file(
+        self,
+        path: str,
+        op: FileOp,
+        *,
+        before: str = "",
+        after: str = "",
+        from_path: str = "",
+        how: Knowledge = "recorded",
+        reason: str = "",
+        why: str = "",
+    ) -> str:
+        """Record that a file was read, created, modified, deleted, renamed or skipped. Digests where they are known."""
+        if op not in ("read", "created", "modified", "deleted", "renamed", "skipped"):
+            raise InvalidInput(
+                f"unknown file op {op!r:.40}",
+                path="$.op",
+                hint="read, created, modified, deleted, renamed or skipped",
+            )
+        root, relative = paths.split(text(path, "path"), self._root)
+        record = FileRecord(
+            path=relative,
+            op=op,
+            before=before,
+            after=after,
+            from_path=paths.split(text(from_path, "from_path"), self._root)[1] if from_path else "",
+            how=how,
+            reason=reason,
+            root=root,
+        )
+        return self._record_file(record, why)
+
+    def _record_file(self, record: FileRecord, why: str) -> str:
+        """Record a reported file; a driver that keeps contents adds what is on disk."""
+        return self._submit(self._draft("file", **file_fields(record, why)))
+
+    def fact(self, name: str, value: Any, *, verified: bool = False, why: str = "") -> str:
+        """Record a durable statement under a name."""
+        record = FactRecord(name=text(name, "name"), value=value, verified=verified)
+        trust = Provenance("model", "verified" if verified else "unverified")
+        return self._record("fact", Upsert("facts", record), why=why, provenance=trust)
+
+    def prefer(self, name: str, value: Any, *, why: str = "") -> str:
+        """Record how the user likes something done."""
+        record = PreferenceRecord(name=text(name, "name"), value=value)
+        return self._record("preference", Upsert("preferences", record), why=why)
+
+    def dead_end(self, what: str, *, why: str = "") -> str:
+        """Record an approach that does not work, so that it is not tried again."""
+        record = DeadEndRecord(what=text(what, "what"), why=text(why, "why"))
+        return self._record("dead_end", Upsert("dead_ends", record))
+
+    def plan(
+        self,
+        step: str | Sequence[str],
+        status: StepStatus = "pending",
+        *,
+        detail: str = "",
+        evidence: str = "",
+        order: int = 0,
+        why: str = "",
+    ) -> str:
+        """Record a step of the plan and its status, or a list of steps, all with that status."""
+        steps = [step] if isinstance(step, str) else texts(step, "step")
+        if status not in ("pending", "in_progress", "done", "blocked", "dropped"):
+            raise InvalidInput(
+                f"unknown status {status!r:.40}",
+                path="$.status",
+                hint="pending, in_progress, done, blocked or dropped",
+            )
+        records = [
+            PlanRecord(
+                step=text(name, "step"),
+                status=status,
+                detail=detail,
+                evidence=evidence,
+                order=order if isinstance(step, str) or type(order) is not int else order + place,
+            )
+            for place, name in enumerate(steps, 1)
+        ]
+        return self._record("plan", *(Upsert("plan", record) for record in records), why=why)
+
+    def artifact(
+        self, name: str, content: Any, *, media_type: str = "text/plain", why: str = ""
+    ) -> str:
+        """Record a new version of a named document."""
+        data = canon.dumps(content, path="$.content")
+        record = ArtifactRecord(
+            name=text(name, "name"),
+            digest=sha256(data).hexdigest(),
+            size=len(data),
+            media_type=media_type,
+        )
+        return self._record("artifact", Upsert("artifacts", record), input=content, why=why)
+
+
+class TurnWriter(StateWriter):
+    """The records that can only be made inside a turn."""
+
+    _app_version: int
+
+    def say(
+        self,
+        said: Any,
+        *,
+        actor: Actor = "model",
+        usage: Mapping[str, int] | None = None,
+        why: str = "",
+    ) -> str:
+        """Record what the agent answered."""
+        return self._record(
+            "entry", output=said, actor=actor, why=why, usage=usage and mapping(usage, "usage")
+        )
+
+    def pend(self, what: str, *, on: str = "", why: str = "", done: bool = False) -> str:
+        """Record something intended and not begun; `done=True` takes it off again."""
+        name = text(what, "what")
+        change: Change = (
+            Remove("pending", name)
+            if done
+            else Upsert("pending", PendingRecord(what=name, on=on, why=why))
+        )
+        return self._record("pending", change)
+
+    def use(self, kind: UseKind, name: str, *, detail: str = "") -> str:
+        """Record a file, app or data source that is in play."""
+        if kind not in ("file", "app", "data"):
+            raise InvalidInput(
+                f"unknown kind {kind!r:.40}", path="$.kind", hint="file, app or data"
+            )
+        record = WorkingRecord(kind=kind, name=text(name, "name"), detail=detail)
+        return self._record("use", Upsert("working_set", record))
+
+    def note(self, name: str, value: Any) -> str:
+        """Keep a scratch value: compaction may take it, nothing else does."""
+        record = ScratchRecord(name=text(name, "name"), value=value)
+        return self._record("scratch", Upsert("scratch", record))
+
+    def set(self, /, **fields: Any) -> str:
+        """Set fields of the session's own typed state."""
+        if not fields:
+            raise InvalidInput("nothing to set", hint="t.set(counter=3)")
+        changes = [
+            Upsert("app", AppRecord(name=name, value=value, version=self._app_version))
+            for name, value in fields.items()
+        ]
+        return self._record("app", *changes)
+
+
+def file_fields(record: FileRecord, why: str) -> dict[str, Any]:
+    """The fields of the commit that reports a file, without the file's contents."""
+    return {"changes": (Upsert("files", record),), "provenance": FROM_MODEL, "why": why}
+
+
+def per_mille(confidence: float | None) -> int | None:
+    """Confidence from 0 to 1 as the whole per-mille that is recorded."""
+    if confidence is None:
+        return None
+    recorded = thousandths(confidence, "confidence")
+    if not 0 <= confidence <= 1:
+        raise InvalidInput(
+            f"confidence is from 0 to 1, got {confidence!r:.40}", path="$.confidence"
+        )
+    return recorded

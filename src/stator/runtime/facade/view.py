@@ -1,0 +1,197 @@
+"""A session as people look at it: what `store.read` returns, and the base of every driven `Session`.
+
+The plain reads are `SessionReader`'s. The larger views are loaded when they are first asked for, so
+that a program that only records does not load them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from stator.model.log.commit import Commit
+from stator.model.log.delta import Version
+from stator.model.records import app_state as app
+from stator.model.records.types import file_key
+from stator.runtime.base.arguments import text
+from stator.runtime.base.context import nap
+from stator.runtime.views.ranges import common, points
+from stator.runtime.views.refs import Point
+from stator.runtime.views.session import SessionReader
+from stator.runtime.views.tail import Tailing, tail
+from stator.runtime.views.why import Reason, explain
+from stator.store.port import StorePort
+
+if TYPE_CHECKING:  # loaded when they are asked for
+    from stator.model.views.brief import Brief, Target
+    from stator.model.views.compare import Comparison
+    from stator.model.views.patch import FilePatch
+    from stator.model.views.tree import Tree
+    from stator.model.window.transcript import CountTokens
+    from stator.runtime.views.artifacts import Artifact
+    from stator.runtime.views.contents import Content
+    from stator.runtime.window.recall import Evicted, Recalled
+
+
+class SessionView(SessionReader):
+    """A session as anyone may look at it: without a lease, and without changing anything."""
+
+    _run = ""
+    """The run of the driver that reads through this; a view has none."""
+    _began = 0
+
+    def __init__(
+        self,
+        store: StorePort,
+        session: str,
+        *,
+        app_type: Any = None,
+        app_version: int = 1,
+        upcasts: Mapping[int, app.Upcast] | None = None,
+        sleep: Callable[[float], None] = nap,
+        root: str = "",
+    ) -> None:
+        super().__init__(store, session)
+        self._app_type = app_type
+        self._app_version = app_version
+        self._upcasts = upcasts or {}
+        self._sleep = sleep
+        self._root = root
+        """The folder the session's files are in; empty where that is not here."""
+
+    def __enter__(self) -> Self:
+        """What `open(…, busy="read")` gives is used like any session; leaving it does nothing."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
+        return None
+
+    @property
+    def app(self) -> Any:
+        """The user's own state, as the type the session was opened with."""
+        entries = self._store.entries(self._id, "app")
+        fields = app.fields_of(entries, self._app_version, self._upcasts)
+        return app.load(self._app_type, fields)
+
+    def tail(
+        self,
+        after: int | None = None,
+        *,
+        follow: bool = True,
+        until: Callable[[], bool] | None = None,
+        load: bool = True,
+    ) -> Iterator[Commit]:
+        """Every commit after a cursor, in order, exactly once, as it comes; without one, from now on.
+
+        The cursor is the seq of the last commit you have seen, 0 for none. It does not end by
+        itself, not when the session is closed either: leave the loop, or say `until` when.
+        """
+        tailing = self._tailing(after, follow=follow, until=until, load=load)
+        return tail(tailing, self._sleep)
+
+    def _tailing(self, after: int | None, **options: Any) -> Tailing:
+        return Tailing(self._store, self._id, after, **options)
+
+    def compare(self, a: str, b: str) -> Comparison:
+        """Two tries at one turn (`t5` and `t5.2`), aligned: answers, decisions, calls, files, and why."""
+        from stator.runtime.views.compare import compare
+
+        return compare(self._store, self._id, a, b)
+
+    def tree(self, *, limit: int = 1000) -> Tree:
+        """The sessions this one hangs together with: forks, retries and children, above and below."""
+        from stator.runtime.views.tree import tree_of
+
+        return tree_of(self._store, self._id, limit=limit)
+
+    # -- files ------------------------------------------------------------------------------------
+
+    def patch(self, start: str | None = None, end: str | None = None) -> list[FilePatch]:
+        """The net change of each file this session wrote there, as a unified diff where its contents
+        were kept; ranges as in `diff`."""
+        from stator.runtime.views import contents
+
+        a, b = points(self._store, self._id, start, end)
+        trunk = common(self._store, a, b)
+        mine, theirs = (self._wrote(point, trunk) for point in (a, b))
+        if trunk == a.seq:
+            return contents.range_patches(self._store, b.session, theirs)
+        return contents.fork_patches(self._store, a, b, mine, theirs)
+
+    def contents(self, path: str, at: str = "head", *, root: str = ".") -> Content | None:
+        """What a file held at a position, exactly, where that was kept; None if it did not exist."""
+        from stator.runtime.views import contents
+
+        return contents.content(self._store, self.at(at), path, root)
+
+    def _wrote(self, point: Point, after: int) -> list[Version]:
+        return self._store.versions(
+            point.session, after=after, upto=point.seq, collections=("files",)
+        )
+
+    def why(self, path: str, *, root: str = ".", limit: int = 50) -> list[Reason]:
+        """Why a file is as it is: its edits with their calls and decisions, or the prompts and answers around them."""
+        touches = self._store.touches("files", file_key(root, path), session=self._id, limit=limit)
+        return explain(self._store, [(t.session, t.seq, t.turn) for t in touches], path)
+
+    # -- what left the view -----------------------------------------------------------------------
+
+    def evicted(self, *, all: bool = False) -> list[Evicted]:
+        """The keys that the current compaction evicted from the agent's view, most important first; or those
+        of every compaction."""
+        from stator.runtime.window import recall as recalling
+
+        return recalling.evicted(self._store, self._id, all=all)
+
+    def recall(self, key: str) -> Recalled:
+        """The content behind a key such as `decision:auth`, `call:c_…` or `entry:@12`, with where it
+        came from."""
+        from stator.runtime.window import recall as recalling
+
+        return recalling.recall(self._store, self._id, text(key, "key"))
+
+    # -- for the next session ---------------------------------------------------------------------
+
+    def brief(
+        self,
+        *,
+        max_tokens: int = 2000,
+        target: Target = "generic",
+        since: str | None = None,
+        count_tokens: CountTokens | None = None,
+        disk: bool = True,
+    ) -> Brief:
+        """What the next session, another agent or another vendor's must know, within a budget."""
+        from stator.runtime.window import brief as briefs
+
+        here = briefs.Here(root=self._root if disk else "", run=self._run, began=self._began)
+        return briefs.brief(
+            self._store, self._id, here, self.at,
+            max_tokens=max_tokens, target=target, since=since, count_tokens=count_tokens,
+        )  # fmt: skip
+
+    def artifacts(self) -> list[Artifact]:
+        """The newest version of each named document, last changed first."""
+        from stator.runtime.views import artifacts
+
+        return artifacts.listed(self._store, self._id)
+
+    def artifact_versions(self, name: str) -> list[Artifact]:
+        """Every version of a named document, the newest first."""
+        from stator.runtime.views import artifacts
+
+        return artifacts.versions(self._store, self._id, name)
+
+    def read_artifact(self, name: str, version: int | None = None) -> Any:
+        """The content of a named document, exactly as it was recorded: the newest, or a version."""
+        from stator.runtime.views import artifacts
+
+        return artifacts.read(self._store, self._id, name, version).content
+
+    def artifact_diff(self, name: str, a: int | None = None, b: int | None = None) -> str:
+        """What changed from version `a` (default: the one before) to `b` (default: the newest)."""
+        from stator.runtime.views import artifacts
+
+        return artifacts.diff(self._store, self._id, name, a, b)
