@@ -245,6 +245,7 @@ def _compacted(store: Any) -> Iterator[tuple[str, str]]:
             "What left the view",
             "\n".join(f"{item.rank} {item.key}: {item.what}" for item in s.evicted()),
         )
+        yield "What a compaction leaves", ", ".join(n for n in COLLECTIONS if s.entries(n))
         recalled = [item.key for item in s.evicted()] + ["artifact:ferret", "decisions:t1"]
         recalled += ["constraints:t1..t2", "facts:t1", "files:t1", "entries:t1..t2"]
         yield "What is recalled", "\n".join(f"{key}: {s.recall(key).content}" for key in recalled)

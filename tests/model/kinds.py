@@ -97,6 +97,11 @@ def pay(amount: int) -> None:
     raise stator.InDoubt("connection lost")
 
 
+def append(session: Any, kind: str, **fields: Any) -> None:
+    """Append a commit as the driver of a session does."""
+    session._driver.append([session._driver.draft(kind, **fields)])
+
+
 def say(turn: Any, text: str) -> None:
     turn.say(text, usage={"tokens": 10})
 
@@ -123,6 +128,8 @@ def record_everything(store: Any) -> str:
             ask_for(s, "ship", "another parcel", to="Bell")
             known = t.try_call(pay, amount=6).call
             store.contribute("every").settle(known, "done")
+            late = t.try_call(pay, amount=7).call
+            append(s, "settlement", call=late, tool="pay", status="ok", cause="late result")
             store.contribute("every").budget("turns=20")
         with s.turn("and then") as t:
             t.say("be quick", actor="user")
