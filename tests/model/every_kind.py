@@ -146,7 +146,7 @@ def _one_session(folder: Path) -> Iterator[tuple[str, str]]:
         yield "What an answer derives from", _inputs(view)
         yield "What a replay misses", _missed(view)
         yield "What a fork begins with", _forked(store)
-        yield from _compacted(store)
+        yield from _compacted(store, path)
         yield "What a rewind leaves", _rewound(store)
         yield "What erasing the session leaves", _erased(store, session)
 
@@ -238,8 +238,9 @@ def _forked(store: Any) -> str:
     return "\n".join(f"{type(op).__name__} {op.collection}" for op in commit.delta)
 
 
-def _compacted(store: Any) -> Iterator[tuple[str, str]]:
+def _compacted(store: Any, path: Path) -> Iterator[tuple[str, str]]:
     with store.open("every") as s:
+        before = f"@{s.head.seq}"
         s.compact(keep=1, strategy=["summarise"], summary="all of it", scratch=True)
         yield (
             "What left the view",
@@ -249,6 +250,9 @@ def _compacted(store: Any) -> Iterator[tuple[str, str]]:
         recalled = [item.key for item in s.evicted()] + ["artifact:ferret", "decisions:t1"]
         recalled += ["constraints:t1..t2", "facts:t1", "files:t1", "entries:t1..t2"]
         yield "What is recalled", "\n".join(f"{key}: {s.recall(key).content}" for key in recalled)
+        yield "The line of what left the view", _beside(s).rpartition("\n")[2]
+        yield "The diff of a compaction", str(s.diff(before, "head"))
+        yield "stator diff of it", _run(path, "diff", f"{s.id}:{before}", "head")
         with s.turn("go on") as t:
             yield "What the model is shown", t.messages("plain")[0]["content"]
         yield "The brief after it", str(s.brief(max_tokens=4000))
