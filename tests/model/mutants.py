@@ -41,7 +41,7 @@ OTHERS = (
     "tests/runtime/test_rewind.py",
 )
 ROW_TYPES = {
-    "CommitKind", "Collection", "Hot", "Briefed", "Recalled", "Noted", "Field", "Reported",
+    "CommitKind", "Collection", "Hot", "Briefed", "RecallKey", "NotedAs", "Field", "Reported",
 }  # fmt: skip
 FLAGS = {
     "CommitKind": dict.fromkeys(
@@ -61,7 +61,7 @@ FLAGS = {
 """The flags of a row, and what they are where a row does not say."""
 RANKS = 5
 """Ranks are below this, places above."""
-PARTS = {"Hot", "Briefed", "Recalled", "Noted", "Reported"}
+PARTS = {"Hot", "Briefed", "RecallKey", "NotedAs", "Reported"}
 FUNCTIONS = {
     "text": "lambda record: ''",
     "line": "lambda record, show: []",

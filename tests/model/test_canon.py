@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pytest
 import rfc8785
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stator.errors import (
@@ -47,9 +47,6 @@ from stator.model.values.canon import (
     to_plain,
 )
 from strategies import any_text, foreign_values, plain_values, same, tagged_plain
-
-settings.register_profile("canon", deadline=None)
-settings.load_profile("canon")
 
 
 def nested(levels: int, wrap: Callable[[Any], Any] = lambda inner: [inner]) -> Any:

@@ -675,7 +675,7 @@ def test_a_late_result_of_an_approved_call_settles_it(store):
 
     @stator.tool(timeout_s=0.01, approve=True)
     def pay(amount):
-        let_go.wait(30)
+        let_go.wait(60)
         return "paid"
 
     with pytest.raises(stator.ApprovalNeeded), store.open("shop") as s, s.turn("pay") as t:
@@ -692,7 +692,7 @@ def test_a_late_result_of_an_approved_call_settles_it(store):
 
         s._driver.settle_late = late
         let_go.set()
-        assert done.wait(30)
+        assert done.wait(60)
         assert [row.status for row in s.calls()] == ["ok"]
         assert s.in_doubt == []
 
@@ -700,7 +700,7 @@ def test_a_late_result_of_an_approved_call_settles_it(store):
 @pytest.mark.parametrize("api", ["sync", "async"])
 def test_a_result_that_comes_just_after_its_time_settles_the_call_after_its_doubt(memory, api):
     let_go = threading.Event()
-    act = stator.tool(lambda: let_go.wait(30) and "paid", name="pay", timeout_s=0.01)
+    act = stator.tool(lambda: let_go.wait(60) and "paid", name="pay", timeout_s=0.01)
     append = memory.port.append
 
     def slow(session, drafts, **options):
@@ -709,7 +709,7 @@ def test_a_result_that_comes_just_after_its_time_settles_the_call_after_its_doub
             let_go.set()
             for thread in threading.enumerate():
                 if thread.name == "stator pay":
-                    thread.join(30)
+                    thread.join(60)
         return append(session, drafts, **options)
 
     memory.port.append = slow

@@ -569,7 +569,9 @@ def lived(store, name, steps):
 
 @given(STEPS, STEPS)
 @settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=20,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_state_is_what_it_was_after_whatever_keeping_did(tmp_path_factory, mine, others):
     """Expired, archived, others purged, rebuilt: every record as before, and the chains verify."""

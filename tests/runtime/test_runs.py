@@ -244,7 +244,7 @@ def test_the_folder_is_its_owners_alone(store):
 
 
 def test_the_starter_has_no_child_to_look_after(store):
-    run = script(store, "import time; time.sleep(60)")
+    run = script(store, "import time; time.sleep(600)")
     with pytest.raises(ChildProcessError):
         os.waitpid(run.info.supervisor, os.WNOHANG)
     assert run.stop(grace_s=0) == "stopped"
@@ -254,7 +254,7 @@ def test_the_lock_is_not_handed_to_the_program(store):
     # A program that outlives its supervisor must not make it look alive.
     run = script(
         store,
-        "import os, time; print(sorted(os.listdir('/proc/self/fd')), flush=True); time.sleep(60)",
+        "import os, time; print(sorted(os.listdir('/proc/self/fd')), flush=True); time.sleep(600)",
     )
     printed = eventually(lambda: run.output().text)
     assert (
@@ -274,7 +274,7 @@ def test_two_runs_at_once_have_a_session_each(store, agent):
 
 
 def test_a_session_has_one_run_at_a_time(store):
-    first = script(store, "import time; time.sleep(60)", session="mine")
+    first = script(store, "import time; time.sleep(600)", session="mine")
     with pytest.raises(Busy, match=f"driven by run r_{first.id[-8:]}"):
         script(store, "pass", session="mine")
     first.stop(grace_s=0)
@@ -297,14 +297,14 @@ def test_a_program_that_fails_is_on_record_with_its_exit_code(store):
 
 
 def test_a_program_that_is_killed_is_not_called_stopped(store):
-    run = script(store, "import time; time.sleep(60)")
+    run = script(store, "import time; time.sleep(600)")
     os.kill(run.info.child, signal.SIGTERM)
     assert run.wait() == "failed"
     assert (run.info.reason, run.info.cause) == ("process died", "killed by SIGTERM")
 
 
 def test_a_supervisor_that_is_told_to_end_ends_the_program_and_says_so(store):
-    run = script(store, "import time; time.sleep(60)")
+    run = script(store, "import time; time.sleep(600)")
     os.kill(run.info.supervisor, signal.SIGTERM)
     assert run.wait() == "failed"
     assert run.info.cause == "its supervisor was told to end (SIGTERM)"
@@ -315,10 +315,10 @@ def test_stop_ends_the_program_and_what_it_started(store):
         store,
         """
         import os, signal, subprocess, sys, time
-        deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
+        deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
         child = subprocess.Popen([sys.executable, "-c", deaf])
         print(child.pid, flush=True)
-        time.sleep(60)
+        time.sleep(600)
         """,
     )
     eventually(lambda: "deaf" in run.output().text)
@@ -332,7 +332,7 @@ def test_stop_ends_the_program_and_what_it_started(store):
 def test_a_program_that_will_not_end_is_killed_after_the_grace(store):
     run = script(
         store,
-        "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)",
+        "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)",
     )
     eventually(lambda: run.output().data)
     assert run.stop(grace_s=0.1) == "stopped"
@@ -356,7 +356,7 @@ def test_a_grace_that_is_none_is_refused(store, grace):
 
 
 def test_waiting_can_be_given_up(store):
-    run = script(store, "import time; time.sleep(60)")
+    run = script(store, "import time; time.sleep(600)")
     assert run.wait(0.1) == "running"
 
 
@@ -395,7 +395,7 @@ def test_a_lost_run_is_not_started_again_beside_its_program(store, agent):
 
 
 def test_after_a_reboot_a_run_is_lost_and_no_process_is_taken_for_its_program(store):
-    run = script(store, "import time; time.sleep(60)")
+    run = script(store, "import time; time.sleep(600)")
     kill_supervisor(run)
     real = run.info
     run.files.write(msgspec.structs.replace(real, boot="another start of the machine"))
@@ -408,7 +408,7 @@ def test_after_a_reboot_a_run_is_lost_and_no_process_is_taken_for_its_program(st
 
 
 def test_a_process_that_took_the_number_of_a_lost_program_is_left_alone(store):
-    run = script(store, "import time; time.sleep(60)")
+    run = script(store, "import time; time.sleep(600)")
     kill_supervisor(run)
     real = run.info
     run.files.write(msgspec.structs.replace(real, child_start=real.child_start + 1))
@@ -456,7 +456,7 @@ def test_a_run_that_ended_is_started_again_in_its_session(store, agent):
 
 
 def test_a_run_that_runs_is_not_started_again(store):
-    run = script(store, "import time; time.sleep(60)")
+    run = script(store, "import time; time.sleep(600)")
     with pytest.raises(Busy, match="is running"):
         run.again()
 

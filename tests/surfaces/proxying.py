@@ -16,11 +16,10 @@ from stator.runtime.facade.view import SessionView
 from stator.surfaces.proxy.recorder import Recording, Work
 from stator.surfaces.proxy.session import choose
 from stator.surfaces.proxy.stdio import Options, Proxy
+from waiting import PATIENCE_S
 
 SERVER = Path(__file__).parent / "servers" / "scripted.py"
 COMMAND = [sys.executable, "-S", "-E", str(SERVER)]
-PATIENCE_S = 30.0
-"""How long an answer may take on a machine that is busy with other things."""
 
 
 def request(id: Any, method: str, **params: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import socket
@@ -10,11 +11,17 @@ import sys
 from hashlib import sha256
 from http.client import HTTPConnection
 
+import httpx2
 import pytest
 
 import stator
+from stator.surfaces.proxy.http import App
+from stator.surfaces.proxy.http_policy import Gate, Upstream
+from stator.surfaces.proxy.recorder import Recording
+from stator.surfaces.proxy.session import choose
 from surfaces.proxying import call, request
 from surfaces.servers.streaming import Server
+from waiting import eventually
 
 JSON = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 
@@ -56,10 +63,14 @@ class Front:
     def last(self, wanted=None):
         """(status, cause, attempt) of the newest call; of the newest that ended `wanted`."""
         with stator.connect(self.path, read_only=True) as store:
-            while True:
+
+            def ended():
                 row = store.read("talk").calls(limit=1)[0]
-                if row.status != "started" and wanted in (None, row.status):
-                    return row.status, row.cause, row.attempt
+                if row.status == "started" or wanted not in (None, row.status):
+                    return None
+                return row.status, row.cause, row.attempt
+
+            return eventually(ended)
 
     def end(self):
         self.process.send_signal(signal.SIGTERM)
@@ -249,8 +260,7 @@ def test_a_client_that_goes_away_leaves_a_write_in_doubt(front, upstream):
 def test_a_cancelled_call_of_a_session_is_in_doubt(front, upstream):
     session = {"Mcp-Session-Id": "s-2"}
     connection = front.open(call(5, "echo", how="wait"), headers=session)
-    while not upstream.seen:
-        pass
+    eventually(lambda: upstream.seen)
     cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}}
     assert front.ask(cancelled, headers=session)[0] == 202
     assert front.last() == ("in doubt", "cancelled by the client", 1)
@@ -258,6 +268,65 @@ def test_a_cancelled_call_of_a_session_is_in_doubt(front, upstream):
     assert connection.getresponse().status == 200
     connection.close()
     assert front.last("ok")[0] == "ok"
+
+
+class LateBody(httpx2.AsyncByteStream):
+    """A server whose answer comes in two parts: the second long after the client has left."""
+
+    def __init__(self, answer):
+        self.answer = answer
+        self.left = asyncio.Event()
+
+    async def handle_async_request(self, request):
+        headers = {"content-type": "application/json", "content-length": str(len(self.answer))}
+        return httpx2.Response(200, headers=headers, stream=self)
+
+    async def __aiter__(self):
+        yield self.answer[:10]
+        await self.left.wait()
+        for _ in range(100):  # whatever the proxy does about the client that left, it has done
+            await asyncio.sleep(0)
+        yield self.answer[10:]
+
+    async def aclose(self):
+        pass
+
+
+def test_an_answer_is_recorded_when_its_client_leaves_before_the_end_of_it(tmp_path, monkeypatch):
+    arriving = [{"type": "http.request", "body": json.dumps(call(1, "echo")).encode()}]
+
+    async def exchange(recording):
+        app = App(
+            recording, Upstream("http://127.0.0.1:9/mcp"), Gate(80), None,
+            timeout_answer=False, say=pytest.fail,
+        )  # fmt: skip
+        await app.transport.aclose()
+        server = LateBody(b'{"jsonrpc":"2.0","id":1,"result":{"content":[]}}')
+        monkeypatch.setattr(app, "transport", server)
+
+        async def receive():
+            if arriving:
+                return arriving.pop()
+            await server.left.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message):
+            if message["type"] == "http.response.body":
+                server.left.set()
+
+        headers = [(b"host", b"127.0.0.1:80"), (b"content-type", b"application/json")]
+        scope = {"type": "http", "method": "POST", "path": "/mcp", "query_string": b""}
+        await app({**scope, "headers": headers}, receive, send)
+
+    with stator.connect(tmp_path / "a.db") as store:
+        chosen = choose(store, "talk", "test", "run")
+        recording = Recording(
+            store, chosen.opened, server="test", run="run", shared=chosen.shared, say=pytest.fail
+        )
+        asyncio.run(exchange(recording))
+        recording.close()
+        (row,) = store.read("talk").calls()
+        assert (row.status, row.cause) == ("ok", "")
 
 
 def test_a_server_that_is_not_there_did_nothing(tmp_path):

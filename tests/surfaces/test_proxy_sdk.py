@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -66,21 +64,14 @@ def test_over_stdio_a_client_cannot_tell(tmp_path, era):
 
 @pytest.fixture(scope="module")
 def served():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    process = subprocess.Popen([*SERVER, str(port)], stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=5).close()
-            break
-        except ConnectionRefusedError:
-            assert process.poll() is None
-            time.sleep(0.05)
+    process = subprocess.Popen(
+        [*SERVER, "http"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert process.stdout is not None
+    port = int(process.stdout.readline())
     yield f"http://127.0.0.1:{port}/mcp"
     process.terminate()
-    process.wait()
+    process.communicate()
 
 
 def test_over_http_a_client_cannot_tell(tmp_path, served):

@@ -16,7 +16,9 @@ from stator.model.log.commit import Draft, Upsert
 from stator.model.records.types import ApprovalRecord
 from stator.runtime.facade.view import SessionView
 from stator.runtime.ingest.recorder import Recorder
+from stator.surfaces.proxy import recorder as proxy_recorder
 from surfaces.proxying import COMMAND, Client, Reader, call, notice, request, text
+from waiting import PATIENCE_S, eventually
 
 LIST = request(1, "tools/list")
 
@@ -199,8 +201,7 @@ def test_a_call_that_takes_too_long_is_in_doubt_if_it_writes(path, tool, status)
     with Client(path, timeout=0.2) as client:
         client.ask(LIST)
         client.send(call(2, tool, how="hold"))
-        while (tool, status, "no answer within 0.2 s") not in client.calls():
-            pass
+        eventually(lambda: (tool, status, "no answer within 0.2 s") in client.calls())
         client.send(notice("notifications/release"))
         assert text(client.read()) == "released"
 
@@ -208,8 +209,7 @@ def test_a_call_that_takes_too_long_is_in_doubt_if_it_writes(path, tool, status)
 def test_a_late_answer_settles_the_doubt(path):
     with Client(path, timeout=0.1) as client:
         client.send(call(2, "echo", how="hold"))
-        while "in doubt" not in [status for _, status, _ in client.calls()]:
-            pass
+        eventually(lambda: "in doubt" in [status for _, status, _ in client.calls()])
         client.send(notice("notifications/release"))
         assert text(client.read()) == "released"
         client.end()
@@ -256,10 +256,10 @@ def test_a_call_that_may_be_repeated_and_was_not_answered_may_have_been_done(cli
 def test_calls_that_were_answered_in_time_leave_nothing_running(path):
     with Client(path, timeout=60.0) as client:
         client.ask(call(1, "echo"))
-        before = threading.active_count()
+        before = set(threading.enumerate())
         for n in range(2, 12):
             client.ask(call(n, "echo"))
-        assert threading.active_count() == before
+        assert set(threading.enumerate()) <= before
 
 
 def test_a_client_that_leaves_with_calls_open_leaves_them_in_doubt(client):
@@ -272,7 +272,7 @@ def test_a_client_that_leaves_with_calls_open_leaves_them_in_doubt(client):
 
 
 def test_an_answer_that_comes_when_the_client_has_left_still_counts(client):
-    client.send(call(2, "echo", how="slow", seconds=0.3))
+    client.send(call(2, "echo", how="at the end"))
     client.end()
     assert client.calls() == [("echo", "ok", "")]
 
@@ -455,7 +455,8 @@ def test_an_id_that_a_client_gives_to_two_calls_hides_neither(path):
         assert len(client.calls()) == 2
 
 
-def test_a_call_without_an_id_is_the_open_one_of_the_same_arguments(path):
+def test_a_call_without_an_id_is_the_open_one_of_the_same_arguments(path, monkeypatch):
+    monkeypatch.setattr(proxy_recorder, "CLAIM_US", 3_600_000_000)  # a busy machine may be slow
     with stator.connect(path, project="shop") as store:
         now = store.context.clock()
         session = hook(
@@ -572,10 +573,9 @@ def test_a_proxy_whose_server_does_not_read_can_be_asked_to_end(path):
         process.stdin.write(line)
         process.stdin.flush()
         with stator.connect(path) as store:
-            while len(store.read("talk").calls() if store.sessions().rows else ()) < 2:
-                pass
+            eventually(lambda: store.sessions().rows and len(store.read("talk").calls()) == 2)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_S) == 0
     with stator.connect(path) as store:
         assert [row.status for row in store.read("talk").calls()] == ["in doubt"] * 2
 

@@ -129,7 +129,7 @@ def test_a_foreground_run_reads_what_is_typed(home):
 
 
 def test_an_interrupt_in_the_foreground_is_a_persons_wish(ask, home, spawn):
-    process = spawn("run", "--", "sh", "-c", "echo up; exec sleep 60")
+    process = spawn("run", "--", "sh", "-c", "echo up; exec sleep 600")
     assert process.stdout.readline() == b"up\n"
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)

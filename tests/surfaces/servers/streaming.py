@@ -60,7 +60,7 @@ class Handler(BaseHTTPRequestHandler):
         """One message, then wait until the client has seen it, then the answer."""
         self.begin_stream()
         self.event({"jsonrpc": "2.0", "method": "notifications/progress", "params": {}})
-        assert self.server.go.wait(30)
+        self.server.go.wait()
         self.event({"jsonrpc": "2.0", "id": message["id"], "result": {"content": []}})
         self.end_stream()
 
@@ -91,7 +91,7 @@ class Handler(BaseHTTPRequestHandler):
         self.whole(arguments["status"], b"no", "text/plain")
 
     def wait(self, message: Any, arguments: Any) -> None:
-        self.server.go.wait(30)
+        self.server.go.wait()
         self.plain(message, arguments)
 
     def large(self, message: Any, arguments: Any) -> None:

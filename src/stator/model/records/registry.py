@@ -75,7 +75,7 @@ class Briefed(msgspec.Struct, frozen=True, kw_only=True):
     """Our words after a record."""
 
 
-class Recalled(msgspec.Struct, frozen=True):
+class RecallKey(msgspec.Struct, frozen=True):
     """A collection whose records are recalled by a key, `PREFIX:NAME`."""
 
     prefix: str
@@ -87,7 +87,7 @@ class Recalled(msgspec.Struct, frozen=True):
     """What the key does not say of it."""
 
 
-class Noted(msgspec.Struct, frozen=True):
+class NotedAs(msgspec.Struct, frozen=True):
     """A collection that the note about a compaction counts: it is as it was."""
 
     place: int
@@ -129,8 +129,8 @@ class Collection(msgspec.Struct, frozen=True, kw_only=True):
     """Its place in the state that an agent is shown over MCP; 0: it is not shown."""
     hot: Hot | None = None
     brief: Briefed | None = None
-    recall: Recalled | None = None
-    noted: Noted | None = None
+    recall: RecallKey | None = None
+    noted: NotedAs | None = None
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -281,7 +281,7 @@ ROWS: tuple[CommitKind, ...] = (
             rewound=False,
             diffed=False,
             hot=Hot(40),
-            noted=Noted(80, "open calls"),
+            noted=NotedAs(80, "open calls"),
         ),
     ),
     CommitKind(name="outcome", spoken=True, expires=True, shown=True, learned=True),
@@ -319,8 +319,8 @@ ROWS: tuple[CommitKind, ...] = (
                 more="stator decisions",
                 note=_sure,
             ),
-            recall=Recalled("decision", 0, name=lambda r, i: r.topic or i, about=_reason),
-            noted=Noted(10, "decisions"),
+            recall=RecallKey("decision", 0, name=lambda r, i: r.topic or i, about=_reason),
+            noted=NotedAs(10, "decisions"),
         ),
         reported=Reported(
             method="decide",
@@ -344,8 +344,8 @@ ROWS: tuple[CommitKind, ...] = (
             search=search_text.named_value,
             listed=30,
             brief=Briefed(title="Facts", place=40, room=70, weight=4),
-            recall=Recalled("fact", 2),
-            noted=Noted(20, "facts"),
+            recall=RecallKey("fact", 2),
+            noted=NotedAs(20, "facts"),
         ),
         reported=Reported(method="fact", must=_NAMED_VALUE),
     ),
@@ -365,8 +365,8 @@ ROWS: tuple[CommitKind, ...] = (
             listed=40,
             hot=Hot(50),
             brief=Briefed(title="Preferences and constraints", place=30, room=50, weight=3),
-            recall=Recalled("preference", 1),
-            noted=Noted(30, "preferences"),
+            recall=RecallKey("preference", 1),
+            noted=NotedAs(30, "preferences"),
         ),
         reported=Reported(method="prefer", must=_NAMED_VALUE),
     ),
@@ -387,7 +387,7 @@ ROWS: tuple[CommitKind, ...] = (
             listed=80,
             hot=Hot(70, newest=200),
             brief=Briefed(title="Files", place=70, room=120, weight=4, more="stator files --reads"),
-            recall=Recalled("file", 3, name=_path, about=lambda r: r.op),
+            recall=RecallKey("file", 3, name=_path, about=lambda r: r.op),
         ),
         reported=Reported(method="file", must=(Field("path"), Field("op", _one_of(FileOp)))),
     ),
@@ -407,7 +407,7 @@ ROWS: tuple[CommitKind, ...] = (
             listed=10,
             hot=Hot(20),
             brief=Briefed(title="Plan: what is done stays done", place=50, room=60, weight=4),
-            noted=Noted(50, "plan"),
+            noted=NotedAs(50, "plan"),
         ),
         reported=Reported(
             method="plan",
@@ -439,8 +439,8 @@ ROWS: tuple[CommitKind, ...] = (
                 more="stator artifact",
                 note=lambda r: f"v{r.version}, {r.size:,} bytes",
             ),
-            recall=Recalled("artifact", about=lambda r: ""),
-            noted=Noted(60, "artifacts"),
+            recall=RecallKey("artifact", about=lambda r: ""),
+            noted=NotedAs(60, "artifacts"),
         ),
         reported=Reported(
             method="artifact",
@@ -463,8 +463,8 @@ ROWS: tuple[CommitKind, ...] = (
             search=lambda r: (r.what, r.why),
             listed=50,
             brief=Briefed(title="Dead ends: do not try these again", place=80, room=100, weight=3),
-            recall=Recalled("dead_end", 1, name=lambda r, i: r.what, about=_reason),
-            noted=Noted(40, "dead ends"),
+            recall=RecallKey("dead_end", 1, name=lambda r, i: r.what, about=_reason),
+            noted=NotedAs(40, "dead ends"),
         ),
         reported=Reported(method="dead_end", must=(Field("what"),)),
     ),
@@ -483,7 +483,7 @@ ROWS: tuple[CommitKind, ...] = (
             listed=60,
             hot=Hot(30),
             brief=Briefed(title="Pending: intended and not begun", place=110, room=90, weight=2),
-            noted=Noted(70, ""),
+            noted=NotedAs(70, ""),
         ),
     ),
     CommitKind(
@@ -514,7 +514,7 @@ ROWS: tuple[CommitKind, ...] = (
             line=text.named_value_line,
             search=search_text.named_value,
             compactible=True,
-            recall=Recalled("scratch", 4),
+            recall=RecallKey("scratch", 4),
         ),
     ),
     CommitKind(
@@ -745,7 +745,7 @@ HOT: dict[str, Hot] = {
     for name in _placed(lambda one: one.hot.place if one.hot else 0)
     if (hot := COLLECTIONS[name].hot)
 }
-NOTED: dict[str, Noted] = {
+NOTED: dict[str, NotedAs] = {
     name: noted
     for name in _placed(lambda one: one.noted.place if one.noted else 0)
     if (noted := COLLECTIONS[name].noted)

@@ -77,6 +77,7 @@ class Turn(TurnWriter, Loop):
 
     @property
     def ended(self) -> bool:
+        """Whether this turn has ended."""
         return self._open.ended
 
     def _draft(self, kind: str, **fields: Any) -> Draft:

@@ -36,6 +36,8 @@ HEADERS_MAX = 65_536
 CONNECT_S = 10.0
 BODY_S = 30.0
 """How long a request may take to arrive."""
+REST_S = 10.0
+"""How long an answer that has begun may take to end once its client has gone."""
 BOOKS_MAX = 1_000
 """Sessions of older revisions whose open requests are remembered."""
 PAUSE_S = 0.2
@@ -186,6 +188,8 @@ class Exchange:
         self._book = app.book(self._session)
         self._asked: list[Asked] = []
         self._begun = False
+        self._single = False
+        """Whether the response is one message, not a stream."""
         self._resumable = False
 
     async def run(self) -> None:
@@ -214,6 +218,10 @@ class Exchange:
         if not done:
             await self._too_late(passing)
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        if self._single and any(self._book.waits(asked) for asked in self._asked):
+            # The client left after the head of the response and before its body: the server has done
+            # the work, and how the call ended is in the body. A stream has no such end to wait for.
+            await asyncio.wait([passing], timeout=REST_S)
         for task in waits:
             task.cancel()
         ended, *_ = await asyncio.gather(*waits, return_exceptions=True)
@@ -328,10 +336,11 @@ class Exchange:
         if session and not self._session:
             # the session begins with this response: what is asked in it later belongs to its book
             self._session = session
+        reader = ServerSent() if kind == "text/event-stream" else None
+        self._single = reader is None
         start = {"type": "http.response.start", "status": response.status_code, "headers": headers}
         await self._send(start)
         self._begun = True
-        reader = ServerSent() if kind == "text/event-stream" else None
         copy, long = bytearray(), Long()
         stated = response.headers.get("content-length", "")
         length = int(stated) if stated.isdecimal() else -1
