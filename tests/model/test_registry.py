@@ -28,6 +28,7 @@ from stator.model.log.commit import Draft, Upsert
 from stator.model.log.reduce import reduce
 from stator.model.records import registry
 from stator.model.records.registry import COLLECTIONS, ROWS
+from stator.model.records.types import ArtifactRecord
 from stator.model.sessions.lifecycle import TRANSITIONS, check_transition
 from surfaces.agents import talking
 
@@ -350,6 +351,23 @@ def test_it_is_recorded_over_mcp_if_any_agent_may_make_it(row, file_store):
 
     expected = [row.name] if example_of(row).by == "agent" else []
     assert asyncio.run(report()) == expected
+
+
+@pytest.mark.parametrize(("kind", "field"), [("artifact", "content"), ("fact", "value")])
+def test_what_an_agent_reports_may_hold_nothing_but_must_be_named(kind, field, file_store):
+    async def report() -> None:
+        async with talking(file_store) as agent:
+            session = await agent.begin()
+            item = {"kind": kind, "name": "empty", field: ""}
+            await agent.call("record", session=session, items=[item])
+            error = await agent.refused("record", session=session, items=[{**item, "name": " "}])
+            assert error["path"] == "$.items[0].name"
+
+    asyncio.run(report())
+
+
+def test_the_key_of_an_artifact_says_all_that_is_listed_of_it():
+    assert registry.recall_note("artifacts", ArtifactRecord(name="notes")) == ""
 
 
 # -- what is shown --------------------------------------------------------------------------------
