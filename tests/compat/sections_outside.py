@@ -18,7 +18,7 @@ import stator
 from compat.place import Place, Section
 from stator.hooks.ingest import ingest
 from stator.importers import discover
-from stator.importers.run import bring
+from stator.importers.run import import_transcripts
 from stator.model.exchange.items import (
     About,
     Answered,
@@ -79,7 +79,7 @@ def imported(source: Path, place: Place) -> None:
         os.utime(path, (START + number, START + number))  # the newest is read first
     for seed, new in (("", True), ("again", False)):
         with place.open(seed) as store:
-            assert bool(bring(store, discover.look([folder])).changed) == new
+            assert bool(import_transcripts(store, discover.discover([folder])).changed) == new
 
 
 # -- hooks ----------------------------------------------------------------------------------------

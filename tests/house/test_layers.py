@@ -32,7 +32,7 @@ PARTS: dict[str, str] = {
     "budgets": "model runtime",
     "lifecycle": "model runtime",
     "workflows": "model runtime",
-    "importing": "importers",
+    "importing": "model importers",
     "testing": "errors model store runtime connect",
     "pytest_plugin": "testing",
     "surfaces": "errors locations model runtime importers hooks connect surfaces __version__",
@@ -72,8 +72,8 @@ ROOMS: dict[str, Steps] = {
         ("replay",),
     ),
     "importers": (
-        ("format",),
         ("reading",),
+        ("format",),
         (
             *("claude_code", "codex", "gemini", "opencode", "pi", "inspect_ai"),
             *("cline", "openhands", "swe_agent", "mini_swe_agent"),
@@ -100,7 +100,7 @@ ROOMS: dict[str, Steps] = {
 """The rooms of each part, lowest first. A room imports itself and the rooms of earlier steps; rooms of one step do
 not import each other. A room is a folder or a module, or several of them; the longest name that fits counts."""
 
-NOT_YET: tuple[str, ...] = ("stator.importers.gemini.tools imports stator.importers.codex.tools",)
+NOT_YET: tuple[str, ...] = ()
 """Imports against the order of the rooms that are still there. May only shrink."""
 
 CIRCLES_NOT_YET = frozenset[str]()

@@ -144,7 +144,7 @@ def test_the_model_calls_nothing_that_looks_at_the_world():
     assert uses_of(ours(), ["model"], ("open", "input", "print", *CLOCKS_AND_CHANCE)) == {
         # the type alone
         "stator.model.log.check": {"uuid.UUID"},
-        "stator.model.values.canon": {"uuid.UUID"},
+        "stator.model.values.tagged": {"uuid.UUID"},
     }
 
 

@@ -31,7 +31,7 @@ from stator.errors import (
     TooDeep,
     TooLarge,
 )
-from stator.model.values import canon
+from stator.model.values import tagged
 from stator.model.values.canon import (
     BYTES_MAX,
     DEPTH_MAX,
@@ -112,7 +112,7 @@ def test_a_refusal_deep_in_a_value_names_its_path(value: Any, steps: list[str | 
     bad: Any = object()
     for step in reversed(steps):
         bad = {step: bad} if isinstance(step, str) else [value] * step + [bad]
-    shown = "$" + "".join(canon._step(step) for step in steps)
+    shown = "$" + "".join(tagged.path_step(step) for step in steps)
     refused(bad, BadType, shown)
 
 

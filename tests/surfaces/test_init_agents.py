@@ -1,4 +1,4 @@
-"""`stator init AGENT`: recording switched on in somebody's settings, without harm to the rest of them."""
+"""`stator init AGENT`: turns on recording in an agent's settings, and keeps all other settings."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def files(agent, scope="project", root=Path("/p"), home=Path("/h"), **options):
 
 @pytest.mark.parametrize("scope", ["project", "user"])
 @pytest.mark.parametrize("agent", AGENTS)
-def test_what_others_put_there_stays(agent, scope):
+def test_other_settings_stay(agent, scope):
     for file in files(agent, scope):
         if file.kind == "json":
             after = json.loads(added(json.dumps(OTHERS), file))
@@ -59,14 +59,14 @@ def test_what_others_put_there_stays(agent, scope):
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_adding_twice_is_adding_once(agent):
+def test_adding_twice_changes_nothing_the_second_time(agent):
     for file in files(agent):
         once = added("", file)
         assert added(once, file) == once
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_removing_gives_back_what_was_there(agent):
+def test_removing_restores_the_previous_settings(agent):
     for file in files(agent):
         before = (
             "# mine\nmodel = 1\n" if file.kind == "toml" else json.dumps(OTHERS, indent=2) + "\n"
@@ -75,7 +75,7 @@ def test_removing_gives_back_what_was_there(agent):
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_removing_from_a_file_of_ours_alone_leaves_nothing(agent):
+def test_removing_our_entries_from_a_file_with_only_ours_deletes_it(agent):
     for file in files(agent):
         assert removed(added("", file), file) == ""
 
@@ -92,7 +92,7 @@ def test_another_path_of_our_program_replaces_the_old_one():
 @pytest.mark.parametrize(
     "command", ["echo stator-hook", "/opt/my-stator-hook-wrapper x", "say 'it", "", "A=1"]
 )
-def test_a_program_that_only_mentions_ours_is_not_ours(command):
+def test_a_hook_that_only_mentions_our_program_stays(command):
     assert not is_ours({"command": command})
 
 
@@ -100,11 +100,11 @@ def test_a_program_that_only_mentions_ours_is_not_ours(command):
     "command",
     ["stator-hook cursor", "'/my tools/stator-hook' x", "STATOR_STORE=/a /b/stator-hook x"],
 )
-def test_our_program_is_known_again_however_it_is_started(command):
+def test_our_hook_is_recognised_in_every_way_of_starting_it(command):
     assert is_ours({"command": command})
 
 
-def test_a_program_that_shares_a_group_with_ours_stays():
+def test_another_hook_in_the_same_group_stays():
     file = files("claude-code")[0]
     lint = {"type": "command", "command": "lint"}
     ours = {"type": "command", "command": "stator-hook claude-code"}
@@ -114,7 +114,7 @@ def test_a_program_that_shares_a_group_with_ours_stays():
     assert json.loads(removed(text, file)) == {"hooks": {"PreToolUse": [kept]}}
 
 
-def test_from_a_folder_with_a_space_adding_twice_is_adding_once():
+def test_adding_twice_from_a_folder_with_a_space_changes_nothing():
     programs = Programs("/my tools/stator-hook", "/my tools/stator")
     for agent in AGENTS.values():
         for file in wanted(agent, programs, "user", root=Path("/p"), home=Path("/h"), environ={}):
@@ -123,7 +123,7 @@ def test_from_a_folder_with_a_space_adding_twice_is_adding_once():
             assert removed(once, file) == ""
 
 
-def test_half_a_character_in_somebodys_settings_stays_one():
+def test_a_lone_surrogate_in_the_settings_stays():
     file = files("claude-code")[0]
     after = added('{"prompts": ["cut \\ud83d"]}', file)
     assert json.loads(after.encode())["prompts"] == ["cut \ud83d"]
@@ -139,12 +139,12 @@ def test_a_comment_above_the_table_after_ours_stays():
 @pytest.mark.parametrize(
     "text", ['[mcp_servers]\nstator = {command = "x"}\n', 'a = """\n[mcp_servers.stator]\n"""\n']
 )
-def test_a_table_that_cannot_be_taken_out_is_refused(text):
+def test_a_table_that_cannot_be_removed_is_refused(text):
     with pytest.raises(InvalidInput):
         removed(text, files("codex")[1])
 
 
-def test_servers_that_are_no_table_are_refused():
+def test_servers_that_are_not_a_table_are_refused():
     with pytest.raises(InvalidInput):
         added("mcp_servers = 5\n", files("codex")[1])
 
@@ -158,7 +158,7 @@ def test_a_toml_file_keeps_every_byte_outside_our_table():
     assert removed(after, file) == before
 
 
-def test_a_table_of_ours_in_the_middle_of_a_file_is_taken_out():
+def test_our_table_in_the_middle_of_a_file_is_removed():
     file = files("codex")[1]
     text = 'a = 1\n\n[mcp_servers.stator]\ncommand = "old"\n\n[other]\nb = 2\n'
     assert tomllib.loads(removed(text, file)) == {"a": 1, "other": {"b": 2}}
@@ -179,7 +179,7 @@ def test_paths_with_spaces_reach_the_shell_as_one_word():
     assert command == "'/my tools/stator-hook' claude-code --store '/a b.db'"
 
 
-def test_the_change_is_shown_and_nothing_written_without_a_yes(ask, home):
+def test_the_change_is_shown_and_written_only_after_yes(ask, home):
     result = ask("init", "claude-code")
     assert "stator-hook claude-code" in result.out
     assert "nothing was changed" in result.out
@@ -193,7 +193,7 @@ def test_a_dry_run_changes_nothing(ask, home):
     assert os.listdir(".") == []
 
 
-def test_yes_writes_it_and_makes_the_store(ask, home):
+def test_yes_writes_the_settings_and_creates_the_store(ask, home):
     assert ask("init", "claude-code", "--yes").code == 0
     settings = json.loads(Path(".claude/settings.local.json").read_text())
     assert set(settings["hooks"]) == set(CLAUDE.moments)
@@ -201,7 +201,7 @@ def test_yes_writes_it_and_makes_the_store(ask, home):
     assert Path(".stator/store.db").exists()
 
 
-def test_run_again_it_changes_nothing(ask, home):
+def test_a_second_init_changes_nothing(ask, home):
     ask("init", "claude-code", "--yes")
     before = {path: path.read_bytes() for path in Path(".claude").iterdir()}
     result = ask("init", "claude-code", "--yes")
@@ -209,14 +209,14 @@ def test_run_again_it_changes_nothing(ask, home):
     assert {path: path.read_bytes() for path in Path(".claude").iterdir()} == before
 
 
-def test_a_copy_of_what_was_there_is_kept(ask, home):
+def test_a_copy_of_the_old_file_is_kept(ask, home):
     Path(".claude").mkdir()
     Path(".claude/settings.local.json").write_text('{"a": 1}')
     ask("init", "claude-code", "--yes")
     assert Path(".claude/settings.local.json.before-stator").read_text() == '{"a": 1}'
 
 
-def test_remove_takes_everything_of_ours_out(ask, home):
+def test_remove_deletes_all_our_entries(ask, home):
     ask("init", "claude-code", "codex", "gemini", "cursor", "--yes")
     ask("init", "claude-code", "codex", "gemini", "cursor", "--remove", "--yes")
     left = [path for path in Path(".").rglob("*") if path.is_file() and ".stator" not in str(path)]
@@ -258,7 +258,7 @@ def test_user_settings_are_where_the_environment_says(ask, home, tmp_path, monke
     assert (tmp_path / "cx" / "hooks.json").exists()
 
 
-def test_what_a_team_shares_names_no_folder_of_one_of_them(ask, home):
+def test_shared_settings_name_no_personal_folder(ask, home):
     ask("init", "claude-code", "--shared", "--yes")
     assert "/stator-hook" not in Path(".claude/settings.json").read_text()
 
@@ -275,7 +275,7 @@ def test_json_says_what_would_change(ask, home):
     assert document["written"] is False
 
 
-def test_the_plugin_says_what_init_would(ask):
+def test_the_plugin_has_the_same_hooks_as_init(ask):
     folder = Path(ask("init", "--plugin").out.strip())
     bare = Programs("stator-hook", "stator")
     hooks = {moment: [entry] for moment, entry in hooks_of(CLAUDE, bare).items()}
@@ -284,12 +284,12 @@ def test_the_plugin_says_what_init_would(ask):
     assert json.loads((folder / ".claude-plugin/plugin.json").read_text())["name"] == "stator"
 
 
-def test_whoever_lacks_the_mcp_package_is_told(ask, home, monkeypatch):
+def test_init_warns_if_the_mcp_package_is_missing(ask, home, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert "pip install 'stator[mcp]'" in ask("init", "claude-code", "--yes").out
 
 
-def test_an_agent_nobody_knows_is_named_with_those_that_are_known(ask, home):
+def test_the_error_for_an_unknown_agent_lists_the_known_ones(ask, home):
     answer = ask("init", "windsurf", "--dry-run")
     assert answer.code == 2
     assert "'windsurf'" in answer.err

@@ -78,15 +78,7 @@ def seal(draft: Draft, place: Place, view: View, redactor: Redactor | None, salt
     content = encode_content(draft, redactor)
     salt = salts(SALT_BYTES)
     hashes = {name: committed(salt, name, data) for name, data in content.items()}
-    ops: list[list[Any]] = []
-    for n, op in enumerate(delta):
-        if type(op) is Put:
-            name = put_item(n)
-            data = encoded.get(id(op.record)) or encode_record(op.record)
-            content[name] = data
-            ops.append(["put", op.collection, op.id, op.was, committed(salt, name, data)])
-        else:
-            ops.append(["drop", op.collection, op.id, op.was])
+    ops = _commit_to_ops(delta, encoded, content, salt)
     if not content:
         salt = b""  # no hash would cover it, so it could be changed unseen
     if sum(map(len, content.values())) > CONTENT_MAX:
@@ -154,6 +146,22 @@ def seal(draft: Draft, place: Place, view: View, redactor: Redactor | None, salt
         trace=draft.trace,
     )
     return Sealed(commit, keys)
+
+
+def _commit_to_ops(
+    delta: Delta, encoded: dict[int, bytes], content: dict[str, bytes], salt: bytes
+) -> list[list[Any]]:
+    """The ops as the preimage holds them: each put with a commitment to its record, which joins `content`."""
+    ops: list[list[Any]] = []
+    for n, op in enumerate(delta):
+        if type(op) is Put:
+            name = put_item(n)
+            data = encoded.get(id(op.record)) or encode_record(op.record)
+            content[name] = data
+            ops.append(["put", op.collection, op.id, op.was, committed(salt, name, data)])
+        else:
+            ops.append(["drop", op.collection, op.id, op.was])
+    return ops
 
 
 def _too_large(content: dict[str, bytes], draft: Draft) -> TooLarge:

@@ -282,6 +282,10 @@ class ScratchRecord(Record, frozen=True):
     value: Any = None
 
 
+READ_POSITION = "where reading goes on"
+"""The name, up to its colon, of the scratch note that holds how far a transcript was read. It is recorded."""
+
+
 class AppRecord(Record, frozen=True):
     """One field of the user's own state, and the version of the type that wrote it."""
 

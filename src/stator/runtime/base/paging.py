@@ -1,4 +1,4 @@
-"""Iterates over everything that a store gives in pages."""
+"""Reads through what a store returns in pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forks: a session that starts from a position of another, by reference."""
+"""Forks a session: a new one starts from a position of another, by reference."""
 
 from __future__ import annotations
 

@@ -96,8 +96,8 @@ def terms_of(store: StorePort, record: SessionRecord, terms: Terms) -> Terms:
 
 
 def _asks(store: StorePort, record: SessionRecord) -> bool:
-    """Whether a session is a retry that asks for approval, or continues one: a fork or a child of it, or what
-    was adopted for it."""
+    """Whether a session is a retry that asks, or continues what one began: a fork or a child of it,
+    or what was adopted for it."""
     seen = {record.id}
     while (parent := record.parent) is not None and parent.kind != "import":
         retry = parent.kind == "retry"

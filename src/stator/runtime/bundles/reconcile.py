@@ -1,4 +1,4 @@
-"""Reconciles the sessions of a bundle with the local ones, and decides what happens to each.
+"""Reconciles the sessions of a bundle with those that are here, and decides what is done with each.
 
 A session that is not here is new. One that is here is compared commit by commit: one log is the
 beginning of the other, or both have new commits after a shared one. Then the imported commits become a fork

@@ -349,7 +349,7 @@ def is_exhausted(effect: Effect, outcome: Outcome) -> bool:
 
 
 def found(said: Any, tool: Tool[..., Any]) -> Found:
-    """What a tool's `reconcile` says, typed."""
+    """The answer of a tool's `reconcile`, checked."""
     verdict, value = said if isinstance(said, tuple) and len(said) == 2 else (said, None)
     if verdict not in ("done", "not_done", "unknown"):
         raise BadType(

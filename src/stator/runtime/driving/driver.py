@@ -164,7 +164,7 @@ class Driver:
         )
 
     def append(self, drafts: Sequence[Draft], *, if_head: str | None = None) -> list[Commit]:
-        """Append commits in one transaction, and notice what other processes appended before them."""
+        """Append commits in one transaction, and notice what other processes appended."""
         if self.left:
             raise WrongState(f"session {self.id} was left", hint="open it again", session=self.id)
         outside = self._outside
@@ -356,7 +356,7 @@ class Driver:
         if outcome.status == "in doubt":
             return
         with contextlib.suppress(BadDelta, LeaseLost, WrongState, WrongProcess):
-            # Settled by another writer meanwhile, or this run is over: the record stays as it is.
+            # Settled by another writer in the meantime, or this run is over: the record stays as it is.
             self.submit(
                 self.draft(
                     "settlement",

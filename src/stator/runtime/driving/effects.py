@@ -1,4 +1,4 @@
-"""Drivers: carry out the effects of a call's life, synchronously or on an event loop."""
+"""Carries out the effects of a call's life, synchronously or on an event loop."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ class AsyncHands(Protocol):
 
 
 def drive(life: Life, hands: Hands) -> Outcome:
-    """Run a call to its outcome. An interrupt is recorded, then raised again."""
+    """Run a call to its outcome. An interrupt is recorded, then raised again: if it were raised at once, the
+    log would have an intent without an outcome, and a write would be in doubt for no reason."""
     answer: Answer = None
     interrupt: BaseException | None = None
     while True:

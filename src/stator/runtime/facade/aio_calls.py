@@ -1,4 +1,4 @@
-"""Calls and streams on an event loop: the hands of the asynchronous driver."""
+"""Runs calls and streams on an event loop."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class LoopHands:
         self._cancelled: asyncio.CancelledError | None = None
 
     async def append(self, note: Note) -> Answer:
-        """Record; a caller cancelled in between leaves no intent without its outcome."""
+        """Record. A cancellation that comes during it leaves no intent without its outcome."""
         calling = self._calling
         commits, cancelled = await self._pool.whole(
             lambda: calling.turn.write(calling.drafts(note))
@@ -167,7 +167,7 @@ class AsyncStream:
     async def __aiter__(self) -> AsyncIterator[Any]:
         replayed, cancelled = await self._pool.whole(self._stream.begin)
         if cancelled is not None:
-            if not replayed:  # its intent is on disk: say that nothing came of it
+            if not replayed:  # its intent is on disk: record that nothing came of it
                 await self._pool.run(self._stream.broken, cancelled)
             raise cancelled
         if replayed:

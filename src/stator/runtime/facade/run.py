@@ -25,7 +25,7 @@ TITLE_MAX = 200
 
 
 class RunReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The status of a run, and what its session's log says about it."""
+    """The state of a run, and what its session's log has of it."""
 
     info: RunInfo
     status: Status
@@ -40,7 +40,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Run:
-    """A detached run: its status, its output, waiting for it and stopping it."""
+    """A detached run: its state, what it prints, waiting for it and stopping it."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Run:
 
     @property
     def status(self) -> Status:
-        """running, done, failed, stopped; or lost: it has no supervisor and no recorded end."""
+        """running, done, failed, stopped; or lost: its supervisor is gone, and it has no end on record."""
         return self._now()[1]
 
     def _now(self) -> tuple[RunInfo, Status]:
@@ -125,7 +125,7 @@ class Run:
         return self.status
 
     def _end_orphan(self, info: RunInfo, asked: Stop) -> None:
-        """End what a dead supervisor left, and record that; with the lock, so that only one process does."""
+        """End what a dead supervisor left, and put it on record; with the lock, so that no other process does."""
         with self.files.hold(self._sleep):
             number = processes.end_group(info, boot_id(), asked.grace_s, self._sleep)
             if number is not None:

@@ -1,4 +1,4 @@
-"""Predicts what a recorder would append: makes the same drafts and compares them with the log, without appending."""
+"""Counts what a recorder would append, without appending it: the same drafts, compared with the record."""
 
 from __future__ import annotations
 

@@ -34,6 +34,7 @@ from stator.model.log.commit import Commit, Draft, Upsert
 from stator.model.log.query import SessionQuery, SessionRow
 from stator.model.records.text import prompt_text
 from stator.model.records.types import (
+    READ_POSITION,
     ApprovalRecord,
     CallRecord,
     Parent,
@@ -52,10 +53,8 @@ from stator.runtime.views.refs import Point
 from stator.runtime.window import compaction
 from stator.store.port import StorePort
 
-CURSOR = "where reading goes on"
-"""The note that holds, for each source of a session, how far it was read."""
 ATTEMPTS = 50
-"""How often an append is recomputed because another process appended first."""
+"""How often an append is worked out again because another writer was first."""
 LOOKUPS_MAX = 8
 """Prompts that are looked up one by one."""
 PLACES_MAX = 20_000
@@ -152,7 +151,7 @@ class Recorder:
                 self._standing = None
                 raise
         raise Conflict(
-            f"session {self.session} does not stand still: {ATTEMPTS} times somebody was first",
+            f"session {self.session}: gave up after {ATTEMPTS} conflicting appends by other writers",
             hint="try again when less is recorded into it",
             session=self.session,
         )
@@ -315,8 +314,8 @@ class Recorder:
         return new
 
     def _begin(self, drafts: list[Draft]) -> list[Commit]:
-        """Begin the session with these. A fork begins without them, and these drafts did not know of a
-        session that another process began: both are recomputed from what is there."""
+        """Begin the session with these. A fork begins without them, and what another process began was
+        drafted without knowing: both are worked out again, from what is there."""
         named = self.conversation
         if not named.name.strip():
             named = msgspec.structs.replace(named, name=asked_first(self._items))
@@ -355,7 +354,7 @@ class Recorder:
         return drafts
 
     def _noted(self, name: str, value: Any) -> Draft:
-        note = ScratchRecord(name=f"{CURSOR}: {name}", value=value)
+        note = ScratchRecord(name=f"{READ_POSITION}: {name}", value=value)
         return Draft(
             id=self._context.mint("commit"),
             session=self.session,
@@ -424,7 +423,7 @@ def _told_at(commit: Commit) -> int:
 
 def noted_cursor(store: StorePort, session: str, name: str) -> Any:
     """What a reader of a session's source left under a name, or None."""
-    entry = store.find(session, "scratch", f"{CURSOR}: {name}")
+    entry = store.find(session, "scratch", f"{READ_POSITION}: {name}")
     return getattr(entry.record, "value", None) if entry is not None else None
 
 

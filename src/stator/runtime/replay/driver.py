@@ -167,7 +167,7 @@ class ReplayDriver(Driver):
                 turn=self.number,
                 got=_said(draft),
             )
-            if draft.kind == "entry":  # what was said is what the rest builds on
+            if draft.kind == "entry":  # the rest of the turn builds on it
                 play.diverge(extra, self.id)
             play.differ(extra, self.id)
             return draft.id
@@ -204,7 +204,7 @@ class ReplayDriver(Driver):
         )
         if status == "interrupted" and script.status in ("ok", "aborted"):
             play.diverge(found, self.id)
-        # A record that breaks off here says nothing of how the program would have ended.
+        # A record that breaks off here does not show how the program would have ended.
         open_end = status != script.status and self.ends_here(self.number)
         differs = not open_end and (status, kind) != (script.status, recorded)
         if differs:
@@ -416,11 +416,11 @@ class ReplayTurn(OpenTurn):
 
 
 def _as_told(script: Script, cue: Cue) -> Outcome:
-    """The outcome that the program saw; redacted secrets stay redacted."""
+    """What the program was given of a call; secrets that were redacted stay out."""
     call = cue.call
     assert call is not None
     told = call.outcome()
-    if call.instead:  # it was told of the call because of which this one did not run
+    if call.instead:  # it was given the call because of which this one did not run
         doubt = next((c.call for c in script.cues if c.call and c.call.call == call.instead), None)
         if doubt is not None and doubt.status in ("started", "in doubt"):
             return msgspec.structs.replace(doubt.outcome(), cause=call.cause)

@@ -1,4 +1,4 @@
-"""Erases content that a person wants gone, everywhere it was put.
+"""Erases content: finds every place it was put, and removes it there.
 
 A plan says which content of which commits would go; carrying it out is one `erasure` commit for each
 session that holds some of it. Content of a log that forks continue is erased where it was written;
@@ -77,9 +77,9 @@ class ErasureResult(msgspec.Struct, frozen=True, kw_only=True):
     pending: bool = False
     """The content is gone from the log, and not yet from the write-ahead log: another process reads an older state."""
     readers: list[str] = []
-    """Which processes: pid and program, where the system shows them."""
+    """Who: pid and program, where the system can tell."""
     indexed: bool = False
-    """Its words are not yet gone from the search index: another process uses it; the next search finishes."""
+    """Its words are not yet gone from the search index: another process reads or holds it; the next search finishes."""
 
 
 # -- the plan -------------------------------------------------------------------------------------
@@ -377,7 +377,7 @@ def _by_session(items: Sequence[ErasureItem]) -> dict[str, list[ErasureItem]]:
 
 
 def _forget_output(store: StorePort, session: str) -> None:
-    """The output of the session's runs is deleted too; a run that is still running keeps printing."""
+    """What the session's runs printed goes too; one that still runs keeps printing."""
     for files in _runs(store, session):
         if not files.is_live():
             files.discard_output()

@@ -1,4 +1,4 @@
-"""Retention carried out: policies set and read, what they would do now, and doing it.
+"""Sets and reads retention policies, plans what they would do now, and does it.
 
 Everything that is done is a commit: in the session, where its transcript expires or it is archived; in
 the project's own session, where it is put in the trash, taken out or purged. One commit is all or
@@ -348,8 +348,10 @@ def _restore(store: StorePort, context: Context, action: Action, by: str) -> Non
 
 
 def _purge(store: StorePort, context: Context, action: Action, by: str) -> None:
-    """Purge a session; its tombstone is in the project's own session. Only if it is in the trash as when the
-    plan was made: taking it out, holding it or continuing it, in any process, prevents the purge.
+    """Purge a session; its tombstone is in the project's own session.
+
+    Only while it lies in the trash as it did when the plan was made: who takes it out, holds it or
+    goes on with it, in whatever process, comes before.
     """
     own = project_session.own(store, context, store.session(action.session).record)
     _decide(store, own, lambda: _purging(store, context, own, action, by))

@@ -1,4 +1,4 @@
-"""Artifacts: named, versioned documents, read back exactly, compared, and found by the next session.
+"""Reads artifacts: named, versioned documents, as they were recorded, compared, or the newest of a project.
 
 Versions are found by the key they were recorded under; the log is never scanned.
 """
@@ -30,7 +30,7 @@ is shown as taken out and put in."""
 
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):
-    """One version of a named document, and its position."""
+    """One version of a named document, and where it is recorded."""
 
     name: str
     version: int

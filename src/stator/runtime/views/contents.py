@@ -1,4 +1,4 @@
-"""What files held: one of them at a position, and the net patch of those a range wrote.
+"""Reads what files held: one of them at a position, and the net patch of those a range wrote.
 
 Read from the records that writes left and from the commits that hold contents; nothing on disk is
 looked at. Recorded content may come from elsewhere, so a content counts only if it has the digest
@@ -225,7 +225,7 @@ def over(versions: Sequence[Version], *, renames: bool) -> dict[str, Ends]:
 def _rename(
     record: FileRecord, key: str, found: dict[str, Ends], left: dict[str, Held | None]
 ) -> None:
-    """A file continues under another name: its earlier content is that of the old name."""
+    """A renamed file: what it was before is what was under the old name."""
     source = file_key(record.root, record.from_path)
     known = found.get(source)
     start = known.start if known is not None else before(record)

@@ -67,7 +67,10 @@ def common(store: StorePort, a: Point, b: Point) -> int:
 
 
 def _range(store: StorePort, session: str, a: Point, b: Point) -> Diff:
-    """Every step of a short range, from its commits, each read once."""
+    """Every step of a short range, from its commits, each read once.
+
+    A long range is not read commit by commit: a diff must not cost more the longer the session is.
+    """
     if b.seq - a.seq > SMALL_RANGE:
         return _long_range(store, session, a, b)
     found: list[Commit] = []

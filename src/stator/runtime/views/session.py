@@ -49,7 +49,7 @@ FAILED = ("error", "timeout", "cancelled", "denied", "in doubt")
 
 
 class DecisionLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A decision, whether it is in force, and what superseded it."""
+    """A decision, whether it is current, and what superseded it."""
 
     id: str
     record: DecisionRecord
@@ -199,7 +199,7 @@ class SessionReader:
         return reflog(self._store, self._id)
 
     def rewound(self) -> set[int]:
-        """Turns that were rewound: in the log, and no longer in force."""
+        """Turns that were rewound: they are in the log, and no longer count."""
         return left_turns(self._store, self._id)
 
     # -- diff -------------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ class SessionReader:
     # -- questions --------------------------------------------------------------------------------
 
     def files(self, *, last: int | None = None, reads: bool = False) -> list[FileChange]:
-        """Files touched in the last `last` turns (default: all turns), net, newest first."""
+        """Files touched in the last `last` turns (default: ever), net, newest first."""
         after = 0
         if last is not None:
             rows = self._store.turns(self._id, newest_first=True, limit=last)
@@ -224,7 +224,7 @@ class SessionReader:
         return net_files(versions, reads=reads, session=self._id)
 
     def decisions(self, *, standing: bool | None = None) -> list[DecisionLine]:
-        """Decisions in the order they were made; those in force, those superseded, or all."""
+        """Decisions in the order they were made; those that are current, those that are not, or all."""
         lines: dict[str, DecisionLine] = {}
         versions = self._store.versions(
             self._id, after=0, upto=self.head.seq, collections=("decisions",)
@@ -286,6 +286,6 @@ def _precise(store: StorePort, row: CallRow) -> CallRow:
 
 
 def statuses_of(status: str | None) -> tuple[str, ...]:
-    """The statuses that a filter means: itself, all that `failed` or `open` include, or any."""
+    """What a status asks for: itself, or every status that `failed` or `open` means; any, if none is given."""
     named = {"failed": FAILED, "open": (WAITS, "started", "in doubt")}
     return named.get(status or "", (status,) if status else ())

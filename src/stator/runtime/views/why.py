@@ -1,5 +1,4 @@
-"""Explains a file: its edits, turn by turn, with their calls and decisions, or the prompts and answers around
-them."""
+"""Explains a path: its edits, turn by turn, with their calls and decisions, or what was asked and said."""
 
 from __future__ import annotations
 

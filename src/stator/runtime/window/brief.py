@@ -226,7 +226,7 @@ class _Gathering:
         )
 
     def _pending(self) -> Topic:
-        """Pending items; a call to settle is listed among the calls."""
+        """What is intended; a call to settle is listed among the calls."""
         entries = self._store.entries(self._id, "pending", limit=self._items)
         chosen = [entry for entry in entries if not _is_to_settle(entry)]
         return self._topic(
@@ -258,7 +258,7 @@ class _Gathering:
         net = {
             file_key(change.root, change.path): change for change in net_files(versions, reads=True)
         }
-        # What came and went again since is not told.
+        # A file that was created and deleted since is left out.
         chosen = [entry for entry in entries if entry.seq <= start or entry.key in net]
         return self._topic(
             "files", entries, chosen, lambda entry: self._told_file(entry, net.get(entry.key))
@@ -273,7 +273,7 @@ class _Gathering:
         return msgspec.structs.replace(told, text=digest)
 
     def _on_disk(self, record: FileRecord) -> str:
-        """Whether a file is as recorded; empty where that is unknown."""
+        """How a file compares with what was recorded of it; empty where that is not known."""
         root = self._here.root
         if not root or record.root != "." or record.op in ("deleted", "skipped"):
             return ""

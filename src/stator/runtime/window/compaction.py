@@ -209,7 +209,7 @@ class _Work:
         return summarised(self._options.summary, leaving)
 
     def _settle(self) -> None:
-        """What leaves the view with these boundaries, and the size of the rendering."""
+        """What leaves with these boundaries, and the size of the rendering then."""
         items = self._items + self._notes()
         self._records = compaction.grouped(items)
         self._said["left"] = compaction.counted(items)
@@ -317,7 +317,7 @@ def _replaced(store: StorePort, session: str, records: Sequence[EvictedRecord]) 
 
 
 def undoing(store: StorePort, session: str) -> tuple[Compaction, dict[str, Any]]:
-    """The result of undoing the current compaction, and the fields of the commit that does it."""
+    """What undoing the current compaction leads to, and the fields of the commit that does it."""
     last = latest(store, session)
     if last is None:
         raise NotFound(
@@ -350,7 +350,7 @@ def undoing(store: StorePort, session: str) -> tuple[Compaction, dict[str, Any]]
 
 
 def _notes_again(store: StorePort, session: str, seq: int) -> list[Change]:
-    """The scratch notes a compaction dropped, unless newer notes have replaced them."""
+    """The scratch notes a compaction dropped, unless others took their place since."""
     drops = [
         op
         for op in commit_at(store, session, seq).delta

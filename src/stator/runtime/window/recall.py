@@ -1,4 +1,4 @@
-"""Recalls what left an agent's view: evicted keys, and the content behind a key.
+"""Lists what left an agent's view, and reads the content behind a key.
 
 A key is what a compaction names (`decision:auth`, `call:c_…`, `entry:@12`). Nothing is ever taken
 away by compacting, so everything it names can be recalled, unless it was erased or it expired.
@@ -82,8 +82,8 @@ class Recalled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def evicted(store: StorePort, session: str, *, all: bool = False) -> list[Evicted]:
-    """The keys that the current compaction evicted, most important first; or those of every compaction,
-    newest first."""
+    """What the current compaction evicted, what matters most first; or what every one did, newest
+    first."""
     look = _Look(store, session)
     if not all:
         last = latest(store, session)
@@ -293,7 +293,7 @@ def _ending(store: StorePort, session: str, intent: Commit) -> Commit | None:
 def _record(
     store: StorePort, session: str, key: str, collection: str, name: str
 ) -> Recalled | None:
-    """The live record under a key, or the last one that was."""
+    """The current record under a key, or the last there was."""
     for seq in _places(store, session, key, collection, name):
         commit = commit_at(store, session, seq)
         if collection == "artifacts":
@@ -317,7 +317,7 @@ def _plain(record: Record) -> dict[str, Any]:
 
 
 def _places(store: StorePort, session: str, key: str, collection: str, name: str) -> Iterator[int]:
-    """Where a key was put: its live record, else the evicted one, else the last put."""
+    """Where a key was put: as it is now, as it was evicted, as it was last put."""
     entry = store.find(session, collection, name)
     if entry is not None:
         yield entry.seq

@@ -1,4 +1,4 @@
-"""The gist: what a commit says, on one line, so that a stranger can read a log like a story."""
+"""Describes a commit or a record on one line, in words a newcomer can read."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from stator.surfaces.cli.render.escape import LINE_MAX
 from stator.surfaces.cli.render.lines import STATUS_STYLES, Line
 
 ROWS_MAX = 50
-"""Rows of a text that its gist is made from."""
+"""At most this many rows of a text are joined into its one line."""
 ARGUMENT_MAX = 60
-"""Characters of one argument of a call."""
+"""At most this many characters of one argument of a call are shown."""
 OP_STYLES = {
     "created": "added",
     "modified": "changed",
@@ -49,7 +49,7 @@ OP_STYLES = {
 
 
 def value_of(commit: Commit, name: str) -> Any:
-    """A content field as a value, or a remark in brackets where there is none to show."""
+    """The value of a content field, or a remark in brackets if it was erased or is too large."""
     item = commit.content.get(name)
     if isinstance(item, Gone):
         return gone(item.by)
@@ -62,7 +62,7 @@ def value_of(commit: Commit, name: str) -> Any:
 
 
 def brief(value: Any, limit: int = LINE_MAX) -> str:
-    """A value as one line of text: strings as they are, the rest much as JSON would."""
+    """A value as one line of text: strings unquoted, other values similar to JSON."""
     if isinstance(value, str):
         if "\n" not in value:
             return _cut(value, limit)
@@ -73,7 +73,7 @@ def brief(value: Any, limit: int = LINE_MAX) -> str:
     if isinstance(value, (int, float)):
         return _number(value, limit)
     if isinstance(value, bytes):
-        return f"({size(len(value))} of bytes)"
+        return f"({size(len(value))} of binary data)"
     if isinstance(value, Mapping):
         inner = ", ".join(f"{key}: {brief(item, 80)}" for key, item in list(value.items())[:20])
         return _cut("{" + inner + "}", limit)
@@ -90,7 +90,7 @@ def _number(value: float, limit: int) -> str:
 
 
 def recorded(plain: Any) -> str:
-    """A value inside a record, from its recorded form."""
+    """One line for a value inside a record, which is in its recorded form."""
     try:
         return brief(canon.from_plain(plain))
     except StatorError:
@@ -173,7 +173,7 @@ def of_commit(commit: Commit) -> Line:
     return made(commit) if made is not None else _records(commit)
 
 
-def _asked(commit: Commit) -> Line:
+def _turn(commit: Commit) -> Line:
     if commit.status == CONTINUED:
         return Line("(continued)", "dim")
     return Line(brief(value_of(commit, "input")) or "(no prompt)", "user")
@@ -187,25 +187,25 @@ def _turn_end(commit: Commit) -> Line:
         head = str(git.get("head", ""))
         at = " (no commits yet)" if head.startswith("(") else f"@{head[:8]}"
         where = f"{git.get('branch') or 'detached'}{at}"
-        line.add(f" · git {where}{', not all committed' if git.get('dirty') else ''}", "dim")
+        line.add(f" · git {where}{', uncommitted changes' if git.get('dirty') else ''}", "dim")
     return line
 
 
-def _said(commit: Commit) -> Line:
-    """What was said, and what a model asked for with it."""
+def _entry(commit: Commit) -> Line:
+    """A message, and the calls the model requested with it."""
     output = value_of(commit, "output")
     line = Line("(partial) " if commit.status == "partial" else "", "doubt")
-    asks = requests(output)
+    asked = requests(output)
     text = text_of(output) if dialect(output) != "plain" or isinstance(output, str) else output
-    line.add(brief(text) if text or not asks else "")
-    for place, ask in enumerate(asks):
-        line.add(" " if place or text else "").add("→ ", "dim").add(ask.name, "bold")
-        line.add(f"({arguments(ask.arguments)})")
+    line.add(brief(text) if text or not asked else "")
+    for place, request in enumerate(asked):
+        line.add(" " if place or text else "").add("→ ", "dim").add(request.name, "bold")
+        line.add(f"({arguments(request.arguments)})")
     return line
 
 
 def intent(commit: Commit) -> Line:
-    """A call as it was meant: `read_file(path=auth.py)`."""
+    """A call with its arguments: `read_file(path=auth.py)`."""
     return Line(commit.tool, "bold").add(f"({arguments(value_of(commit, 'input'))})")
 
 
@@ -226,18 +226,18 @@ def _outcome(commit: Commit) -> Line:
         text = summary or (brief(output) if output not in ("", None) else "")
         return line.add(f": {text}" if text else "", "dim")
     message = output.get("message", "") if isinstance(output, Mapping) else output
-    said = ": ".join(part for part in (commit.cause, brief(message)) if part)
-    return line.add(f": {said}" if said else "")
+    problem = ": ".join(part for part in (commit.cause, brief(message)) if part)
+    return line.add(f": {problem}" if problem else "")
 
 
 def _tools(commit: Commit) -> Line:
-    """What the model is offered from now on."""
+    """The tools that the model is offered from this commit on."""
     puts = [op.record for op in commit.delta if isinstance(op, Put)]
     tools = [record for record in puts if isinstance(record, ToolRecord)]
     offered = ", ".join(record.name for record in tools if record.available)
-    gone = ", ".join(record.name for record in tools if not record.available)
+    removed = ", ".join(record.name for record in tools if not record.available)
     line = Line(f"offered {offered}" if offered else "")
-    return line.add(f"{'; ' if offered else ''}gone {gone}" if gone else "")
+    return line.add(f"{'; ' if offered else ''}removed {removed}" if removed else "")
 
 
 def _lifecycle(commit: Commit) -> Line:
@@ -274,7 +274,7 @@ def _retention(commit: Commit) -> Line:
 
     record = _record(commit, "session")
     kept = record.retention if isinstance(record, SessionRecord) else {}
-    return Line(", ".join(shown(name, kept[name]) for name in sorted(kept)) or "everything is kept")
+    return Line(", ".join(shown(name, kept[name]) for name in sorted(kept)) or "no policies")
 
 
 def _purge(commit: Commit) -> Line:
@@ -283,8 +283,8 @@ def _purge(commit: Commit) -> Line:
     return _because(Line(f"{name}"), brief(value_of(commit, "why")))
 
 
-def _approving(commit: Commit) -> Line:
-    """What was said of a call, by whom; or that it was taken back, or used."""
+def _approval_commit(commit: Commit) -> Line:
+    """An approval or denial and who gave it; or that it was revoked, or used."""
     if _record(commit, "approvals") is not None:
         return _records(commit)
     return Line(commit.tool).add(" ").status(commit.status)
@@ -298,7 +298,7 @@ def _rewind(commit: Commit) -> Line:
 def _adopt(commit: Commit) -> Line:
     record = _record(commit, "session")
     adopted = record.adopted if isinstance(record, SessionRecord) else ""
-    return Line(f"goes on as {short(adopted)}" if adopted else "goes on itself")
+    return Line(f"replaced by {short(adopted)}" if adopted else "the original again")
 
 
 def _erasure(commit: Commit) -> Line:
@@ -316,7 +316,7 @@ def _erasure(commit: Commit) -> Line:
 
 
 def _compaction(commit: Commit) -> Line:
-    """How much shorter the view is, and how much left it; or what was taken back."""
+    """How many tokens the view lost and what was removed; or which compaction was undone."""
     if commit.status == UNDONE:
         return Line(f"undone: @{commit.inputs[0]}" if commit.inputs else commit.status)
     found = value_of(commit, "input")
@@ -325,17 +325,17 @@ def _compaction(commit: Commit) -> Line:
     sizes, left = found.get("tokens"), found.get("left")
     line = Line(" → ".join(map(brief, sizes)) + " tokens" if isinstance(sizes, list) else "")
     counts = brief(left) if isinstance(left, Mapping) and left else ""
-    return line.add(f" · left the view: {counts.strip('{}')}" if counts else "", "dim")
+    return line.add(f" · removed from the view: {counts.strip('{}')}" if counts else "", "dim")
 
 
 def _records(commit: Commit) -> Line:
-    """Commits that are what they put."""
+    """A commit described by the records it puts."""
     shown: list[Line] = []
     for n, op in enumerate(commit.delta):
         if isinstance(op, Put) and op.collection not in TALLIED:
             shown.append(_put(commit, n, op))
         elif isinstance(op, Drop) and len(commit.delta) == 1:
-            shown.append(Line("taken off", "dim"))
+            shown.append(Line("removed", "dim"))
     line = Line()
     for place, part in enumerate(shown[:12]):
         line.add(", " if place else "").extend(part)
@@ -346,12 +346,14 @@ def _records(commit: Commit) -> Line:
 
 
 def _files(commit: Commit) -> Line:
-    """What was recorded of files; one that only holds contents is as large as they are."""
+    """The files a commit records; for one that only holds contents, their size."""
     if commit.delta or commit.status != "kept":
         return _records(commit)
     item = commit.content.get("input")
     held = f"contents, {size(size_of(item))}" if item is not None else "contents"
-    return Line(f"kept {held}" if not isinstance(item, Gone) else f"(erased by @{item.by})", "dim")
+    return Line(
+        f"recorded {held}" if not isinstance(item, Gone) else f"(erased by @{item.by})", "dim"
+    )
 
 
 def _put(commit: Commit, n: int, op: Put) -> Line:
@@ -370,9 +372,9 @@ def _record(commit: Commit, collection: str) -> Record | None:
 
 
 _KINDS: dict[str, Callable[[Commit], Line]] = {
-    "turn": _asked,
+    "turn": _turn,
     "turn_end": _turn_end,
-    "entry": _said,
+    "entry": _entry,
     "call": intent,
     "outcome": _outcome,
     "settlement": _outcome,
@@ -388,7 +390,7 @@ _KINDS: dict[str, Callable[[Commit], Line]] = {
     "budget": _budget,
     "retention": _retention,
     "purge": _purge,
-    "approval": _approving,
+    "approval": _approval_commit,
     "erasure": _erasure,
     "rewind": _rewind,
     "adopt": _adopt,

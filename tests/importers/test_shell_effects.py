@@ -1,4 +1,4 @@
-"""What a shell command certainly did to which file, and that nothing is said where it is not certain."""
+"""Tests which file effects of shell commands are certain, and that uncertain ones are left out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stator.importers.reading.shell_effects import touched
+from stator.importers.reading.shell_effects import files_touched
 
 
 @pytest.mark.parametrize(
@@ -37,8 +37,8 @@ from stator.importers.reading.shell_effects import touched
         ("rm a # b", [("a", "deleted")]),
     ],
 )
-def test_what_is_certain_is_told(command, expected):
-    found = touched(command, "/home")
+def test_certain_effects_are_found(command, expected):
+    found = files_touched(command, "/home")
     assert [(touch.path, touch.op) for touch in found] == expected
     assert all(touch.how == "inferred" for touch in found)
 
@@ -81,16 +81,16 @@ def test_what_is_certain_is_told(command, expected):
         "",
     ],
 )
-def test_of_what_is_not_certain_nothing_is_said(command):
-    assert touched(command, "/home") == ()
+def test_uncertain_commands_yield_nothing(command):
+    assert files_touched(command, "/home") == ()
 
 
-def test_where_a_file_came_from_is_told():
-    (touch,) = touched("cd /x && mv a.py b.py")
+def test_a_renamed_file_names_its_old_path():
+    (touch,) = files_touched("cd /x && mv a.py b.py")
     assert (touch.path, touch.from_path) == ("/x/b.py", "/x/a.py")
 
 
 @given(st.text(alphabet="rm a.txt><|&;\n'\"$`*(){}#\\-/2<<EOF", max_size=60))
-def test_no_command_breaks_it(command):
-    for touch in touched(command, "/home"):
+def test_any_command_is_accepted(command):
+    for touch in files_touched(command, "/home"):
         assert touch.path

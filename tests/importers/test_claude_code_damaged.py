@@ -1,5 +1,5 @@
-"""Claude Code transcripts as disks and crashes leave them: nothing is lost that can be read, and what
-cannot is counted with its line."""
+"""Tests that damaged Claude Code transcripts are imported as far as they can be read, and that
+unreadable lines are reported."""
 
 from __future__ import annotations
 
@@ -10,11 +10,20 @@ import os
 import pytest
 
 import stator
-from importers.claude_lines import SESSION, Writing, bring, items, kinds, of, prompts, view
+from importers.claude_code_writer import (
+    SESSION,
+    TranscriptWriter,
+    import_files,
+    items,
+    items_of_type,
+    kinds,
+    prompts,
+    view,
+)
 from stator.errors import InvalidInput
 from stator.importers.claude_code.transcript import FORMAT
 from stator.importers.reading import jsonl
-from stator.importers.reading.jsonl import beginning
+from stator.importers.reading.jsonl import read_beginning
 from stator.model.exchange.items import (
     Answered,
     Called,
@@ -26,8 +35,8 @@ from stator.model.exchange.items import (
 
 
 @pytest.fixture
-def file(tmp_path) -> Writing:
-    return Writing(tmp_path / f"{SESSION}.jsonl")
+def file(tmp_path) -> TranscriptWriter:
+    return TranscriptWriter(tmp_path / f"{SESSION}.jsonl")
 
 
 @pytest.fixture
@@ -36,23 +45,23 @@ def store(tmp_path):
         yield opened
 
 
-def turn(file: Writing, number: int) -> None:
+def turn(file: TranscriptWriter, number: int) -> None:
     file.prompt(f"turn {number}")
     file.says(f"msg_{number}", (f"toolu_{number}", "Bash", {"command": "make"}))
     file.result(f"toolu_{number}", "ok")
     file.says(f"msg_{number}b", "Done.", stop="end_turn")
 
 
-def test_a_last_line_that_was_cut_is_named_and_the_rest_is_there(file, store):
+def test_a_cut_last_line_is_reported_and_the_rest_is_imported(file, store):
     turn(file, 1)
     file.prompt("turn 2")
     data = file.path.read_bytes()
     file.path.write_bytes(data[:-20])
-    report = bring(store, file.path)
+    report = import_files(store, file.path)
     assert [(skip.line, skip.why) for skip in report.skips] == [(5, "cut off")]
     assert prompts(view(store)) == ["turn 1"]
     file.path.write_bytes(data)
-    bring(store, file.path)
+    import_files(store, file.path)
     assert prompts(view(store)) == ["turn 1", "turn 2"]
 
 
@@ -65,30 +74,30 @@ def test_a_last_line_that_was_cut_is_named_and_the_rest_is_there(file, store):
         (b"\xff\xfe\xfa", "not JSON"),
     ],
 )
-def test_a_bad_line_in_the_middle_is_counted_and_the_rest_is_read(file, store, bad, why):
+def test_a_bad_line_in_the_middle_is_counted_and_the_rest_is_imported(file, store, bad, why):
     turn(file, 1)
     file.raw(bad)
     turn(file, 2)
-    report = bring(store, file.path)
+    report = import_files(store, file.path)
     assert [(skip.line, skip.why) for skip in report.skips] == [(5, why)]
     assert report.calls == 2
 
 
 @pytest.mark.parametrize("depth", [300, 900])
-def test_a_value_that_is_too_deep_costs_itself_and_not_the_conversation(file, store, depth):
+def test_a_value_nested_too_deeply_is_shortened_and_the_rest_is_imported(file, store, depth):
     turn(file, 1)
     deep: list[object] = []
     for _ in range(depth):
         deep = [deep]
     file.prompt(deep)
     turn(file, 2)
-    report = bring(store, file.path)
+    report = import_files(store, file.path)
     assert (report.calls, report.mended) == (2, 1)
 
 
 def test_lone_surrogates_are_kept(file, store):
     file.prompt("half \ud83d of it")
-    bring(store, file.path)
+    import_files(store, file.path)
     assert prompts(view(store)) == ["half \ud83d of it"]
 
 
@@ -108,65 +117,65 @@ def test_lone_surrogates_are_kept(file, store):
     ],
 )
 @pytest.mark.parametrize("kind", ["user", "assistant", "attachment", "system"])
-def test_wrong_shapes_break_nothing(file, store, kind, fields):
+def test_values_of_wrong_types_do_not_raise(file, store, kind, fields):
     turn(file, 1)
     file.line(kind, **fields)
     turn(file, 2)
-    report = bring(store, file.path)
+    report = import_files(store, file.path)
     assert report.turns >= 2
     assert not report.refused
 
 
-def test_a_line_that_comes_twice_counts_once(file):
+def test_a_repeated_line_counts_once(file):
     turn(file, 1)
     data = file.path.read_bytes()
     file.path.write_bytes(data + data)
     told = items(file.path)
-    assert len(of(Prompted, told)) == 1
-    assert len(of(Noise, told)) == 4
+    assert len(items_of_type(Prompted, told)) == 1
+    assert len(items_of_type(Noise, told)) == 4
 
 
-def test_orphans_and_cycles_among_the_lines_are_read_in_the_order_of_the_file(file):
+def test_lines_with_missing_or_cyclic_parents_are_read_in_file_order(file):
     file.prompt("one", uuid="a", parentUuid="b")
     file.says("msg_1", "x", uuid="b", parentUuid="a")
     file.prompt("two", uuid="c", parentUuid="nobody")
     file.prompt("three", uuid="d", parentUuid="d", isSidechain=True)
     told = items(file.path)
-    assert [item.content for item in of(Prompted, told)] == ["one", "two", "three"]
+    assert [item.content for item in items_of_type(Prompted, told)] == ["one", "two", "three"]
 
 
-def test_times_that_are_equal_or_out_of_order_change_nothing(file, store):
+def test_equal_or_unordered_times_change_nothing(file, store):
     for number, moment in enumerate(["2026-03-02T00:00:00Z", "2026-03-01T00:00:00Z"] * 2):
         file.prompt(f"turn {number}", timestamp=moment)
-    bring(store, file.path)
+    import_files(store, file.path)
     assert prompts(view(store)) == ["turn 0", "turn 1", "turn 2", "turn 3"]
 
 
-def test_a_call_and_a_result_that_do_not_meet_are_both_kept(file, store):
+def test_a_call_and_a_result_that_do_not_match_are_both_stored(file, store):
     file.prompt("go")
     file.says("msg_1", ("toolu_1", "Bash", {"command": "make"}))
     file.result("toolu_2", "of another")
-    report = bring(store, file.path)
+    report = import_files(store, file.path)
     assert (report.in_doubt, report.orphans) == (1, 1)
 
 
 def test_a_file_that_grew_adds_only_what_is_new(file, store):
     for number in range(5):
         turn(file, number)
-        report = bring(store, file.path)
+        report = import_files(store, file.path)
         assert (report.turns, report.calls) == (1, 1)
     assert kinds(view(store)).count("turn") == 5
 
 
-def test_a_file_that_was_written_anew_is_read_from_its_start(file, store):
+def test_a_rewritten_file_is_read_from_its_start(file, store):
     turn(file, 1)
-    bring(store, file.path)
+    import_files(store, file.path)
     file.path.unlink()
-    again = Writing(file.path)
+    again = TranscriptWriter(file.path)
     again.count = 100
     again.prompt("a longer line than the one that stood there before, by far")
     turn(again, 2)
-    assert bring(store, file.path).turns == 2
+    assert import_files(store, file.path).turns == 2
 
 
 @pytest.mark.parametrize(
@@ -181,31 +190,31 @@ def test_a_file_that_was_written_anew_is_read_from_its_start(file, store):
 def test_other_encodings_and_line_ends_are_read(file, store, encode):
     turn(file, 1)
     file.path.write_bytes(encode(file.path.read_text()))
-    assert FORMAT.is_one(file.path, beginning(str(file.path)))
-    report = bring(store, file.path)
+    assert FORMAT.recognizes(file.path, read_beginning(str(file.path)))
+    report = import_files(store, file.path)
     assert (report.turns, report.calls, report.skipped) == (1, 1, 0)
 
 
-def test_a_line_beyond_all_measure_is_passed_over(file, store, monkeypatch):
+def test_a_line_above_the_limit_is_skipped(file, store, monkeypatch):
     monkeypatch.setattr(jsonl, "LINE_MAX", 100_000)
     turn(file, 1)
     file.prompt("x" * 200_000)
     turn(file, 2)
-    report = bring(store, file.path)
+    report = import_files(store, file.path)
     assert [skip.line for skip in report.skips] == [5]
     assert prompts(view(store)) == ["turn 1", "turn 2"]
 
 
-def test_a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for(tmp_path):
+def test_a_pipe_is_refused_without_waiting(tmp_path):
     path = tmp_path / f"{SESSION}.jsonl"
     os.mkfifo(path)
     with pytest.raises(InvalidInput):
         list(FORMAT.conversations(path))
 
 
-def test_a_link_among_the_sub_agents_is_not_followed(file, tmp_path):
+def test_a_symbolic_link_among_the_sub_agents_is_not_followed(file, tmp_path):
     turn(file, 1)
-    elsewhere = Writing(tmp_path / "elsewhere.jsonl")
+    elsewhere = TranscriptWriter(tmp_path / "elsewhere.jsonl")
     elsewhere.prompt("not yours", isSidechain=True, agentId="a1")
     folder = file.path.with_suffix("") / "subagents"
     folder.mkdir(parents=True)
@@ -213,39 +222,43 @@ def test_a_link_among_the_sub_agents_is_not_followed(file, tmp_path):
     assert len(list(FORMAT.conversations(file.path))) == 1
 
 
-def test_a_message_with_thousands_of_results_is_told_in_parts(file):
+def test_a_message_with_thousands_of_results_is_yielded_in_parts(file):
     file.prompt("go")
     for number in range(1200):
         file.says("msg_1", (f"toolu_{number}", "Read", {}))
         file.result(f"toolu_{number}", "x")
     told = items(file.path)
-    assert len(of(Called, told)) == len(of(Returned, told)) == 1200
-    assert len({answer.id for answer in of(Answered, told)}) == len(of(Answered, told)) == 3
+    assert len(items_of_type(Called, told)) == len(items_of_type(Returned, told)) == 1200
+    assert (
+        len({answer.id for answer in items_of_type(Answered, told)})
+        == len(items_of_type(Answered, told))
+        == 3
+    )
 
 
-def test_very_deep_nesting_is_passed_over(file):
+def test_a_line_nested_too_deeply_is_skipped(file):
     turn(file, 1)
     file.raw('{"type":"user","x":' + "[" * 100_000 + "]" * 100_000 + "}")
-    assert of(Skipped, items(file.path))
+    assert items_of_type(Skipped, items(file.path))
 
 
-def test_an_empty_file_is_no_conversation(file):
+def test_an_empty_file_contains_no_conversation(file):
     assert list(FORMAT.conversations(file.path)) == []
 
 
-def test_nothing_of_the_source_is_changed(tmp_path, store):
-    file = Writing(tmp_path / "source" / f"{SESSION}.jsonl")
+def test_an_import_does_not_change_the_source(tmp_path, store):
+    file = TranscriptWriter(tmp_path / "source" / f"{SESSION}.jsonl")
     turn(file, 1)
     before = (file.path.read_bytes(), file.path.stat().st_mtime_ns)
-    bring(store, file.path)
+    import_files(store, file.path)
     assert (file.path.read_bytes(), file.path.stat().st_mtime_ns) == before
     assert os.listdir(file.path.parent) == [file.path.name]
 
 
-def test_what_it_says_is_never_taken_for_a_number_that_is_none(file, store):
+def test_a_line_with_nan_is_imported(file, store):
     file.raw(
         json.dumps({"type": "user", "uuid": "u0", "parentUuid": None, "sessionId": SESSION})[:-1]
         + ', "message": {"content": "x"}, "cost": NaN}'
     )
-    bring(store, file.path)
+    import_files(store, file.path)
     assert prompts(view(store)) == ["x"]

@@ -1,4 +1,4 @@
-"""Whoever may only read sees what hooks left as if it had been taken in."""
+"""Tests that a read-only reader sees the spool as if it were ingested."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import stator
-from importers.hooking import Hooked, kinds, post, pre, prompt, said, session, talk
+from importers.hook_lines import (
+    HookedStore,
+    after_tool,
+    before_tool,
+    conversation_lines,
+    hook_input,
+    kinds,
+    prompt,
+    session,
+)
 from stator.errors import StoreReadOnly
 from stator.hooks import spool
 from stator.model.log.query import CallQuery, SessionQuery
@@ -19,17 +28,17 @@ from stator.surfaces import hook
 
 LINES = st.lists(
     st.builds(
-        lambda make, talk: make(talk),
+        lambda make, name: make(name),
         st.sampled_from(
             [
-                lambda t: said("sessionStart", t),
-                lambda t: said("sessionEnd", t),
-                lambda t: said("stop", t),
-                lambda t: said("preCompact", t),
-                lambda t: said("afterFileEdit", t, file_path="src/a.py"),
+                lambda t: hook_input("sessionStart", t),
+                lambda t: hook_input("sessionEnd", t),
+                lambda t: hook_input("stop", t),
+                lambda t: hook_input("preCompact", t),
+                lambda t: hook_input("afterFileEdit", t, file_path="src/a.py"),
                 *(lambda t, n=n: prompt(n, t) for n in (1, 2, 3)),
-                *(lambda t, n=n: pre(f"{t}-{n}", t) for n in (1, 2, 3)),
-                *(lambda t, n=n: post(f"{t}-{n}", t) for n in (1, 2, 3)),
+                *(lambda t, n=n: before_tool(f"{t}-{n}", t) for n in (1, 2, 3)),
+                *(lambda t, n=n: after_tool(f"{t}-{n}", t) for n in (1, 2, 3)),
             ]
         ),
         st.sampled_from(["c1", "c2", "c3"]),
@@ -39,7 +48,7 @@ LINES = st.lists(
 
 
 def answers(store: Any) -> dict[str, Any]:
-    """What a store says when it is asked, without what differs each time it is written."""
+    """Everything a store answers, without values that differ each time it is written."""
     port = store.port
     rows = {row.id: row for row in port.sessions(SessionQuery()).rows}
     return {
@@ -56,10 +65,8 @@ def answers(store: Any) -> dict[str, Any]:
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(before=LINES, after=LINES)
-def test_a_reader_is_told_what_it_would_be_told_after_it_was_taken_in(
-    tmp_path_factory, before, after
-):
-    hooked = Hooked(tmp_path_factory.mktemp("laid"))
+def test_a_reader_sees_the_same_as_after_ingest(tmp_path_factory, before, after):
+    hooked = HookedStore(tmp_path_factory.mktemp("laid"))
     hooked.write(*before)
     stator.connect(hooked.path).close()
     hooked.write(*after)
@@ -69,8 +76,8 @@ def test_a_reader_is_told_what_it_would_be_told_after_it_was_taken_in(
         assert answers(store) == seen
 
 
-def test_a_reader_changes_nothing(hooked):
-    hooked.write(*talk())
+def test_a_reader_changes_no_files(hooked):
+    hooked.write(*conversation_lines())
     before = hooked.lines()
     with stator.connect(hooked.path, read_only=True) as store:
         assert kinds(store)[-1] == "pause"
@@ -78,14 +85,14 @@ def test_a_reader_changes_nothing(hooked):
     assert [file.name for file in hooked.spool.iterdir()] == ["current"]
 
 
-def test_what_is_laid_over_a_store_cannot_be_added_to(hooked):
-    hooked.write(*talk())
+def test_an_overlay_cannot_be_written(hooked):
+    hooked.write(*conversation_lines())
     with stator.connect(hooked.path, read_only=True) as store, pytest.raises(StoreReadOnly):
         store.contribute(session(store).id).close()
 
 
-def test_pages_go_from_what_is_new_to_what_was_there(hooked):
-    hooked.write(*(line for n in range(6) for line in talk(f"c{n}")))
+def test_pages_list_overlaid_sessions_before_stored_ones(hooked):
+    hooked.write(*(line for n in range(6) for line in conversation_lines(f"c{n}")))
     stator.connect(hooked.path).close()
     hooked.write(prompt(2, "c0"), prompt(2, "c3"), prompt(1, "new"))
     with stator.connect(hooked.path, read_only=True) as store:
@@ -116,8 +123,8 @@ def pages(port: Any, limit: int) -> list[str]:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 5, 100])
-def test_what_waited_for_long_is_not_the_newest(hooked, monkeypatch, limit):
-    """Or a reader that asks for the last session is told of another than whoever takes it in first."""
+def test_an_old_spooled_session_is_not_listed_as_the_newest(hooked, monkeypatch, limit):
+    """Otherwise a reader that asks for the latest session gets another one than after ingest."""
     clock = iter(range(10**18, 2 * 10**18, 10**9))
     names = ["c0", "a", "b", "c1", "b", "c2", "c3"]
     with monkeypatch.context() as patched:
@@ -140,10 +147,10 @@ def test_what_waited_for_long_is_not_the_newest(hooked, monkeypatch, limit):
         assert session(store, "c3").id == seen[0]
 
 
-def test_what_is_cut_off_at_the_end_of_the_spool_is_not_seen(hooked):
-    hooked.write(*talk())
+def test_a_cut_line_at_the_end_of_the_spool_is_ignored(hooked):
+    hooked.write(*conversation_lines())
     with open(hooked.spool / "current", "ab") as file:
         file.write(b"stator1 0000")
     with stator.connect(hooked.path, read_only=True) as store:
         assert kinds(store)[-1] == "pause"
-    assert spool.standing(str(hooked.spool)).torn == 1
+    assert spool.status_of(str(hooked.spool)).torn == 1

@@ -1,4 +1,4 @@
-"""Importing a file in a test: from a path to a report, and to what the store holds of it then."""
+"""Imports a file in a test, and reads what the store contains afterwards."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ from pathlib import Path
 import pytest
 
 from stator.importers import conversation
-from stator.importers.format import Found
-from stator.importers.reading.jsonl import beginning
+from stator.importers.reading.found_conversation import FoundConversation
+from stator.importers.reading.jsonl import read_beginning
 from stator.importers.registry import MODULES, load
 from stator.runtime.facade.view import SessionView
 from stator.runtime.window.transcript import Rendering
 
 DATA = Path(__file__).parent / "data"
-REAL = Path(os.environ.get("STATOR_TRANSCRIPTS") or "/nonexistent")
-real = pytest.mark.skipif(
-    not REAL.is_dir(), reason="set STATOR_TRANSCRIPTS to a folder of recorded sessions"
+RECORDINGS = Path(os.environ.get("STATOR_TRANSCRIPTS") or "/nonexistent")
+needs_recordings = pytest.mark.skipif(
+    not RECORDINGS.is_dir(), reason="set STATOR_TRANSCRIPTS to a folder of recorded sessions"
 )
 
 
-HERE = tuple(
+FORMAT_NAMES = tuple(
     name for name, module in MODULES.items() if find_spec(f"stator.importers.{module}") is not None
 )
 
 
-def kind_of(path, names=HERE):
-    """The format a file is of, as detection tells it; "" where it is of none of those."""
-    begin = beginning(str(path))
-    return next((name for name in names if load(name).is_one(Path(path), begin)), "")
+def detected_format(path, names=FORMAT_NAMES):
+    """The name of the format that recognizes a file; "" if none does."""
+    begin = read_beginning(str(path))
+    return next((name for name in names if load(name).recognizes(Path(path), begin)), "")
 
 
-def found_in(path, name) -> list[Found]:
+def conversations_in(path, name) -> list[FoundConversation]:
     return list(load(name).conversations(Path(path)))
 
 
-def taken(store, path, name) -> conversation.Report:
-    """Import all that a file holds."""
+def import_file(store, path, name) -> conversation.Report:
+    """Import every conversation in a file."""
     report = conversation.Report()
-    for found in found_in(path, name):
-        conversation.take(store.port, store.context, load(name), found, report)
+    for found in conversations_in(path, name):
+        conversation.import_conversation(store.port, store.context, load(name), found, report)
     return report
 
 
@@ -51,14 +51,14 @@ def view(store, found) -> SessionView:
 
 
 def views(store, path, name):
-    return [view(store, found) for found in found_in(path, name)]
+    return [view(store, found) for found in conversations_in(path, name)]
 
 
 def kinds(shown):
     return [commit.kind for commit in shown.log()]
 
 
-def asked(shown):
+def prompts_of(shown):
     return [commit.value("input") for commit in shown.log() if commit.kind == "turn"]
 
 

@@ -1,4 +1,4 @@
-"""Documents that are read as a whole: as far as they go, and not above a limit."""
+"""Tests that documents are read as far as they are complete, and refused above a limit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stator.errors import InvalidInput
-from stator.importers.reading.json_document import document_in
+from stator.importers.reading.json_document import decode_document
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -21,11 +21,11 @@ values = st.recursive(
 
 @settings(max_examples=40)
 @given(st.lists(st.dictionaries(st.text(), values, min_size=1, max_size=3), max_size=5), st.data())
-def test_a_list_that_was_cut_gives_its_first_records(records, data):
+def test_a_cut_list_yields_its_complete_records(records, data):
     text = json.dumps(records).encode()
     end = data.draw(st.integers(1, len(text)))
     try:
-        found = document_in(text[:end], "a.json").value
+        found = decode_document(text[:end], "a.json").value
     except InvalidInput:
         return
     assert found == records[: len(found)]
@@ -33,23 +33,23 @@ def test_a_list_that_was_cut_gives_its_first_records(records, data):
 
 @settings(max_examples=40)
 @given(st.lists(st.dictionaries(st.text(), values, min_size=1, max_size=3), max_size=5), st.data())
-def test_records_in_a_field_that_was_cut_are_whole(records, data):
+def test_a_cut_list_in_a_field_yields_its_complete_records(records, data):
     text = json.dumps({"info": {"id": "x"}, "messages": records}).encode()
     end = data.draw(st.integers(1, len(text)))
     try:
-        found = document_in(text[:end], "a.json").value.get("messages", [])
+        found = decode_document(text[:end], "a.json").value.get("messages", [])
     except InvalidInput:
         return
     assert found == records[: len(found)]
 
 
 @given(st.binary(max_size=200))
-def test_anything_is_read_or_refused(data):
+def test_any_bytes_are_read_or_refused(data):
     with suppress(InvalidInput):
-        document_in(data, "a.json")
+        decode_document(data, "a.json")
 
 
-def test_what_never_was_a_document_is_refused():
+def test_a_file_that_is_not_json_is_refused():
     for data in (b"", b"  ", b"hello", b"[", b"{", b"]]"):
         with pytest.raises(InvalidInput):
-            document_in(data, "a.json")
+            decode_document(data, "a.json")

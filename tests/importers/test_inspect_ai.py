@@ -1,4 +1,5 @@
-"""Inspect's logs: each sample, in each epoch, a session; in a zip as in a document."""
+"""Tests that each sample of each epoch in Inspect's logs becomes a session, from zip and JSON
+alike."""
 
 from __future__ import annotations
 
@@ -9,7 +10,15 @@ import zipfile
 import pytest
 
 import stator
-from importers.taken import DATA, asked, found_in, kind_of, sessions, taken, views
+from importers.import_helpers import (
+    DATA,
+    conversations_in,
+    detected_format,
+    import_file,
+    prompts_of,
+    sessions,
+    views,
+)
 from stator.errors import InvalidInput
 from stator.importers.inspect_ai import log_file
 from stator.importers.inspect_ai.samples import FORMAT
@@ -24,7 +33,7 @@ def store():
 
 
 def zipped(path, log, **more):
-    """A log as Inspect packs it."""
+    """A log in Inspect's zip format."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("_journal/start.json", json.dumps({"eval": log["eval"]}))
         for sample in log["samples"]:
@@ -42,7 +51,7 @@ def whole():
 
 
 def test_each_epoch_of_a_sample_is_a_session(store):
-    taken(store, LOG, "inspect")
+    import_file(store, LOG, "inspect")
     first, second = views(store, LOG, "inspect")
     assert (first.record.name, second.record.name) == ("shop/tax 1", "shop/tax 1 epoch 2")
     assert first.record.labels == {
@@ -50,24 +59,24 @@ def test_each_epoch_of_a_sample_is_a_session(store):
     }  # fmt: skip
 
 
-def test_a_log_is_the_same_sessions_in_either_form(store, tmp_path):
+def test_zip_and_json_logs_yield_the_same_sessions(store, tmp_path):
     path = zipped(tmp_path / "log.eval", whole())
-    assert kind_of(path) == "inspect"
-    taken(store, path, "inspect")
-    again = taken(store, LOG, "inspect")
+    assert detected_format(path) == "inspect"
+    import_file(store, path, "inspect")
+    again = import_file(store, LOG, "inspect")
     assert (sessions(store), again.commits) == (2, 0)
 
 
-def test_what_stands_beside_is_put_back_without_the_bytes_of_pictures(store):
-    taken(store, LOG, "inspect")
+def test_attachments_are_resolved_without_image_bytes(store):
+    import_file(store, LOG, "inspect")
     first, _ = views(store, LOG, "inspect")
-    words, image = asked(first)[0].split("\n")
+    words, image = prompts_of(first)[0].split("\n")
     assert words == "add tax to the cart"
     assert image.startswith("[image/png, 1,200 bytes, sha256 ")
 
 
-def test_calls_end_as_the_log_says(store):
-    taken(store, LOG, "inspect")
+def test_calls_have_the_outcome_in_the_log(store):
+    import_file(store, LOG, "inspect")
     first, second = views(store, LOG, "inspect")
     assert [(c.tool, c.status, c.cause) for c in first.log() if c.kind == "outcome"] == [
         ("text_editor", "ok", ""),
@@ -78,53 +87,53 @@ def test_calls_end_as_the_log_says(store):
 
 
 def test_each_answer_has_its_time_and_cost(store):
-    taken(store, LOG, "inspect")
+    import_file(store, LOG, "inspect")
     first, _ = views(store, LOG, "inspect")
     answers = [c for c in first.log() if c.kind == "entry" and c.actor == "model"]
     assert [answer.value("usage")["tokens"] for answer in answers] == [165, 12]
     assert answers[0].happened == 1_783_259_981_000_000
 
 
-def test_a_log_without_samples_is_known_and_holds_none(store, tmp_path):
+def test_a_log_without_samples_is_recognized_and_contains_no_conversation(store, tmp_path):
     log = whole()
     del log["samples"]
     path = tmp_path / "log.json"
     path.write_text(json.dumps(log))
-    assert kind_of(path) == "inspect"
-    assert found_in(path, "inspect") == []
-    assert found_in(zipped(tmp_path / "log.eval", {**log, "samples": []}), "inspect") == []
+    assert detected_format(path) == "inspect"
+    assert conversations_in(path, "inspect") == []
+    assert conversations_in(zipped(tmp_path / "log.eval", {**log, "samples": []}), "inspect") == []
 
 
-def test_a_bomb_is_refused_before_it_is_in_memory_and_the_rest_is_read(tmp_path, monkeypatch):
+def test_a_decompression_bomb_is_refused_and_the_rest_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(log_file, "DOCUMENT_MAX", 2**20)
     bomb = '{"id": 1, "messages": "' + "0" * 2**24 + '"}'
     path = zipped(tmp_path / "log.eval", whole(), **{"samples/2_epoch_1.json": bomb})
-    *good, bad = found_in(path, "inspect")
+    *good, bad = conversations_in(path, "inspect")
     assert [len(list(FORMAT.read(found, None, None))) > 0 for found in good] == [True, True]
     with pytest.raises(InvalidInput, match="larger than 1 MB"):
         list(FORMAT.read(bad, None, None))
 
 
-def test_names_in_a_zip_are_never_paths(store, tmp_path):
+def test_names_in_a_zip_are_never_used_as_paths(store, tmp_path):
     evil = json.dumps(whole()["samples"][0] | {"uuid": "evil"})
     folder = tmp_path / "logs"
     folder.mkdir()
     names = {"samples/../../../escaped_epoch_1.json": evil, "/etc/x_epoch_1.json": evil}
-    taken(store, zipped(folder / "log.eval", whole(), **names), "inspect")
+    import_file(store, zipped(folder / "log.eval", whole(), **names), "inspect")
     assert os.listdir(tmp_path) == ["logs"]
     assert os.listdir(folder) == ["log.eval"]
 
 
-def test_a_zip_that_is_still_being_written_is_refused_with_the_reason(tmp_path):
+def test_an_incomplete_zip_is_refused_with_the_reason(tmp_path):
     path = zipped(tmp_path / "log.eval", whole())
     path.write_bytes(path.read_bytes()[:-60])
-    with pytest.raises(InvalidInput, match="not a whole zip file"):
-        found_in(path, "inspect")
+    with pytest.raises(InvalidInput, match="not a complete zip file"):
+        conversations_in(path, "inspect")
 
 
 def test_a_damaged_sample_is_refused_with_its_name_and_the_rest_is_read(tmp_path):
     path = zipped(tmp_path / "log.eval", whole(), **{"samples/9_epoch_1.json": "no json"})
-    *good, bad = found_in(path, "inspect")
+    *good, bad = conversations_in(path, "inspect")
     assert len(good) == 2
     with pytest.raises(InvalidInput, match=r"samples/9_epoch_1\.json is not JSON"):
         list(FORMAT.read(bad, None, None))

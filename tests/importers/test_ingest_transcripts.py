@@ -1,4 +1,4 @@
-"""Hooks are the signal, the transcript is the truth: both together are one session, each thing once."""
+"""Tests that hooks and a transcript together make one session with every item once."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 import stator
-from importers.hooking import kinds, post, pre, prompt, said, session
+from importers.hook_lines import after_tool, before_tool, hook_input, kinds, prompt, session
 from stator.connect import take_spool, worlds
 from stator.hooks import cursor as cursor_hooks
 from stator.hooks import ingest
-from stator.hooks.ingest import Limits
+from stator.hooks.ingest import IngestLimits
 from stator.importers.conversation import Report
-from stator.importers.format import Found
-from stator.importers.reading.jsonl import lines, parsed
+from stator.importers.reading.found_conversation import FoundConversation
+from stator.importers.reading.jsonl import parse_line, read_lines
 from stator.model.exchange.items import (
     Answered,
     Called,
@@ -34,24 +34,26 @@ MADE = {"Prompted": Prompted, "Answered": Answered, "Called": Called, "Returned"
 
 
 class Format:
-    """A transcript in which every line is an item, and the first says what it is of."""
+    """A transcript in which every line is an item, and the first one describes the conversation."""
 
     name = "cursor"
 
-    def is_one(self, path: Path, begin: bytes) -> bool:
+    def recognizes(self, path: Path, begin: bytes) -> bool:
         return begin.startswith(b'{"talk"')
 
-    def conversations(self, path: Path) -> list[Found]:
+    def conversations(self, path: Path) -> list[FoundConversation]:
         about = json.loads(path.read_text().splitlines()[0])
         talk = Conversation(
             source="cursor", id=about["talk"], name="what the transcript calls it",
             fork_of=about.get("fork", ""), fork_ids=frozenset(about.get("shared", ())),
         )  # fmt: skip
-        return [Found(path=str(path), conversation=talk, size=path.stat().st_size)]
+        return [FoundConversation(path=str(path), conversation=talk, size=path.stat().st_size)]
 
-    def read(self, found: Found, cursor: Cursor | None, progress: Any) -> Iterator[Item]:
-        for line in lines(found.path, offset=cursor.offset if cursor else 0):
-            value, _ = parsed(line)
+    def read(
+        self, found: FoundConversation, cursor: Cursor | None, progress: Any
+    ) -> Iterator[Item]:
+        for line in read_lines(found.path, offset=cursor.offset if cursor else 0):
+            value, _ = parse_line(line)
             if value is not None and "item" in value:
                 kind = value.pop("item")
                 if kind == "Prompted":
@@ -63,7 +65,7 @@ class Format:
 
 @pytest.fixture(autouse=True)
 def formats(monkeypatch):
-    monkeypatch.setattr(ingest, "_form", lambda agent: Format())
+    monkeypatch.setattr(ingest, "_format_of", lambda agent: Format())
 
 
 @pytest.fixture
@@ -87,55 +89,63 @@ class Transcript:
         if whole:
             self.add("Returned", id=f"t{number}", output="ok")
 
-    def told(self, *told: dict[str, Any]) -> list[dict[str, Any]]:
-        return [{**line, "transcript_path": str(self.path)} for line in told]
+    def lines(self, *inputs: dict[str, Any]) -> list[dict[str, Any]]:
+        return [{**line, "transcript_path": str(self.path)} for line in inputs]
 
 
 TURN = ["turn", "entry", "call", "outcome", "turn_end"]
 
 
-def test_what_both_tell_of_is_recorded_once(hooked, transcript):
+def test_items_in_hooks_and_transcript_are_recorded_once(hooked, transcript):
     transcript.turn()
     hooked.write(
-        *transcript.told(said("sessionStart"), prompt(), pre("t1"), post("t1"), said("stop"))
+        *transcript.lines(
+            hook_input("sessionStart"),
+            prompt(),
+            before_tool("t1"),
+            after_tool("t1"),
+            hook_input("stop"),
+        )
     )
     assert hooked.kinds() == ["open", "run", *TURN]
 
 
-def test_told_line_by_line_as_it_grows_it_is_recorded_once(hooked, transcript):
+def test_a_growing_transcript_with_hooks_is_recorded_once(hooked, transcript):
     for number in (1, 2):
-        hooked.write(*transcript.told(prompt(number), pre(f"t{number}")))
+        hooked.write(*transcript.lines(prompt(number), before_tool(f"t{number}")))
         hooked.kinds()
         transcript.turn(number)
-        hooked.write(*transcript.told(post(f"t{number}"), said("stop")))
+        hooked.write(*transcript.lines(after_tool(f"t{number}"), hook_input("stop")))
         hooked.kinds()
     found = hooked.kinds()
     assert {kind: found.count(kind) for kind in TURN} == dict.fromkeys(TURN, 2)
 
 
-def test_what_no_hook_told_of_comes_from_the_transcript(hooked, transcript):
+def test_items_without_a_hook_come_from_the_transcript(hooked, transcript):
     transcript.turn()
-    hooked.write(*transcript.told(prompt(), pre("t1"), said("sessionEnd")))
+    hooked.write(*transcript.lines(prompt(), before_tool("t1"), hook_input("sessionEnd")))
     with stator.connect(hooked.path) as store:
         assert [row.status for row in store.calls().rows] == ["ok"]
 
 
-def test_what_the_transcript_does_not_have_comes_from_the_hooks(hooked, transcript):
+def test_items_missing_in_the_transcript_come_from_the_hooks(hooked, transcript):
     transcript.turn(whole=False)
-    hooked.write(*transcript.told(prompt(), pre("t1"), post("t1"), said("sessionEnd")))
+    hooked.write(
+        *transcript.lines(prompt(), before_tool("t1"), after_tool("t1"), hook_input("sessionEnd"))
+    )
     with stator.connect(hooked.path) as store:
         assert [row.status for row in store.calls().rows] == ["ok"]
 
 
-def test_a_call_that_neither_saw_the_end_of_is_in_doubt_when_the_session_ends(hooked, transcript):
+def test_a_call_whose_end_is_in_neither_source_is_in_doubt(hooked, transcript):
     transcript.turn(whole=False)
-    hooked.write(*transcript.told(prompt(), pre("t1"), said("sessionEnd")))
+    hooked.write(*transcript.lines(prompt(), before_tool("t1"), hook_input("sessionEnd")))
     with stator.connect(hooked.path) as store:
         assert [row.status for row in store.calls().rows] == ["in doubt"]
 
 
 def test_a_prompt_with_a_secret_in_it_is_one_turn(hooked, transcript, monkeypatch):
-    """A prompt that has no id of its own is known by its text, which the hook had to change."""
+    """A prompt without an id is identified by its text, in which the hook redacted a secret."""
     made = cursor_hooks.items
     monkeypatch.setattr(
         cursor_hooks,
@@ -149,48 +159,50 @@ def test_a_prompt_with_a_secret_in_it_is_one_turn(hooked, transcript, monkeypatc
     )
     secret = "use sk-ant-api03-" + "Ab1" * 20
     transcript.add("Prompted", id=f"by text {secret}", content=secret)
-    (line,) = transcript.told(prompt(text=secret))
+    (line,) = transcript.lines(prompt(text=secret))
     hooked.hook(line)
     assert hooked.kinds() == ["open", "turn"]
 
 
-def test_a_session_is_called_what_the_transcript_calls_it(hooked, transcript):
-    hooked.write(*transcript.told(prompt()))
+def test_a_session_takes_its_name_from_the_transcript(hooked, transcript):
+    hooked.write(*transcript.lines(prompt()))
     with stator.connect(hooked.path) as store:
         assert session(store).name == "what the transcript calls it"
 
 
-def test_a_fork_is_one_of_the_session_it_came_from(hooked, tmp_path):
+def test_a_fork_is_linked_to_its_origin(hooked, tmp_path):
     first = Transcript(tmp_path / "first.jsonl")
     first.turn()
     second = Transcript(tmp_path / "second.jsonl", "c2", fork="c1", shared=["turn/g1", "t1"])
-    hooked.write(*first.told(prompt()))
-    hooked.write(*second.told(said("sessionStart", "c2", source="fork"), prompt(2, "c2")))
+    hooked.write(*first.lines(prompt()))
+    hooked.write(*second.lines(hook_input("sessionStart", "c2", source="fork"), prompt(2, "c2")))
     with stator.connect(hooked.path) as store:
         parent = session(store, "c2").row.record.parent
         assert parent is not None
         assert parent.session == session(store, "c1").id
 
 
-def test_a_fork_whose_transcript_is_not_there_yet_waits_for_it(hooked, tmp_path):
+def test_a_fork_waits_for_its_transcript(hooked, tmp_path):
     first = Transcript(tmp_path / "first.jsonl")
     first.turn()
-    hooked.write(*first.told(prompt()))
-    line = said("sessionStart", "c2", source="fork", transcript_path=str(tmp_path / "second.jsonl"))
+    hooked.write(*first.lines(prompt()))
+    line = hook_input(
+        "sessionStart", "c2", source="fork", transcript_path=str(tmp_path / "second.jsonl")
+    )
     hooked.write(line)
     with stator.connect("memory:") as store:
-        soon = Limits(lines=300, transcript=1000)
+        soon = IngestLimits(lines=300, transcript=1000)
         assert not take_spool(store.port, str(hooked.spool), limits=soon).is_all
         Transcript(tmp_path / "second.jsonl", "c2", fork="c1", shared=["turn/g1"])
         assert take_spool(store.port, str(hooked.spool), limits=soon).is_all
         assert session(store, "c2").row.record.parent.session == session(store, "c1").id
 
 
-def test_a_transcript_that_grew_too_long_is_left_for_the_next(hooked, transcript):
+def test_a_transcript_above_the_limit_is_left_for_the_next_ingest(hooked, transcript):
     transcript.turn()
-    hooked.write(*transcript.told(prompt()))
+    hooked.write(*transcript.lines(prompt()))
     with stator.connect("memory:") as store:
-        take_spool(store.port, str(hooked.spool), limits=Limits(lines=300, transcript=10))
+        take_spool(store.port, str(hooked.spool), limits=IngestLimits(lines=300, transcript=10))
         assert kinds(store) == ["open", "turn"]
 
 
@@ -218,15 +230,17 @@ def one_that_breaks_its_reader(path: Path) -> None:
 @pytest.mark.parametrize(
     "change", [nothing, a_fifo, another_kind, of_another, one_that_breaks_its_reader]
 )
-def test_a_transcript_that_is_none_leaves_what_the_hooks_told(hooked, transcript, change):
+def test_an_invalid_transcript_does_not_stop_the_hooks(hooked, transcript, change):
     change(transcript.path)
-    hooked.write(*transcript.told(prompt(), pre("t1"), post("t1"), said("stop")))
+    hooked.write(
+        *transcript.lines(prompt(), before_tool("t1"), after_tool("t1"), hook_input("stop"))
+    )
     assert hooked.kinds() == ["open", "turn", "call", "outcome", "turn_end"]
     with stator.connect(hooked.path) as store:
         assert len(list(store.views())) == 1
 
 
-def test_a_mapper_is_told_whether_a_transcript_could_be_read(hooked, transcript, monkeypatch):
+def test_a_mapper_learns_whether_the_transcript_could_be_read(hooked, transcript, monkeypatch):
     seen: list[bool] = []
 
     def items(told: Any, at: int, unique: str, state: dict[str, Any]) -> list[Item]:
@@ -234,14 +248,14 @@ def test_a_mapper_is_told_whether_a_transcript_could_be_read(hooked, transcript,
         return []
 
     mapper = SimpleNamespace(conversation=cursor_hooks.conversation, items=items)
-    monkeypatch.setattr(ingest, "load", lambda agent: mapper)
-    hooked.write(*transcript.told(prompt()), prompt(2, "c2"))
+    monkeypatch.setattr(ingest, "load_mapper", lambda agent: mapper)
+    hooked.write(*transcript.lines(prompt()), prompt(2, "c2"))
     stator.connect(hooked.path).close()
     assert seen == [False, True]
 
 
-def test_on_demand_the_transcript_is_read_once_more(hooked, transcript):
-    hooked.write(*transcript.told(prompt()))
+def test_reconcile_reads_the_transcript_again(hooked, transcript):
+    hooked.write(*transcript.lines(prompt()))
     hooked.kinds()
     transcript.turn()
     with stator.connect(hooked.path) as store:
@@ -250,7 +264,7 @@ def test_on_demand_the_transcript_is_read_once_more(hooked, transcript):
         assert (report.calls, kinds(store)) == (1, ["open", "turn", "entry", "call", "outcome"])
 
 
-def test_a_session_without_hooks_has_no_transcript_to_read(hooked):
+def test_reconcile_returns_false_for_a_session_without_hooks(hooked):
     with stator.connect(hooked.path) as store:
         with store.open("by hand") as own:
             identifier = own.id

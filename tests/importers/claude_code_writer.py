@@ -1,4 +1,4 @@
-"""Lines of Claude Code transcripts, as short as they can be; and taking them in."""
+"""Writes short Claude Code transcripts for tests, and imports them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from stator.importers.claude_code.transcript import FORMAT
-from stator.importers.conversation import Report, take
+from stator.importers.conversation import Report, import_conversation
 from stator.model.exchange.items import Conversation, Cursor
 from stator.runtime.facade.view import SessionView
 
 SESSION = "11111111-2222-4333-8444-555555555555"
-TALK = Conversation(source="claude-code", id=SESSION)
+CONVERSATION = Conversation(source="claude-code", id=SESSION)
 
 
-class Writing:
-    """Writes a transcript, line by line; every line hangs on the one before it."""
+class TranscriptWriter:
+    """Writes a transcript line by line; every line is linked to the one before it."""
 
     def __init__(self, path: Path, session: str = SESSION, cwd: str = "/home/dev/demo") -> None:
         self.path = path
@@ -28,7 +28,7 @@ class Writing:
         path.touch()
 
     def line(self, kind: str, **fields: Any) -> str:
-        """A line of any kind; its uuid."""
+        """Write a line of any type; return its uuid."""
         self.count += 1
         said = {
             "parentUuid": self.last,
@@ -48,7 +48,7 @@ class Writing:
         return str(said["uuid"])
 
     def raw(self, text: str | bytes) -> None:
-        """Text as it is, and a newline."""
+        """Write a raw line."""
         data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
         with self.path.open("ab") as file:
             file.write(data + b"\n")
@@ -57,7 +57,7 @@ class Writing:
         return self.line("user", message={"role": "user", "content": content}, **fields)
 
     def says(self, message: str, *blocks: object, stop: str | None = None, **fields: Any) -> str:
-        """A line of the model's message: its blocks, as text or as (id, tool, input)."""
+        """Write a line of the model's message; a block is text or (id, tool, input)."""
         content = [as_block(block) for block in blocks]
         body: dict[str, Any] = {
             "id": message,
@@ -76,7 +76,7 @@ class Writing:
 
 
 def as_block(block: object) -> object:
-    """A block from its short form."""
+    """Expand the short form of a block."""
     if isinstance(block, str):
         return {"type": "text", "text": block}
     if isinstance(block, tuple):
@@ -85,21 +85,21 @@ def as_block(block: object) -> object:
 
 
 def items(path: Path, cursor: Cursor | None = None) -> list[Any]:
-    """What a file says, of its first conversation."""
+    """The items of a file's first conversation."""
     found = next(iter(FORMAT.conversations(path)))
     return list(FORMAT.read(found, cursor, None))
 
 
-def of(kind: type, told: list[Any]) -> list[Any]:
+def items_of_type(kind: type, told: list[Any]) -> list[Any]:
     return [item for item in told if isinstance(item, kind)]
 
 
-def bring(store: Any, *paths: Path, conclude: bool = True) -> Report:
-    """Take files in, in that order."""
+def import_files(store: Any, *paths: Path, conclude: bool = True) -> Report:
+    """Import files in the given order."""
     report = Report()
     for path in paths:
         for found in FORMAT.conversations(path):
-            take(store.port, store.context, FORMAT, found, report, conclude=conclude)
+            import_conversation(store.port, store.context, FORMAT, found, report, conclude=conclude)
     return report
 
 

@@ -1,6 +1,6 @@
-"""Asking a store: which one, which session, and what to say when there is nothing to say.
+"""Opens the store a command works on, and finds the session and position its arguments name.
 
-Nothing here creates a store; `asking` opens one for reading only, `telling` to add something to it.
+No function here creates a store: `open_to_read` opens it read-only, `open_to_write` to change something.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ LAST = "last"
 
 
 @dataclass(frozen=True)
-class Asking:
-    """A store opened to be asked, and where it was found."""
+class OpenedStore:
+    """An open store and the place where it was found."""
 
     store: Store
     place: StorePlace
@@ -44,12 +44,12 @@ class Asking:
         return self.store.context.clock()
 
     def wait(self, seconds: float) -> None:
-        """Wait for news; what hooks left meanwhile is part of it."""
+        """Wait, then import what hooks have queued since."""
         nap(seconds)
         catch_up(self.store)
 
     def session(self, name: str | None = None) -> SessionView:
-        """The session a person means: the one named, $STATOR_SESSION, or the last one used."""
+        """The session that is named, else $STATOR_SESSION, else the last one used."""
         wanted = name if name is not None else os.environ.get("STATOR_SESSION") or LAST
         try:
             found = find_session(self.store.port, wanted, project=self.project or None)
@@ -62,13 +62,13 @@ class Asking:
     def _newest(self) -> SessionRow:
         found = last_used(self.store.port)
         if found is None:
-            raise NotFound(f"there are no sessions in {self.place.url}", hint=self.elsewhere())
+            raise NotFound(f"no sessions in {self.place.url}", hint=self.other_stores())
         return found
 
-    def aim(self, session: str | None, text: str | None) -> tuple[SessionView, str | None]:
-        """The session that a position or range is about, and the position; None where only a session was named.
+    def resolve(self, session: str | None, text: str | None) -> tuple[SessionView, str | None]:
+        """The session and the position or range that `text` names; None instead of a position if it names a session.
 
-        `t5`, `t4..t5`, `fix-login:t5`, `release` (a tag) and `fix-login` (a session) are all told apart here.
+        `text` may be `t5`, `t4..t5`, `fix-login:t5`, `release` (a tag) or `fix-login` (a session).
         """
         if text is None:
             return self.session(session), None
@@ -77,7 +77,8 @@ class Asking:
         try:
             return self._position(session, parse_range(text), text)
         except (BadPosition, NotFound):
-            found = self._maybe(text) if session is None else None
+            # Not a position or a tag of the session, so it may be the name of a session.
+            found = self._session_or_none(text) if session is None else None
             if found is None:
                 raise
             return found, None
@@ -92,12 +93,12 @@ class Asking:
                 view.at(text)
             except BadPosition:
                 raise NotFound(
-                    f"no session {text!r:.80}, and no tag or commit of that name in {view.name!r:.80}",
-                    hint="stator ls shows sessions, stator show their tags",
+                    f"no session {text!r:.80}, and no tag or commit of this name in {view.name!r:.80}",
+                    hint="stator ls lists sessions, stator show their tags",
                 ) from None
         return view, text
 
-    def _maybe(self, text: str) -> SessionView | None:
+    def _session_or_none(self, text: str) -> SessionView | None:
         try:
             return self.session(text)
         except Removed:
@@ -106,20 +107,20 @@ class Asking:
             return None
 
     def names(self) -> dict[str, str]:
-        """What sessions are called, looked up as they are needed."""
+        """Session names by id, each looked up when it is first used."""
         return _Names(self.store)
 
-    def elsewhere(self) -> str:
-        """Which other stores can be seen from here."""
+    def other_stores(self) -> str:
+        """A remark that names the other stores on this machine."""
         here = os.path.realpath(self.place.url)
         others = [seen for seen in known_stores() if os.path.realpath(seen.url) != here]
         if not others:
-            return "no other store is in sight"
-        return "also in sight: " + ", ".join(f"{seen.url} ({seen.why})" for seen in others)
+            return "no other stores found"
+        return "other stores: " + ", ".join(f"{seen.url} ({seen.why})" for seen in others)
 
-    def nothing(self, what: str) -> int:
-        """Say that an answer is empty, where it was looked for and where else one could look."""
-        note(f"{what}; looked in {self.place.url} ({self.place.why}), {self.elsewhere()}")
+    def report_empty(self, what: str) -> int:
+        """Note on stderr that an answer is empty, which store was read, and which others exist."""
+        note(f"{what} (store: {self.place.url}, {self.place.why}; {self.other_stores()})")
         return 0
 
 
@@ -134,34 +135,36 @@ class _Names(dict[str, str]):
 
 
 @contextmanager
-def asking(store: str | None) -> Iterator[Asking]:
-    """Open the store that is meant, for reading."""
+def open_to_read(store: str | None) -> Iterator[OpenedStore]:
+    """Open the store for reading."""
     place = locate(store)
     with connect(place.url, create=False, read_only=True) as opened:
-        yield Asking(opened, place)
+        yield OpenedStore(opened, place)
 
 
 @contextmanager
-def watching(store: str | None) -> Iterator[Asking]:
-    """Open the store that is meant for reading, to see what comes: also what hooks tell, which somebody
-    must take in."""
+def open_to_follow(store: str | None) -> Iterator[OpenedStore]:
+    """Open the store for reading, to follow new commits.
+
+    Opens it once to write first: that imports what hooks have queued, which a read-only store cannot.
+    """
     place = locate(store)
     with contextlib.suppress(StatorError):
         connect(place.url, create=False).close()
-    with asking(store) as ask:
-        yield ask
+    with open_to_read(store) as opened:
+        yield opened
 
 
 @contextmanager
-def telling(store: str | None) -> Iterator[Asking]:
-    """Open the store that is meant, to change something in it."""
+def open_to_write(store: str | None) -> Iterator[OpenedStore]:
+    """Open the store to change something in it."""
     place = locate(store)
     with connect(place.url, create=False) as opened:
-        yield Asking(opened, place)
+        yield OpenedStore(opened, place)
 
 
 def heading(view: SessionView, now: int, *more: str) -> Line:
-    """The line that says which session an answer is about."""
+    """The line that names the session an answer is about, its status and its size."""
     row = view.row
     line = Line(row.record.name, "title").add(" ").add(short(row.id), "id")
     for part in more:

@@ -1,5 +1,7 @@
-"""Counting what is in Claude Code transcripts, from the raw files and nothing else: no code of ours is
-imported, so that a mistake there is not made here as well."""
+"""Counts sessions, prompts, calls and results in raw Claude Code transcripts.
+
+It uses no code of the importer, so that both cannot share a mistake.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ ASIDE = (
 
 
 def claude_code(paths: Iterable[Path]) -> dict[str, int]:
-    """Sessions, prompts, calls and results of transcripts: each once, though forks copy them."""
+    """Count each thing once, although forks contain copies."""
     sessions: set[str] = set()
     prompts: set[str] = set()
     calls: set[str] = set()

@@ -1,7 +1,8 @@
-"""A format of the tests' own, and the command line with it as the only one there is.
+"""A small transcript format for tests, and a command line in which it is the only format.
 
 {"talk": "n1", "cwd": "/home/dev/shop", "name": "fix it", "parent": "", "fork": ""}
-{"ask": "…", "id": "p1"}  {"say": "…"}  {"call": "c1", "file": "a.py"}  {"done": "c1"}  {"noise": "tick"}
+{"ask": "…", "id": "p1"}  {"say": "…"}  {"call": "c1", "file": "a.py"}  {"done": "c1"}
+{"noise": "tick"}
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from types import ModuleType
 from typing import Any
 
 from stator.importers import conversation, registry
-from stator.importers.format import Found, Progress, below
-from stator.importers.reading.jsonl import lines, parsed
+from stator.importers.reading.found_conversation import FoundConversation, Progress, is_inside
+from stator.importers.reading.jsonl import parse_line, read_lines
 from stator.model.exchange.items import (
     Answered,
     Called,
@@ -32,38 +33,40 @@ from stator.model.exchange.items import (
 )
 
 AT = 1_700_000_000_000_000
-"""When the first line happened; each line is a second later."""
+"""The time of the first line; each line is a second later."""
 
 
 class Notebook:
     name = "notebook"
 
-    def is_one(self, path: Path, begin: bytes) -> bool:
+    def recognizes(self, path: Path, begin: bytes) -> bool:
         return begin.lstrip().startswith(b'{"talk"')
 
-    def conversations(self, path: Path) -> Iterable[Found]:
-        about = json.loads(next(iter(lines(str(path)))).data)
+    def conversations(self, path: Path) -> Iterable[FoundConversation]:
+        about = json.loads(next(iter(read_lines(str(path)))).data)
         known = os.stat(path)
-        talk = Conversation(
+        conversation_of_file = Conversation(
             source="notebook",
             id=about["talk"],
             name=about.get("name", ""),
             cwd=about.get("cwd", ""),
             parent=about.get("parent", ""),
         )
-        yield Found(
+        yield FoundConversation(
             path=str(path),
-            conversation=talk,
+            conversation=conversation_of_file,
             changed=known.st_mtime_ns // 1000,
             size=known.st_size,
         )
 
     def read(
-        self, found: Found, cursor: Cursor | None, progress: Progress | None
+        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
     ) -> Iterator[Item]:
         begun = cursor or Cursor(offset=0)
-        for line in lines(found.path, offset=begun.offset, number=begun.line, progress=progress):
-            said, problem = parsed(line)
+        for line in read_lines(
+            found.path, offset=begun.offset, number=begun.line, progress=progress
+        ):
+            said, problem = parse_line(line)
             if said is None:
                 if problem:
                     yield Skipped(line=line.number, why=problem)
@@ -89,18 +92,18 @@ class Notebook:
                 return Returned(id=call, at=at, output="done", files=files)
         return Unknown(id=name, at=at, raw=said)
 
-    def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
+    def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         yield home / ".notebook"
 
-    def is_about(self, found: Found, root: str) -> bool:
-        return below(found.conversation.cwd, root)
+    def is_in_folder(self, found: FoundConversation, root: str) -> bool:
+        return is_inside(found.conversation.cwd, root)
 
 
 FORMAT = Notebook()
 
 
 def install() -> None:
-    """Make it the only format there is."""
+    """Make this the only format."""
     module = ModuleType("stator.importers.notebook")
     module.__dict__["FORMAT"] = FORMAT
     sys.modules["stator.importers.notebook"] = module
@@ -108,16 +111,16 @@ def install() -> None:
     registry.MODULES["notebook"] = "notebook"
 
 
-def talk(path: Path, *said: Any, id: str = "n1", **about: object) -> Path:
-    """Write a conversation."""
+def write_conversation(path: Path, *said: Any, id: str = "n1", **about: object) -> Path:
+    """Write a conversation to a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = [{"talk": id, **about}, *said]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
 
-def turn(number: int, *, size: int = 20, done: bool = True) -> list[dict[str, object]]:
-    """A turn with one call."""
+def turn_lines(number: int, *, size: int = 20, done: bool = True) -> list[dict[str, object]]:
+    """The lines of a turn with one call."""
     rows: list[dict[str, object]] = [
         {"ask": f"do {number} " + "x" * size},
         {"say": "I will."},
@@ -130,5 +133,6 @@ if __name__ == "__main__":
     from stator.surfaces.cli.main import main
 
     install()
-    conversation.PART_ITEMS = 500  # so that a conversation of some hundred turns has several parts
+    # so that a conversation of a few hundred turns has several batches
+    conversation.BATCH_ITEMS = 500
     sys.exit(main(sys.argv[1:]))
