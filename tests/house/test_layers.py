@@ -43,8 +43,8 @@ Steps = tuple[tuple[str, ...], ...]
 ROOMS: dict[str, Steps] = {
     "model": (
         ("values",),
-        ("sessions",),
         ("records",),
+        ("sessions",),
         ("log",),
         ("exchange",),
         ("window",),

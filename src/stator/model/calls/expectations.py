@@ -15,7 +15,6 @@ from typing import Any, Literal
 import msgspec
 
 from stator.model.calls.known import (
-    MARKS,
     MODEL,
     WITHDRAWN,
     Known,
@@ -33,6 +32,7 @@ from stator.model.log.commit import (
 )
 from stator.model.log.delta import Put
 from stator.model.log.rewinds import TAG
+from stator.model.records.registry import COMPARED
 from stator.model.records.types import ChildRecord
 from stator.model.values import json_text
 from stator.model.values.ids import short
@@ -40,8 +40,6 @@ from stator.model.values.ids import short
 CueKind = Literal["answer", "call", "child"]
 NEVER = 2**53
 """The seq of what is not on record."""
-CHECKED = MARKS - {"child", "tools"}
-"""Kinds of records that a replay compares and reports."""
 SHOWN_MAX = 4000
 """Characters of a value that a report shows."""
 _ITEMS = re.compile(r"\d+ items?\Z")
@@ -297,7 +295,7 @@ def child_sessions(commits: Iterable[Commit]) -> list[str]:
 def _is_mark(commit: Commit) -> bool:
     """Whether the program itself made this record. The contents of files, and the tags that rewinds leave,
     are put there by the runtime."""
-    if commit.kind not in CHECKED or not commit.epoch:
+    if commit.kind not in COMPARED or not commit.epoch:
         return False
     if commit.kind == "entry":
         return not commit.call

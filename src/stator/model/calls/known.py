@@ -32,6 +32,7 @@ from stator.model.log.commit import (
     Upsert,
 )
 from stator.model.log.delta import Drop, Put
+from stator.model.records.registry import ONCE
 from stator.model.records.types import CallStatus, Effect, Record
 from stator.model.values import canon
 
@@ -40,11 +41,6 @@ Course = Literal["replay", "run", "in doubt", "awaiting"]
 """What to do about a call that the record knows: give its outcome, run it (again), ask its tool what
 happened, or keep waiting for a person."""
 
-MARKS = frozenset(
-    "entry tools child decision file fact preference dead_end plan pending artifact use scratch "
-    "app tag score flag".split()
-)
-"""Kinds an agent's own program appends in a turn, besides calls: done once, not once a run."""
 PLACEHOLDER = "‹secret:".encode()
 """How the placeholder of a secret begins."""
 DISPLACED = "driver displaced"
@@ -191,7 +187,7 @@ class Known:
                 (self._entries if commit.call else self._marks).append(commit)
             for call in self.calls:
                 call.last = False
-        elif kind in MARKS and commit.epoch and not (kind == "file" and commit.status):
+        elif kind in ONCE and commit.epoch and not (kind == "file" and commit.status):
             # A file commit with a status holds contents or is a restore's: no program asked for it.
             self._marks.append(commit)
             self._built_on(commit.call)

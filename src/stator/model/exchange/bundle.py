@@ -22,16 +22,7 @@ import msgspec
 from stator.errors import BadBundle, NewerBundle, StatorError
 from stator.model.log import chain
 from stator.model.log.check import INT_MAX
-from stator.model.log.commit import (
-    CONTENT,
-    KINDS,
-    Commit,
-    Gone,
-    Item,
-    Provenance,
-    Source,
-    Trust,
-)
+from stator.model.log.commit import CONTENT, Commit, Gone, Item, Provenance, Source, Trust
 from stator.model.log.delta import (
     Delta,
     Drop,
@@ -40,13 +31,9 @@ from stator.model.log.delta import (
     decode_record,
 )
 from stator.model.log.seal import CONTENT_MAX
-from stator.model.records.types import (
-    COLLECTIONS,
-    NUMBERED,
-    ErasedRecord,
-    SessionRecord,
-)
-from stator.model.sessions.lifecycle import Segment, check_name, lent_upto
+from stator.model.records.registry import COLLECTIONS, KINDS, NUMBERED
+from stator.model.records.types import ErasedRecord, Segment, SessionRecord
+from stator.model.sessions.lifecycle import check_name, lent_upto
 from stator.model.values import canon
 from stator.model.values.ids import from_bytes, is_id, to_bytes
 

@@ -13,20 +13,16 @@ from typing import Protocol, cast
 import msgspec
 
 from stator.errors import BadDelta, InvalidInput
-from stator.model.log.commit import (
-    KINDS,
-    Change,
-    Draft,
-    Erase,
-    Purge,
-    Remove,
-    Reset,
-    Upsert,
-)
+from stator.model.log.commit import Change, Draft, Erase, Purge, Remove, Reset, Upsert
 from stator.model.log.delta import Delta, Drop, Put
-from stator.model.records.types import (
+from stator.model.records.registry import (
     COLLECTIONS,
+    DROPPED_BY_FORK,
     KEPT_IN_REWIND,
+    KINDS,
+    key_of,
+)
+from stator.model.records.types import (
     KEY_MAX,
     KEYLESS,
     ArtifactRecord,
@@ -43,7 +39,6 @@ from stator.model.records.types import (
     ToolRecord,
     WorkingRecord,
     file_key,
-    key_of,
     to_settle,
 )
 from stator.model.sessions.lifecycle import TRANSITIONS, check_budget, check_transition
@@ -350,7 +345,7 @@ def _fork(draft: Draft, made: Made) -> None:
     """A fork starts without its parent's approvals, budget and spend; its open calls are elsewhere."""
     for change in draft.changes:
         _change(change, made)
-    for collection in ("approvals", "spend", "runs"):
+    for collection in DROPPED_BY_FORK:
         for entry in made.view.all(collection):
             made.drop_standing(_standing(entry), collection, entry.key)
     for entry in made.view.all("calls"):

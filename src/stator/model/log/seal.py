@@ -33,7 +33,8 @@ from stator.model.log.commit import (
 )
 from stator.model.log.delta import Delta, Put
 from stator.model.log.reduce import View, reduce
-from stator.model.records.types import COLLECTIONS, Record
+from stator.model.records.registry import COLLECTIONS
+from stator.model.records.types import Record
 from stator.model.values import canon
 from stator.model.values.ids import check_id, run_id
 

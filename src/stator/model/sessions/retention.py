@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from stator.errors import InvalidInput
+from stator.model.records.registry import TIERS, TRANSCRIPT
 
 What = Literal["archive", "expire", "trash", "purge", "restore"]
 
@@ -27,11 +28,8 @@ SHARE = 10
 """Percent of the sessions that one run may remove without confirmation."""
 BYTES = 10**9
 """Bytes that it may."""
-TRANSCRIPT = frozenset({"turn", "entry", "call", "outcome", "settlement", "compaction", "raw"})
-"""Kinds of commit of which the transcript is made."""
 WORDS = ("input", "input_hash", "output", "output_summary")
 """What expires of them: what was asked and answered, never who, when, why or at what cost."""
-TIERS = {"file": "contents of files", "artifact": "artifacts"}
 REMOVES = ("trash", "purge")
 VALUE_MAX = 2**53 - 1
 

@@ -18,12 +18,10 @@ from typing import Any, Literal, Protocol
 
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Put
+from stator.model.records.registry import COMPACTIBLE, EVICTED, NOTED, recall_key
 from stator.model.records.types import (
-    DecisionRecord,
     Entry,
     EvictedRecord,
-    FileRecord,
-    Record,
 )
 from stator.model.values.escape import visible
 from stator.model.values.json_text import canonical, utf8
@@ -36,34 +34,14 @@ UNDONE = "undone"
 RANKS = ("decision", "constraint", "number", "file", "chatter")
 """The meaning of each rank: what an agent misses most comes first."""
 CHATTER = 4
-PREFIXES: dict[str, tuple[str, int]] = {
-    "decisions": ("decision", 0),
-    "preferences": ("preference", 1),
-    "dead_ends": ("dead_end", 1),
-    "facts": ("fact", 2),
-    "files": ("file", 3),
-    "scratch": ("scratch", CHATTER),
-}
-"""Collection → the prefix of its keys, and their rank."""
-DURABLE = ("decisions", "preferences", "dead_ends", "facts", "files")
-"""Collections whose records are named when the entries around them leave the view."""
-KEPT = (
-    "decisions",
-    "facts",
-    "preferences",
-    "dead_ends",
-    "plan",
-    "artifacts",
-    "pending",
-    "calls",
-)
-"""Collections the note counts: they are as they were."""
+DURABLE = tuple(name for name in EVICTED if name not in COMPACTIBLE)
+"""Collections whose records are named when what was said around them leaves the view."""
 KEYS_MAX = 200
 """Keys of one rank that are named one by one; more are named by their turns."""
 GROUPS_MAX = 50
 KEY_CHARS = 200
 """Characters of a key; a longer one ends in a digest."""
-NOTED = 12
+NAMED_MAX = 12
 """Keys the note names; the rest is counted."""
 NOTED_CHARS = 80
 
@@ -211,7 +189,7 @@ def left(
             found.setdefault(key, Left(key, rank, seq, thing.turn))
     for entry in entries:
         if before[2] < entry.seq <= after[2] and (key := key_for(entry)):
-            rank = PREFIXES[entry.collection][1]
+            rank = EVICTED[entry.collection]
             found.setdefault(key, Left(key, rank, entry.seq, entry.turn))
     return sorted(found.values(), key=order)
 
@@ -263,17 +241,7 @@ def _level(thing: Thing, cuts: Sequence[int]) -> int:
 
 def key_for(entry: Entry) -> str:
     """The key a record is evicted and recalled by; "" if it has none (it was erased)."""
-    prefix = PREFIXES[entry.collection][0]
-    name = _name_of(entry.record, entry.id)
-    return bounded(f"{prefix}:{name}") if name else ""
-
-
-def _name_of(record: Record, identifier: str) -> str:
-    if isinstance(record, DecisionRecord):
-        return record.topic or identifier
-    if isinstance(record, FileRecord):
-        return record.path if record.root == "." else f"{record.root}/{record.path}"
-    return str(getattr(record, "name", "") or getattr(record, "what", ""))
+    return bounded(recall_key(entry.collection, entry.record, entry.id))
 
 
 def bounded(key: str) -> str:
@@ -325,6 +293,14 @@ def counted(items: Iterable[Left]) -> dict[str, int]:
 # --- what the model is told ----------------------------------------------------------------------
 
 
+def _listed(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} and {words[-1]}".capitalize()
+
+
+_KEPT = _listed([noted.words for noted in NOTED.values() if noted.words])
+"""What a compaction leaves as it is, in words."""
+
+
 def _note(
     cuts: tuple[int, int, int],
     said: Mapping[str, Any],
@@ -341,12 +317,9 @@ def _note(
         lines.append(f"Up to @{mask}: answers are shown without their calls.")
     if outputs > mask:
         lines.append(f"Up to @{outputs}: results are shown without long outputs.")
-    kept = _counts(said.get("kept"), KEPT)
+    kept = _counts(said.get("kept"), tuple(NOTED))
     words = f" ({kept})" if kept else ""
-    lines.append(
-        "Decisions, facts, preferences, dead ends, plan, artifacts and open calls are kept in the "
-        f"session's state, word for word{words}."
-    )
+    lines.append(f"{_KEPT} are kept in the session's state, word for word{words}.")
     lines += _left_lines(said, records)
     if summary:
         lines.append("A summary of what is not shown, unverified, each line marked with >:")
@@ -358,7 +331,7 @@ def _left_lines(said: Mapping[str, Any], records: Sequence[EvictedRecord]) -> li
     if not records:
         return []
     ranked = sorted(records, key=order)
-    named = [record for record in ranked if record.rank < CHATTER][:NOTED]
+    named = [record for record in ranked if record.rank < CHATTER][:NAMED_MAX]
     counts = _counts(said.get("left"), RANKS)
     lines = [f"What left this view{f' ({counts})' if counts else ''}, what matters most first:"]
     lines += [f"  {visible(canonical(_noted(record.key)))} @{record.seq}" for record in named]

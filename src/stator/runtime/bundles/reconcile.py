@@ -17,8 +17,8 @@ from stator.model.exchange.bundle import Bundled, Packed
 from stator.model.exchange.graft import Graft, root
 from stator.model.log.commit import Commit
 from stator.model.log.query import SessionQuery, SessionRow
-from stator.model.records.types import SessionRecord
-from stator.model.sessions.lifecycle import Parent, driven
+from stator.model.records.types import Parent, SessionRecord
+from stator.model.sessions.lifecycle import driven
 from stator.model.values.ids import from_bytes, short
 from stator.runtime.base import paging, project_flags, project_session
 from stator.runtime.base.context import Context

@@ -7,8 +7,8 @@ import msgspec
 
 from stator.errors import BadTurn, NotFound
 from stator.model.log.commit import Commit, Upsert
-from stator.model.records.types import ChildRecord, SessionRecord
-from stator.model.sessions.lifecycle import Parent, check_name
+from stator.model.records.types import ChildRecord, Parent, SessionRecord
+from stator.model.sessions.lifecycle import check_name
 from stator.model.window.reply import text_of
 from stator.runtime.driving.driver import Driver
 from stator.runtime.driving.open_turn import OpenTurn

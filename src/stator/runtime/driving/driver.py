@@ -46,6 +46,7 @@ from stator.model.log.commit import (
     Upsert,
 )
 from stator.model.log.query import Lease, SessionRow
+from stator.model.records.registry import SHOWN
 from stator.model.records.types import FileRecord, RunRecord
 from stator.model.values.ids import retype, run_id
 from stator.model.window.transcript import Transcript
@@ -70,8 +71,6 @@ from stator.store.port import StorePort
 T = TypeVar("T")
 FROM_USER = Provenance("user", "verified")
 FROM_TOOL = Provenance("tool", "unverified")
-SHOWN = frozenset({"turn", "outcome", "settlement", "entry"})
-"""Kinds whose content the model is shown: its next answer derives from them."""
 INPUTS_MAX = 100
 PARALLEL_MAX = 32
 """Calls of one response that run at once."""

@@ -17,8 +17,8 @@ from stator.model.log.query import (
     StoreInfo,
 )
 from stator.model.records.app_state import Upcast, schema_name
-from stator.model.records.types import SessionRecord, file_key
-from stator.model.sessions.lifecycle import ParentKind, check_budget, check_name
+from stator.model.records.types import ParentKind, SessionRecord, file_key
+from stator.model.sessions.lifecycle import check_budget, check_name
 from stator.model.values.ids import is_id
 from stator.runtime.base.arguments import mapping, pairs
 from stator.runtime.base.context import Context, warn_on_loop

@@ -37,11 +37,11 @@ from stator.model.records.types import (
     READ_POSITION,
     ApprovalRecord,
     CallRecord,
+    Parent,
     PlanRecord,
     ScratchRecord,
     SessionRecord,
 )
-from stator.model.sessions.lifecycle import Parent
 from stator.model.values import canon
 from stator.model.values.ids import derived, short
 from stator.runtime.base.context import Context

@@ -15,8 +15,8 @@ import msgspec
 from stator.errors import Busy, Conflict, IdReused, InvalidInput, NotFound, WrongState
 from stator.model.log.commit import Commit, Draft, Upsert
 from stator.model.log.query import SessionQuery, SessionRow
-from stator.model.records.types import ChildRecord, SessionRecord
-from stator.model.sessions.lifecycle import Parent, check_name
+from stator.model.records.types import ChildRecord, Parent, SessionRecord
+from stator.model.sessions.lifecycle import check_name
 from stator.model.values.ids import derived, short
 from stator.runtime.base.context import Context
 from stator.runtime.base.first_commit import opening

@@ -37,6 +37,7 @@ from stator.model.log.commit import (
 )
 from stator.model.log.delta import Put
 from stator.model.log.query import Lease, SessionRow
+from stator.model.records.registry import COMPARED
 from stator.model.values.ids import retype, short
 from stator.runtime.branches import rewind as rewinding
 from stator.runtime.branches.rewind import Rewound, check_between_turns
@@ -154,7 +155,7 @@ class ReplayDriver(Driver):
         """The commit that recorded what the program records now."""
         play = self.play
         play.check()
-        if draft.kind not in scripts.CHECKED:
+        if draft.kind not in COMPARED:
             return draft.id
         with play.lock:
             found, same = self.script.mark(draft, self.scrub)

@@ -23,16 +23,11 @@ from stator.model.log.commit import (
 )
 from stator.model.log.delta import Put, Version
 from stator.model.log.query import SessionRow
-from stator.model.records.types import (
-    COLLECTIONS,
-    Entry,
-    FileRecord,
-    FlagRecord,
-    file_key,
-)
+from stator.model.records.registry import COLLECTIONS, EVICTED, STRUCTURE
+from stator.model.records.types import Entry, FileRecord, FlagRecord, file_key
 from stator.model.sessions.lifecycle import lent_upto
 from stator.model.values.ids import short
-from stator.model.window.compaction import PREFIXES, key_for
+from stator.model.window.compaction import key_for
 from stator.runtime.base.context import Context
 from stator.runtime.base.paging import commits
 from stator.runtime.base.project_flags import HOLD
@@ -43,8 +38,6 @@ from stator.store.port import StorePort
 
 PAGE = 500
 """Commits that one erasure is about."""
-STRUCTURE = frozenset({"session", "runs", "calls", "spend"})
-"""Collections that erasing a whole session leaves: the session could not be found or ended without."""
 TOLD = frozenset({"principal", "input"})
 """What stays of an erasure: who erased, and which content of which commits."""
 ASKED = ("input", "input_hash", "output", "output_summary", "why", "key")
@@ -272,7 +265,7 @@ def _commits(store: StorePort, row: SessionRow, versions: Sequence[Version]) -> 
 def _evicted_as(version: Version) -> str:
     """The key by which a compaction names a record that it takes out of view."""
     op = version.op
-    if not isinstance(op, Put) or op.collection not in PREFIXES:
+    if not isinstance(op, Put) or op.collection not in EVICTED:
         return ""
     return key_for(Entry(op.collection, op.id, version.key, version.seq, version.turn, op.record))
 

@@ -10,7 +10,7 @@ import msgspec
 from stator.errors import Ambiguous, BadPosition, NotFound, Removed
 from stator.model.log.commit import Commit
 from stator.model.log.query import SessionQuery, SessionRow
-from stator.model.sessions.lifecycle import Parent
+from stator.model.records.types import Parent
 from stator.model.values.ids import is_id, short, suffix_of
 from stator.model.values.position import (
     AtHead,

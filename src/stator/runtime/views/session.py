@@ -21,10 +21,8 @@ from stator.model.log.query import (
     SessionRow,
     TurnRow,
 )
+from stator.model.records.registry import COLLECTIONS, HOT
 from stator.model.records.types import (
-    COLLECTIONS,
-    HOT,
-    HOT_LIMIT,
     DecisionRecord,
     Entry,
     FactRecord,
@@ -173,10 +171,9 @@ class SessionReader:
     def hot(self, at: str = "head") -> dict[str, list[Entry]]:
         """What an agent needs first: small collections whole, the newest decisions and files."""
         point = self.at(at)
-        limits = {"decisions": HOT_LIMIT, "files": HOT_LIMIT}
         return {
-            name: self._store.entries(point.session, name, at=point.seq, limit=limits.get(name))
-            for name in HOT
+            name: self._store.entries(point.session, name, at=point.seq, limit=hot.newest)
+            for name, hot in HOT.items()
         }
 
     def entries(

@@ -14,20 +14,21 @@ from typing import Any
 import msgspec
 
 from stator.errors import NotFound, StatorError
-from stator.model.log.commit import KINDS, Commit
+from stator.model.log.commit import Commit
 from stator.model.log.delta import Put
 from stator.model.log.query import CallQuery, CallRow, TurnRow
 from stator.model.log.rewinds import TAG, visible
-from stator.model.records.text import (
-    arguments_text,
-    prompt_text,
-    record_text,
-    value_text,
-)
-from stator.model.records.types import (
+from stator.model.records.registry import (
     BOOKKEEPING,
+    BRIEFED,
+    CONTRIBUTIONS,
+    KINDS,
+    NEWS,
+    record_text,
+)
+from stator.model.records.text import arguments_text, prompt_text, value_text
+from stator.model.records.types import (
     CallRecord,
-    DecisionRecord,
     Entry,
     ErasedRecord,
     EvictedRecord,
@@ -37,7 +38,6 @@ from stator.model.records.types import (
     PlanRecord,
     file_key,
 )
-from stator.model.sessions.lifecycle import CONTRIBUTIONS
 from stator.model.values.ids import is_id, short
 from stator.model.views import brief as briefs
 from stator.model.views.brief import (
@@ -123,14 +123,11 @@ class _Gathering:
         turns = self._store.turns(self._id, newest_first=True, limit=1)
         calls = self._store.entries(self._id, "calls")
         topics: dict[SectionName, Topic] = {
+            **{name: self._live(name, row.note) for name, row in BRIEFED.items()},
             "goal": self._goal(turns),
-            "decisions": self._live("decisions", _decision_note),
-            "preferences": self._live("preferences"),
             "facts": self._facts(),
             "plan": self._plan(),
-            "artifacts": self._live("artifacts", _artifact_note),
             "files": self._files(),
-            "dead_ends": self._live("dead_ends"),
             "failed": self._failed(),
             "in_doubt": self._calls(open_calls.in_doubt(self._row, calls), "stator settle"),
             "pending": self._pending(),
@@ -164,11 +161,9 @@ class _Gathering:
 
     # -- the state --------------------------------------------------------------------------------
 
-    def _live(
-        self, collection: str, note: Callable[[Any], str] = lambda record: "", limit: int = 0
-    ) -> Topic:
+    def _live(self, collection: str, note: Callable[[Any], str]) -> Topic:
         """Records of a collection, the newest first."""
-        entries = self._store.entries(self._id, collection, limit=limit or self._items)
+        entries = self._store.entries(self._id, collection, limit=self._items)
         return self._topic(
             collection,
             entries,
@@ -451,7 +446,7 @@ class _Gathering:
             return False
         if not commit.run and commit.kind in CONTRIBUTIONS:
             return True
-        return whole and commit.kind in ("turn", "run", "resume", "rewind", "compaction")
+        return whole and commit.kind in NEWS
 
     def _since(self, start: int) -> Told:
         commits = self._head.seq - start
@@ -499,15 +494,6 @@ def _unless_erased(tell: Callable[[Entry], Told], entry: Entry) -> Told:
     if isinstance(entry.record, ErasedRecord):
         return Told(text="", mark=f"(erased by @{entry.record.erased})", seq=entry.seq)
     return tell(entry)
-
-
-def _decision_note(record: DecisionRecord) -> str:
-    sure = record.confidence
-    return "" if sure is None else f"{sure / 10:g}% sure"
-
-
-def _artifact_note(record: Any) -> str:
-    return f"v{record.version}, {record.size:,} bytes"
 
 
 def _is_verified(entry: Entry) -> bool:

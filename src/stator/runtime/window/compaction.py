@@ -25,12 +25,12 @@ from stator.model.log.commit import (
     Upsert,
 )
 from stator.model.log.delta import Drop, Put
-from stator.model.records.types import Entry, EvictedRecord, ScratchRecord
+from stator.model.records.registry import COMPACTIBLE, EVICTED, NOTED
+from stator.model.records.types import Entry, ErasedRecord, EvictedRecord
 from stator.model.window import compaction
 from stator.model.window.compaction import (
     CHATTER,
     DURABLE,
-    KEPT,
     LEVELS,
     UNDONE,
     Left,
@@ -119,8 +119,8 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     said: dict[str, Any] = {}
     base: int = 0
     """The compaction that was in force when it was computed."""
-    scratch: list[str] = []
-    """Notes that go with it."""
+    dropped: list[tuple[str, str]] = []
+    """Notes that it drops: their collections and keys."""
 
     def fields(self, store: StorePort) -> dict[str, Any]:
         """The fields of its commit."""
@@ -132,7 +132,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
                 session=found.session,
             )
         cuts = (found.outputs, found.mask, found.summarise)
-        dropped = [Remove("scratch", name) for name in self.scratch]
+        dropped = [Remove(collection, key) for collection, key in self.dropped]
         changes = (*_replaced(store, found.session, found.evicted), *dropped)
         return {
             "input": _said(cuts, self.said),
@@ -169,7 +169,7 @@ class _Work:
         self._items: list[Left] = []
         self._records: list[EvictedRecord] = []
         self._durable, kept = _durable(store, session)
-        self._scratch = store.entries(session, "scratch") if options.scratch else []
+        self._scratch = _compactible(store, session) if options.scratch else []
         last = latest(store, session)
         self._base = _seq(last)
         self._said: dict[str, Any] = {
@@ -220,9 +220,9 @@ class _Work:
 
     def _notes(self) -> list[Left]:
         return [
-            Left(compaction.key_for(entry), CHATTER, entry.seq, entry.turn)
+            Left(compaction.key_for(entry), EVICTED[entry.collection], entry.seq, entry.turn)
             for entry in self._gone()
-            if isinstance(entry.record, ScratchRecord)
+            if not isinstance(entry.record, ErasedRecord)
         ]
 
     def _gone(self) -> list[Entry]:
@@ -247,7 +247,9 @@ class _Work:
             found=found,
             said=self._said | {"tokens": [self._before, self._after]},
             base=self._base,
-            scratch=[entry.key for entry in self._gone()] if self._levels else [],
+            dropped=[(entry.collection, entry.key) for entry in self._gone()]
+            if self._levels
+            else [],
         )
 
 
@@ -273,10 +275,14 @@ def summarised(summary: Summary | None, messages: list[dict[str, Any]]) -> str:
 
 def _durable(store: StorePort, session: str) -> tuple[list[Entry], dict[str, int]]:
     """The records whose eviction is named, and how many there are of all that is kept."""
-    kept = {name: store.entries(session, name) for name in KEPT}
-    counts = {name: len(found) for name, found in kept.items() if found}
-    files = store.entries(session, "files")
-    return [*files, *(entry for name in DURABLE for entry in kept.get(name, ()))], counts
+    found = {name: store.entries(session, name) for name in {*NOTED, *DURABLE}}
+    counts = {name: len(found[name]) for name in NOTED if found[name]}
+    return [entry for name in DURABLE for entry in found[name]], counts
+
+
+def _compactible(store: StorePort, session: str) -> list[Entry]:
+    """The records that a compaction may drop."""
+    return [entry for name in sorted(COMPACTIBLE) for entry in store.entries(session, name)]
 
 
 def _named_by(seq: int) -> EvictedRecord:
@@ -348,16 +354,16 @@ def _notes_again(store: StorePort, session: str, seq: int) -> list[Change]:
     drops = [
         op
         for op in commit_at(store, session, seq).delta
-        if isinstance(op, Drop) and op.collection == "scratch"
+        if isinstance(op, Drop) and op.collection in COMPACTIBLE
     ]
-    known = {entry.key for entry in store.entries(session, "scratch")} if drops else set()
+    known = {(one.collection, one.key) for one in _compactible(store, session)} if drops else set()
     return [
-        Upsert("scratch", version.op.record)
+        Upsert(version.op.collection, version.op.record)
         for version in (store.replaced(session, drops) if drops else ())
         if version is not None
         and isinstance(version.op, Put)
-        and isinstance(version.op.record, ScratchRecord)
-        and version.op.record.name not in known
+        and not isinstance(version.op.record, ErasedRecord)
+        and (version.op.collection, version.key) not in known
     ]
 
 

@@ -33,6 +33,7 @@ from stator.model.log.seal import (
     scrub,
     seal,
 )
+from stator.model.records.registry import REMOVALS
 from stator.model.records.types import Entry, SessionRecord
 from stator.model.sessions.lifecycle import (
     check_lease,
@@ -55,7 +56,7 @@ from stator.store.sqlite.live_session import Live, in_project
 from stator.store.sqlite.projection import SEQ_BITS, SEQ_MASK, SQL, Ledger
 from stator.store.sqlite.queries import commits, lineage, listing, places, state
 from stator.store.sqlite.queries.lineage import SessionPlace
-from stator.store.sqlite.writer import REMOVALS, AppendRequest, Writer
+from stator.store.sqlite.writer import AppendRequest, Writer
 
 if TYPE_CHECKING:  # loaded by whoever writes first: reading does without its patterns
     from stator.model.log.redact import Redactor

@@ -43,6 +43,7 @@ from stator.model.log.query import (
     UsageBy,
     check_limit,
 )
+from stator.model.records.registry import REMOVALS
 from stator.model.records.types import Entry
 from stator.store.port import Durability
 from stator.store.sqlite import connection, projection, space
@@ -62,7 +63,7 @@ from stator.store.sqlite.queries import (
     usage,
 )
 from stator.store.sqlite.queries.lineage import SessionPlace
-from stator.store.sqlite.writer import PATIENCE_S, REMOVALS, AppendRequest
+from stator.store.sqlite.writer import PATIENCE_S, AppendRequest
 
 T = TypeVar("T")
 

@@ -7,13 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stator.errors import BadPosition
-from stator.model.records.types import (
-    COLLECTIONS,
-    READ_POSITION,
-    DecisionRecord,
-    FileRecord,
-    Record,
-)
+from stator.model.records.registry import COLLECTIONS, NOT_DIFFED
+from stator.model.records.types import READ_POSITION, DecisionRecord, FileRecord, Record
 from stator.model.views.compare import Comparison
 from stator.model.views.diff import CallItem, Diff, Item
 from stator.runtime.facade.view import SessionView
@@ -44,8 +39,6 @@ stator diff t4..t5 --patch         the changed lines of files, as git shows them
 stator diff --json | jq .decisions
 """
 SIGNS = {"added": "+", "changed": "~", "superseded": "≈", "removed": "-"}
-NOISE = frozenset({"session", "runs", "tools", "working_set", "spend", "calls", "evicted"})
-"""Collections that are bookkeeping. Calls are listed from the log instead; `stator evicted` lists evictions."""
 _INCIDENTAL = frozenset({"order", "digest", "commit"})
 """Fields that always change together with a more important one."""
 CALLS_SHOWN = 12
@@ -92,7 +85,7 @@ def diff(
         if json:
             _document(screen, view, found, tries)
             return 0
-        hidden = frozenset() if all else NOISE
+        hidden = frozenset() if all else NOT_DIFFED
         title(screen, view, opened.now, f"{_place(found.start)} → {_place(found.end)}")
         if tries is None:
             lines = [*_lines(found, hidden), *_calls(view, found.calls)]
@@ -237,7 +230,7 @@ def _calls(view: SessionView, calls: list[CallItem]) -> Iterator[Line]:
 
 def _footnotes(found: Diff) -> Iterator[Line]:
     passing, same = (
-        sum(count for name, count in counts.items() if name not in NOISE)
+        sum(count for name, count in counts.items() if name not in NOT_DIFFED)
         for counts in (found.transient, found.unchanged)
     )
     parts = [

@@ -7,8 +7,9 @@ from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING
 
 from stator.errors import BadQuery
-from stator.model.log.commit import KINDS, Commit
+from stator.model.log.commit import Commit
 from stator.model.log.query import check_limit
+from stator.model.records.registry import KINDS, QUIET
 from stator.runtime.facade.view import SessionView
 from stator.surfaces.cli.parts.open_store import (
     OpenedStore,
@@ -45,10 +46,6 @@ stator log --json | jq -r 'select(.status == "error") | .tool'
 """
 FOLLOWED = 10
 """Commits that --follow shows before it waits for new ones, unless -n is given."""
-QUIET = frozenset(
-    {"open", "run", "run_end", "pause", "resume", "close", "turn_end", "use", "scratch"}
-)
-"""Kinds that are shown dimmed: bookkeeping."""
 
 
 def log(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from stator.errors import BadQuery
 from stator.model.log.query import SessionRow, check_limit
-from stator.model.sessions.lifecycle import Status
+from stator.model.records.types import Status
 from stator.model.values.ids import short
 from stator.runtime.base.project_flags import Trash, in_trash, tombstones
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read

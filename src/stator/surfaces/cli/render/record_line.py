@@ -16,38 +16,20 @@ from stator.model.log.commit import (
     size_of,
 )
 from stator.model.log.delta import Drop, Put, to_plain
+from stator.model.records.registry import TALLIED, record_pieces
 from stator.model.records.types import (
-    AppRecord,
-    ApprovalRecord,
-    ArtifactRecord,
-    CallRecord,
-    ChildRecord,
-    DeadEndRecord,
-    DecisionRecord,
     ErasedRecord,
-    EvictedRecord,
-    FactRecord,
-    FileRecord,
-    FlagRecord,
-    PendingRecord,
-    PlanRecord,
-    PreferenceRecord,
     Record,
     RunRecord,
-    ScoreRecord,
-    ScratchRecord,
     SessionRecord,
-    SpendRecord,
-    TagRecord,
     ToolRecord,
-    WorkingRecord,
 )
 from stator.model.values import canon
-from stator.model.values.ids import is_id, short
+from stator.model.values.ids import short
 from stator.model.window.compaction import UNDONE
 from stator.model.window.reply import dialect, requests, text_of
 from stator.surfaces.cli.render.escape import LINE_MAX
-from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.lines import STATUS_STYLES, Line
 
 ROWS_MAX = 50
 """At most this many rows of a text are joined into its one line."""
@@ -144,111 +126,42 @@ def arguments(value: Any) -> str:
 # -- records --------------------------------------------------------------------------------------
 
 
-def _file(record: FileRecord) -> Line:
-    line = Line(record.op, OP_STYLES.get(record.op, "")).add(" ").add(record.path)
-    if record.from_path:
-        line.add(f" from {record.from_path}")
-    if record.how != "recorded":
-        line.add(f" ({record.how})", "dim")
-    return line.add(f" ({record.reason})" if record.reason else "", "dim")
-
-
-def _decision(record: DecisionRecord) -> Line:
-    line = Line(f"{record.topic}: " if record.topic else "", "bold").add(record.what)
-    _because(line, record.why)
-    return line.add(f" (over {', '.join(record.over)})" if record.over else "", "dim")
-
-
-def _because(line: Line, why: str) -> Line:
-    return line.add(f" — {why}" if why else "", "dim")
-
-
-def _plan(record: PlanRecord) -> Line:
-    line = (
-        Line(record.step).add(": ").add(record.status.replace("_", " "), PLAN_STYLES[record.status])
-    )
-    return line.add(
-        f" ({record.detail or record.evidence})" if record.detail or record.evidence else ""
-    )
-
-
-PLAN_STYLES = {
-    "pending": "dim",
-    "in_progress": "changed",
-    "done": "ok",
-    "blocked": "bad",
-    "dropped": "dim",
+_ROLES: dict[str, dict[str, str]] = {
+    "status": STATUS_STYLES,
+    "op": OP_STYLES,
+    "step": {
+        "pending": "dim",
+        "in progress": "changed",
+        "done": "ok",
+        "blocked": "bad",
+        "dropped": "dim",
+    },
 }
+"""The styles of words that have one of these roles in a line."""
 
 
-def _call(record: CallRecord) -> Line:
-    line = Line(record.tool).add(" ").status(record.status)
-    line.add(f" ({record.cause})" if record.cause else "").add(f" {short(record.call)}", "id")
-    return line.add(" elsewhere" if record.elsewhere else "", "dim")
+class _Shown:
+    """Values and sizes as a screen shows them."""
 
-
-def _run(record: RunRecord) -> Line:
-    where = f" on {record.host}" if record.host else ""
-    return Line(f"{record.program or 'a driver'}{where}, pid {record.pid}")
-
-
-def _session(record: SessionRecord) -> Line:
-    line = Line(record.name).add(f" · agent {record.agent}" if record.agent else "", "dim")
-    return line.add(" · ", "dim").status(record.status)
-
-
-def _pending(record: PendingRecord) -> Line:
-    verb, _, call = record.what.partition(" ")
-    doubt = verb == "settle" and is_id(call, "call")
-    what = f"settle {short(call)}" if doubt else record.what
-    return _because(Line(f"{what}{f' (waits for {record.on})' if record.on else ''}"), record.why)
-
-
-def _approval(record: ApprovalRecord) -> Line:
-    line = Line(record.verdict, "ok" if record.verdict == "approved" else "bad").add(" ")
-    line.add(record.pattern or f"{record.tool} with arguments {record.arguments[:8]}")
-    return line.add(f" · {record.scope} · by {record.by}", "dim")
-
-
-def _working(record: WorkingRecord) -> Line:
-    return _because(Line(f"{record.kind} {record.name}"), record.detail)
-
-
-_RECORDS: dict[type[Record], Callable[[Any], Line]] = {
-    AppRecord: lambda r: Line(f"{r.name} = {recorded(r.value)}"),
-    ApprovalRecord: _approval,
-    ArtifactRecord: lambda r: Line(f"{r.name} v{r.version}").add(f" ({size(r.size)})", "dim"),
-    CallRecord: _call,
-    ChildRecord: lambda r: Line(f"{r.kind} {r.name} {short(r.session)} ").status(r.status),
-    DeadEndRecord: lambda r: _because(Line(r.what), r.why),
-    DecisionRecord: _decision,
-    ErasedRecord: lambda r: Line(gone(r.erased), "dim"),
-    EvictedRecord: lambda r: Line(f"{r.key} (@{r.seq})"),
-    FactRecord: lambda r: Line(f"{r.name} = {recorded(r.value)}"),
-    FileRecord: _file,
-    FlagRecord: lambda r: _because(
-        Line(f"{r.name}{f' on {r.on}' if r.on else ''}", "doubt"), r.why
-    ),
-    PendingRecord: _pending,
-    PlanRecord: _plan,
-    PreferenceRecord: lambda r: Line(f"{r.name} = {recorded(r.value)}"),
-    RunRecord: _run,
-    ScoreRecord: lambda r: _because(
-        Line(f"{r.name} {r.value / 1000:g}{f' on {r.on}' if r.on else ''}"), r.comment
-    ),
-    ScratchRecord: lambda r: Line(f"{r.name} = {recorded(r.value)}"),
-    SessionRecord: _session,
-    SpendRecord: lambda r: Line(f"{r.amount:,} {r.unit}"),
-    TagRecord: lambda r: Line(r.name, "bold").add(f" → @{r.seq}"),
-    ToolRecord: lambda r: Line(f"{r.name}: used {r.uses} times, {r.failures} failed"),
-    WorkingRecord: _working,
-}
+    value = staticmethod(recorded)
+    size = staticmethod(size)
 
 
 def of_record(record: Record) -> Line:
     """A record on one line."""
-    made = _RECORDS.get(type(record))
-    return made(record) if made is not None else Line(brief(to_plain(record)))
+    if isinstance(record, ErasedRecord):
+        return Line(gone(record.erased), "dim")
+    pieces = record_pieces(record, _Shown())
+    if pieces is None:
+        return Line(brief(to_plain(record)))
+    line = Line()
+    for words, role in pieces:
+        line.add(words, _ROLES[role].get(words, "") if role in _ROLES else role)
+    return line
+
+
+def _because(line: Line, why: str) -> Line:
+    return line.add(f" — {why}" if why else "", "dim")
 
 
 # -- commits --------------------------------------------------------------------------------------
@@ -333,7 +246,7 @@ def _lifecycle(commit: Commit) -> Line:
 
 def _run_of(commit: Commit) -> Line:
     record = _record(commit, "runs")
-    return Line(_run(record).plain if isinstance(record, RunRecord) else commit.cause, "dim")
+    return Line(of_record(record).plain if isinstance(record, RunRecord) else commit.cause, "dim")
 
 
 def _open(commit: Commit) -> Line:
@@ -419,7 +332,7 @@ def _records(commit: Commit) -> Line:
     """A commit described by the records it puts."""
     shown: list[Line] = []
     for n, op in enumerate(commit.delta):
-        if isinstance(op, Put) and op.collection not in ("spend", "tools"):
+        if isinstance(op, Put) and op.collection not in TALLIED:
             shown.append(_put(commit, n, op))
         elif isinstance(op, Drop) and len(commit.delta) == 1:
             shown.append(Line("removed", "dim"))

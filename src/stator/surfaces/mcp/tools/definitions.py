@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from stator.model.records.registry import REPORTED
+
 Schema = dict[str, Any]
 
 INSTRUCTIONS = (
@@ -22,9 +24,6 @@ SESSION: Schema = {"type": "string", "description": "Handle from open"}
 LIMIT: Schema = {"type": "integer", "minimum": 1, "maximum": 100}
 CURSOR: Schema = {"type": "string", "description": "`more` of the last answer"}
 TEXT: Schema = {"type": "string"}
-FILE_OPS = ["read", "created", "modified", "deleted", "renamed", "skipped"]
-STEP_STATUSES = ["pending", "in_progress", "done", "blocked", "dropped"]
-RECORDS = ["decision", "fact", "preference", "file", "plan", "artifact", "dead_end"]
 LOGS = ["commits", "turns", "files", "decisions", "calls", "state"]
 ACTIONS = ["list", "fork", "pause", "resume", "close", "child"]
 VERDICTS = ["done", "not_done", "unknown"]
@@ -39,6 +38,14 @@ def object_schema(required: tuple[str, ...] = (), **properties: Schema) -> Schem
     """Return the schema of an object with these properties and no others."""
     made: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
     return {**made, "required": list(required)} if required else made
+
+
+def per_kind() -> str:
+    """What an item of each kind is made of; kinds that are made of the same are named together."""
+    kinds: dict[str, list[str]] = {}
+    for name, kind in REPORTED.items():
+        kinds.setdefault(kind.hint or ", ".join(field.name for field in kind.must), []).append(name)
+    return ", ".join(f"{' and '.join(names)} ({made_of})" for made_of, names in kinds.items())
 
 
 @dataclass(frozen=True)
@@ -116,10 +123,7 @@ DEFINITIONS = (
         name="record",
         title="Record what must not be lost",
         description=(
-            "Record one or more items, all or none. Per kind: decision (what, topic, over: rejected "
-            "options; a new one on a topic supersedes the old), fact and preference (name, value), file "
-            "(path, op), plan (step, status; the same step again updates it), artifact (name, content: a "
-            "new version), dead_end (what). Always say why."
+            f"Record one or more items, all or none. Per kind: {per_kind()}. Always say why."
         ),
         input_schema=object_schema(
             ("session", "items"),
@@ -130,19 +134,13 @@ DEFINITIONS = (
                 "maxItems": ITEMS_MAX,
                 "items": object_schema(
                     ("kind",),
-                    kind=one_of(*RECORDS),
+                    kind=one_of(*REPORTED),
                     why=TEXT,
-                    what=TEXT,
-                    topic=TEXT,
-                    over={"type": "array", "items": TEXT},
-                    confidence={"type": "number", "minimum": 0, "maximum": 1},
-                    name=TEXT,
-                    value={},
-                    path=TEXT,
-                    op=one_of(*FILE_OPS),
-                    step=TEXT,
-                    status=one_of(*STEP_STATUSES),
-                    content=TEXT,
+                    **{
+                        field.name: field.schema
+                        for kind in REPORTED.values()
+                        for field in (*kind.must, *kind.may)
+                    },
                 ),
             },
             idempotency_key={
@@ -169,7 +167,7 @@ DEFINITIONS = (
             session=SESSION,
             what=one_of(*LOGS),
             last={"type": "integer", "minimum": 1, "description": "Only the last N turns"},
-            kinds={"type": "array", "items": one_of(*RECORDS, "turn", "entry", "call", "outcome")},
+            kinds={"type": "array", "items": one_of(*REPORTED, "turn", "entry", "call", "outcome")},
             after={"type": "integer", "minimum": 0, "description": "Seq"},
             limit=LIMIT,
             cursor=CURSOR,

@@ -8,7 +8,8 @@ from typing import Any
 from stator.errors import BadPosition, InvalidInput, NotFound
 from stator.model.log.commit import Commit
 from stator.model.log.query import CallQuery, TurnRow
-from stator.model.records.types import BOOKKEEPING, Entry, Record
+from stator.model.records.registry import LISTED, NOT_DIFFED
+from stator.model.records.types import Entry, Record
 from stator.model.values.json_text import shown
 from stator.model.views.diff import Item
 from stator.runtime.facade.view import SessionView
@@ -31,21 +32,6 @@ CHANGES_MAX = 50
 SCANNED_MAX = 5_000
 """Most commits searched for those of some kinds, for one answer."""
 INCIDENTAL = frozenset({"after_in", "before_in", "digest", "commit", "factors"})
-HIDDEN = BOOKKEEPING | {"working_set", "evicted"}
-"""Collections that are bookkeeping, or that another tool shows."""
-STANDING = (
-    "plan",
-    "decisions",
-    "facts",
-    "preferences",
-    "dead_ends",
-    "pending",
-    "artifacts",
-    "files",
-    "tags",
-    "flags",
-)
-"""Collections of the state that are listed, in this order."""
 APPLIES_TO = {
     "kinds": ("commits",),
     "after": ("commits",),
@@ -196,9 +182,7 @@ def _calls(request: RequestContext, view: SessionView, given: Arguments) -> Page
 
 def _state(request: RequestContext, view: SessionView, given: Arguments) -> Page:
     rows = [
-        {"collection": name, **entry_row(entry)}
-        for name in STANDING
-        for entry in view.entries(name)
+        {"collection": name, **entry_row(entry)} for name in LISTED for entry in view.entries(name)
     ]
     return _page(rows, given, _limit(given))
 
@@ -252,7 +236,7 @@ def diff(request: RequestContext, given: Arguments) -> ToolAnswer:
         )
     else:
         found = view.diff(request.scope.checked_range(start) if start is not None else None)
-    items = [_change(item) for item in found.items if item.collection not in HIDDEN]
+    items = [_change(item) for item in found.items if item.collection not in NOT_DIFFED]
     changes, rest = _page(items, given, CHANGES_MAX)
     calls, calls_rest = _page(
         [

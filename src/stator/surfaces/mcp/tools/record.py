@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stator.errors import IdReused, InvalidInput
+from stator.model.records.registry import REPORTED
 from stator.runtime.ingest.self_report import Reporter
 from stator.surfaces.mcp.request_context import (
     SOURCE,
@@ -14,19 +15,6 @@ from stator.surfaces.mcp.request_context import (
 )
 from stator.surfaces.mcp.scope import session_label
 from stator.surfaces.mcp.tools.answers import ToolAnswer
-
-FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "decision": (("what",), ("topic", "over", "confidence")),
-    "fact": (("name", "value"), ()),
-    "preference": (("name", "value"), ()),
-    "file": (("path", "op"), ()),
-    "plan": (("step",), ("status",)),
-    "artifact": (("name", "content"), ()),
-    "dead_end": (("what",), ()),
-}
-"""By kind: required fields, and optional ones besides `why`."""
-
-MAY_BE_EMPTY = ("value", "content")
 
 
 def record(request: RequestContext, given: Arguments) -> ToolAnswer:
@@ -64,27 +52,18 @@ def record(request: RequestContext, given: Arguments) -> ToolAnswer:
 def _report(reporter: Reporter, item: dict[str, Any], path: str) -> None:
     kind = item["kind"]
     fields = {name: value for name, value in item.items() if name != "kind"}
-    must, may = FIELDS[kind]
-    takes = f"a {kind} takes {', '.join((*must, *may, 'why'))}"
-    for name in must:
-        if name not in fields or (name not in MAY_BE_EMPTY and not fields[name].strip()):
+    reported = REPORTED[kind]
+    known = [field.name for field in (*reported.must, *reported.may)] + ["why"]
+    takes = f"a {kind} takes {', '.join(known)}"
+    for field in reported.must:
+        name = field.name
+        if name not in fields or not (field.blank or fields[name].strip()):
             raise InvalidInput(f"a {kind} needs {name}", path=f"{path}.{name}", hint=takes)
     for name in fields:
-        if name not in (*must, *may, "why"):
+        if name not in known:
             raise InvalidInput(f"a {kind} has no {name}", path=f"{path}.{name}", hint=takes)
     try:
-        _METHODS[kind](reporter, **fields)
+        getattr(reporter, reported.method)(**fields)
     except InvalidInput as error:
         what = error.what.removesuffix(f" - at {error.path}")
         raise type(error)(what, path=path + error.path.removeprefix("$"), hint=error.hint) from None
-
-
-_METHODS: dict[str, Any] = {
-    "decision": Reporter.decide,
-    "fact": Reporter.fact,
-    "preference": Reporter.prefer,
-    "file": Reporter.file,
-    "plan": Reporter.plan,
-    "artifact": Reporter.artifact,
-    "dead_end": Reporter.dead_end,
-}
