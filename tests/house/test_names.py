@@ -16,22 +16,7 @@ SHARED_NAMES: dict[str, str] = {
 }
 """Class names that two or more modules define, each with its reason. May only shrink."""
 
-SHARED_NOT_YET: tuple[str, ...] = (
-    "Cursor",
-    "Document",
-    "Item",
-    "Limits",
-    "Line",
-    "Result",
-    "Returned",
-    "Run",
-    "Side",
-    "Skipped",
-    "Step",
-    "Stop",
-    "Touch",
-    "View",
-)
+SHARED_NOT_YET: tuple[str, ...] = ()
 """Shared without a reason, and to be renamed. May only shrink."""
 
 

@@ -33,11 +33,11 @@ from stator.model.calls.life import (
     Granted,
     Note,
     Pause,
-    Raised,
     Refused,
-    Returned,
-    Run,
+    RunTool,
     Stop,
+    ToolRaised,
+    ToolReturned,
     life,
 )
 from stator.runtime.driving import approvals, lifecycle
@@ -79,11 +79,11 @@ def live(asked, policy, world, answer, stop_at):
             effect = steps.send(reply)
             effects.append(effect)
             reply = None
-            if isinstance(effect, Run):
+            if isinstance(effect, RunTool):
                 did, began = world[runs], clock
                 runs, clock = runs + 1, clock + 1
                 failed = isinstance(did, BaseException)
-                reply = (Raised if failed else Returned)(did, clock, began)
+                reply = (ToolRaised if failed else ToolReturned)(did, clock, began)
             elif isinstance(effect, Await):
                 reply = answer
             elif isinstance(effect, Note) and effect.fields.get("status") == "started":
@@ -114,7 +114,7 @@ LIVES = st.builds(
 def test_a_tool_runs_only_after_a_durable_intent_of_that_attempt(lived):
     _, _, effects, _ = lived
     for before, effect in zip([None, *effects], effects, strict=False):
-        if isinstance(effect, Run):
+        if isinstance(effect, RunTool):
             assert isinstance(before, Note)
             assert before.fields["status"] == "started"
             assert before.fields["attempt"] == effect.attempt
@@ -145,7 +145,7 @@ def test_every_intent_has_exactly_one_outcome(lived):
 @given(LIVES)
 def test_attempts_count_up_and_stay_within_the_policy(lived):
     asked, policy, effects, _ = lived
-    runs = [effect.attempt for effect in effects if isinstance(effect, Run)]
+    runs = [effect.attempt for effect in effects if isinstance(effect, RunTool)]
     assert runs == list(range(asked.attempt, asked.attempt + len(runs)))
     assert len(runs) <= policy.attempts
 
@@ -155,7 +155,7 @@ def test_nothing_runs_after_a_doubt(lived):
     _, _, effects, _ = lived
     doubted = False
     for effect in effects:
-        assert not (doubted and isinstance(effect, (Run, Pause)))
+        assert not (doubted and isinstance(effect, (RunTool, Pause)))
         doubted = doubted or (isinstance(effect, Note) and effect.fields["status"] == "in doubt")
 
 
@@ -185,7 +185,7 @@ def test_a_read_or_a_repeatable_call_is_in_doubt_only_if_its_tool_says_so(lived)
 @given(LIVES)
 def test_nothing_runs_without_a_yes_where_one_is_needed(lived):
     asked, _, effects, _ = lived
-    ran = any(isinstance(effect, Run) for effect in effects)
+    ran = any(isinstance(effect, RunTool) for effect in effects)
     granted = any(isinstance(effect, Note) and effect.kind == "approval" for effect in effects)
     assert not ran or not asked.gate or granted
 

@@ -25,7 +25,7 @@ from typing import Any
 import msgspec
 
 from stator.model.sessions import detached_run as decide
-from stator.model.sessions.detached_run import RunInfo, Stop
+from stator.model.sessions.detached_run import RunInfo, StopRequest
 from stator.runtime.runs.folder import OutputWriter, RunFiles
 from stator.runtime.runs.processes import start_ticks
 
@@ -50,7 +50,7 @@ class Supervisor:
         self._output = OutputWriter(files)
         self._selector = selectors.DefaultSelector()
         self._child: subprocess.Popen[bytes] | None = None
-        self._stop: Stop | None = None
+        self._stop: StopRequest | None = None
         self._ended_by = 0
         self._kill_at: float | None = None
 
@@ -236,7 +236,7 @@ class Supervisor:
         """Record a terminal interrupt as a person's stop request, any other signal as the cause of the end."""
         if number == signal.SIGINT and self._echo is not None:
             patience_s = 0.0 if self._stop is not None else decide.GRACE_S
-            self._stop = Stop(by=self._info.by)
+            self._stop = StopRequest(by=self._info.by)
             self._kill_at = time.monotonic() + patience_s
             if self._child is not None:
                 _signal_group(self._child.pid, signal.SIGINT)
@@ -248,7 +248,7 @@ class Supervisor:
         with contextlib.suppress(BlockingIOError):
             for line in os.read(control, READ_BYTES).splitlines():
                 with contextlib.suppress(msgspec.DecodeError):
-                    self._stop = msgspec.json.decode(line, type=Stop)
+                    self._stop = msgspec.json.decode(line, type=StopRequest)
                     self._kill_at = None
 
 

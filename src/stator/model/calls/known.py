@@ -18,10 +18,10 @@ from stator.model.calls.life import (
     Answer,
     Asked,
     EffectOf,
-    Found,
     Note,
     Outcome,
     Reconcile,
+    Reconciled,
     settled,
 )
 from stator.model.log.commit import (
@@ -448,11 +448,11 @@ def _beside(
     return asked
 
 
-def _found(doubt: KnownCall, *, ask: bool) -> Generator[EffectOf, Answer, Found]:
+def _found(doubt: KnownCall, *, ask: bool) -> Generator[EffectOf, Answer, Reconciled]:
     """What is known of a call that was in doubt: its settlement, else what its tool says."""
     if doubt.course(ended=False) == "in doubt":
         return (yield from _reconcile(doubt, ask=ask))
-    return Found("done" if doubt.status == "ok" else "not_done")
+    return Reconciled("done" if doubt.status == "ok" else "not_done")
 
 
 def _turned_out(call: KnownCall) -> bool:
@@ -461,10 +461,10 @@ def _turned_out(call: KnownCall) -> bool:
     return settled and call.status == "ok" and not call.met
 
 
-def _reconcile(known: KnownCall, *, ask: bool) -> Generator[EffectOf, Answer, Found]:
+def _reconcile(known: KnownCall, *, ask: bool) -> Generator[EffectOf, Answer, Reconciled]:
     """Ask the tool what became of a call in doubt, and put on record what it says."""
     if not ask or known.status != "in doubt" or known.cause == DISPLACED:
-        return Found("unknown")
+        return Reconciled("unknown")
     found = yield Reconcile(
         known.call,
         known.tool,
@@ -475,7 +475,7 @@ def _reconcile(known: KnownCall, *, ask: bool) -> Generator[EffectOf, Answer, Fo
         known.input_hash,
         known.occurrence,
     )
-    assert isinstance(found, Found)
+    assert isinstance(found, Reconciled)
     if found.verdict != "unknown":
         yield Note("settlement", {"call": known.call, **settled(found)})
         known.status = "ok" if found.verdict == "done" else "error"

@@ -46,7 +46,7 @@ from stator.model.sessions.retention import check_retention
 from stator.model.values.ids import record_id, retype
 
 
-class View(Protocol):
+class StateView(Protocol):
     """The state just before the commit, as far as the reducer looks at it."""
 
     def find(self, collection: str, key: str) -> Entry | None:
@@ -67,7 +67,7 @@ class Made:
 
     __slots__ = ("_minted", "_touched", "commit", "keys", "ops", "view")
 
-    def __init__(self, commit: str, view: View) -> None:
+    def __init__(self, commit: str, view: StateView) -> None:
         self.commit = commit
         self.view = view
         self.ops: Delta = []
@@ -124,7 +124,7 @@ class Made:
         return record_id(self.commit, self._minted - 1)
 
 
-def reduce(draft: Draft, view: View) -> tuple[Delta, list[str]]:
+def reduce(draft: Draft, view: StateView) -> tuple[Delta, list[str]]:
     """The delta of a draft in that state, and the key of each op's record."""
     if draft.kind not in KINDS:
         raise InvalidInput(f"unknown kind of commit {draft.kind!r:.40}", path="$.kind")

@@ -32,7 +32,7 @@ from stator.model.log.commit import (
     Upsert,
 )
 from stator.model.log.delta import Delta, Put
-from stator.model.log.reduce import View, reduce
+from stator.model.log.reduce import StateView, reduce
 from stator.model.records.registry import COLLECTIONS
 from stator.model.records.types import Record
 from stator.model.values import canon
@@ -70,7 +70,9 @@ class Sealed(msgspec.Struct, frozen=True):
     keys: list[str]
 
 
-def seal(draft: Draft, place: Place, view: View, redactor: Redactor | None, salts: Salts) -> Sealed:
+def seal(
+    draft: Draft, place: Place, view: StateView, redactor: Redactor | None, salts: Salts
+) -> Sealed:
     """The commit a draft becomes at this place. Raises `InvalidInput` and changes nothing."""
     encoded: dict[int, bytes] = {}
     draft = scrub(draft, redactor, encoded)
@@ -316,7 +318,7 @@ def same_origin(draft: Draft, commit: Commit) -> bool:
     )
 
 
-def same_part(draft: Draft, commit: Commit, view: View, redactor: Redactor | None) -> bool:
+def same_part(draft: Draft, commit: Commit, view: StateView, redactor: Redactor | None) -> bool:
     """Whether appending the draft again would give the existing commit, given the state before it."""
     draft = scrub(draft, redactor)
     shape = ("kind", "actor", "tool", "call", "parent", "attempt", "effect", "status", "cause")

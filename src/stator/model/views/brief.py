@@ -75,7 +75,7 @@ MUST = FIRST[:3]
 """Of these the first line is there in any case, cut if need be."""
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class BriefItem(msgspec.Struct, frozen=True, kw_only=True):
     """One item of a brief: recorded text, and our words about it."""
 
     text: str
@@ -89,7 +89,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     seq: int = 0
 
 
-Tell = Callable[[], Told]
+Tell = Callable[[], BriefItem]
 """Made only if there is room: finding the source of a text requires reading the log."""
 
 
@@ -111,7 +111,7 @@ class Gathered(msgspec.Struct, frozen=True, kw_only=True):
     topics: dict[SectionName, Topic]
 
 
-class Line(msgspec.Struct, frozen=True):
+class BriefLine(msgspec.Struct, frozen=True):
     """One line of a section, as it is in the text."""
 
     text: str
@@ -124,7 +124,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
 
     name: SectionName
     title: str
-    lines: list[Line]
+    lines: list[BriefLine]
     left_out: int = 0
 
 
@@ -274,8 +274,8 @@ class _Packing:
         self._bytes = max_tokens * BYTES_PER_TOKEN
         self._text_max = min(TEXT_MAX, max(TEXT_MIN, self._bytes // 20))
         self._whole = 0
-        self._told: dict[tuple[SectionName, int], Told] = {}
-        self._taken: dict[SectionName, list[Line]] = {}
+        self._told: dict[tuple[SectionName, int], BriefItem] = {}
+        self._taken: dict[SectionName, list[BriefLine]] = {}
 
     def fit(self, room: int) -> list[Section]:
         """Texts as long as they are, where that costs nothing else its place."""
@@ -329,7 +329,7 @@ class _Packing:
         self._taken[name].append(line)
         return self._cost(line.text)
 
-    def _line(self, name: SectionName, place: int, limit: int = 0) -> Line:
+    def _line(self, name: SectionName, place: int, limit: int = 0) -> BriefLine:
         told = self._told.get((name, place))
         if told is None:
             told = self._told[name, place] = self._gathered.topics[name].tells[place]()
@@ -337,7 +337,7 @@ class _Packing:
         text = self._style.cut(told.text, base, whole) if told.text else ""
         label = f"[{told.source}]" if told.source and text else ""
         words = " ".join(part for part in (label, told.mark, text, told.note) if part)
-        return Line(f"- {words}", told.seq, told.source)
+        return BriefLine(f"- {words}", told.seq, told.source)
 
     def _limit(self, name: SectionName, place: int) -> int:
         """Bytes a text is cut to; the current request is the reason for everything else."""

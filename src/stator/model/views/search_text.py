@@ -18,7 +18,7 @@ from stator.model.records.types import (
     FileRecord,
 )
 from stator.model.values.tokenizer import BETWEEN, indexed, words
-from stator.model.views.search import Document
+from stator.model.views.search import SearchDocument
 from stator.model.window.reply import dialect, text_of, texts
 
 TEXT_MAX = 1_000_000
@@ -30,14 +30,14 @@ PATH_NAMES = frozenset(
 """Arguments of tools that name a file, in the tools there are."""
 
 
-def document(commit: Commit) -> Document | None:
+def document(commit: Commit) -> SearchDocument | None:
     """A commit as a search document; None if it has nothing to find."""
     said = list(said_in(commit))
     body = indexed(said) if said else ""
     if not body:
         return None
     paths = dict.fromkeys(" ".join(words(path)) for path in paths_in(commit))
-    return Document(
+    return SearchDocument(
         seq=commit.seq,
         kind=commit.kind,
         tool=commit.tool,

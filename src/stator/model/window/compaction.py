@@ -50,7 +50,7 @@ NOTED_CHARS = 80
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class TranscriptView:
     """What of a transcript is shown."""
 
     outputs: int = 0
@@ -69,16 +69,16 @@ class View:
         return self.outputs, self.mask, self.summarise
 
 
-WHOLE = View()
+WHOLE = TranscriptView()
 
 
-def view_of(commit: Commit) -> View:
+def view_of(commit: Commit) -> TranscriptView:
     """The view that a compaction commit defines. Boundaries are structure: they outlive an erasure of the
     summary. None may exceed its own commit, even in an imported log: later entries must be shown."""
     numbers = [number for number in commit.inputs if isinstance(number, int)]
     cuts = [min(max(number, 0), commit.seq) for number in numbers[-len(LEVELS) :]]
     if len(cuts) < len(LEVELS) or not any(cuts):
-        return View(by=commit.seq)
+        return TranscriptView(by=commit.seq)
     said = commit.known("input", {})
     records = [
         op.record
@@ -96,15 +96,15 @@ def view(
     *,
     by: int = 0,
     erased: bool = False,
-) -> View:
+) -> TranscriptView:
     """The view of some boundaries, with the note that goes with it."""
     outputs, mask, summarise = cuts
     summary = said.get("summary") or ""
     note = _note((outputs, mask, summarise), said, records, "[erased]" if erased else str(summary))
-    return View(outputs, mask, summarise, note, by)
+    return TranscriptView(outputs, mask, summarise, note, by)
 
 
-def standing(commits: Iterable[Commit]) -> View:
+def standing(commits: Iterable[Commit]) -> TranscriptView:
     """What is seen at the end of a log."""
     last = None
     for commit in commits:
@@ -145,7 +145,7 @@ def reach(things: Sequence[Thing], keep: int) -> tuple[int, int] | None:
     return last.seq, max(last.seq, last.last, _request(things, stays.seq))
 
 
-def raised(view: View, level: Level, to: tuple[int, int]) -> tuple[int, int, int]:
+def raised(view: TranscriptView, level: Level, to: tuple[int, int]) -> tuple[int, int, int]:
     """The boundaries once a level is applied; none ever goes back."""
     answer, upto = to
     outputs, mask, summarise = view.cuts
@@ -160,7 +160,7 @@ def raised(view: View, level: Level, to: tuple[int, int]) -> tuple[int, int, int
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class LeftKey:
     """One thing that left the view."""
 
     key: str
@@ -174,23 +174,23 @@ def left(
     before: Sequence[int],
     after: Sequence[int],
     entries: Iterable[Entry] = (),
-) -> list[Left]:
+) -> list[LeftKey]:
     """What is no longer seen as it was, between two sets of boundaries.
 
     `entries` are the durable records there are: one is named when the commit that put it left the view.
     """
-    found: dict[str, Left] = {}
+    found: dict[str, LeftKey] = {}
     things = list(things)
     stood, stays = (_request(things, cuts[2]) for cuts in (before, after))
     for thing in things:
         was = 0 if thing.seq == stood else _level(thing, before)
         level = 0 if thing.seq == stays else _level(thing, after)
         for key, rank, seq in _left(thing, level) if level > was else ():
-            found.setdefault(key, Left(key, rank, seq, thing.turn))
+            found.setdefault(key, LeftKey(key, rank, seq, thing.turn))
     for entry in entries:
         if before[2] < entry.seq <= after[2] and (key := key_for(entry)):
             rank = EVICTED[entry.collection]
-            found.setdefault(key, Left(key, rank, entry.seq, entry.turn))
+            found.setdefault(key, LeftKey(key, rank, entry.seq, entry.turn))
     return sorted(found.values(), key=order)
 
 
@@ -252,7 +252,7 @@ def bounded(key: str) -> str:
     return f"{key[: KEY_CHARS - 18]}…#{sha256(key.encode()).hexdigest()[:16]}"
 
 
-def grouped(items: Sequence[Left]) -> list[EvictedRecord]:
+def grouped(items: Sequence[LeftKey]) -> list[EvictedRecord]:
     """The records of an eviction: one for each key, and beyond some hundreds of a rank one for
     each stretch of turns, so that one commit stays bounded."""
     records: list[EvictedRecord] = []
@@ -264,7 +264,7 @@ def grouped(items: Sequence[Left]) -> list[EvictedRecord]:
     return records
 
 
-def _stretches(items: Sequence[Left], rank: int) -> Iterator[EvictedRecord]:
+def _stretches(items: Sequence[LeftKey], rank: int) -> Iterator[EvictedRecord]:
     if not items:
         return
     turns = sorted({item.turn for item in items})
@@ -281,7 +281,7 @@ GROUPS = ("decisions", "constraints", "facts", "files", "entries")
 """What a stretch of many keys of a rank is called."""
 
 
-def counted(items: Iterable[Left]) -> dict[str, int]:
+def counted(items: Iterable[LeftKey]) -> dict[str, int]:
     """How many of each rank, by its name."""
     counts: dict[str, int] = {}
     for item in items:

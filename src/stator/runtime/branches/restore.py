@@ -19,7 +19,7 @@ from stator.model.log.commit import Commit, Draft, Upsert
 from stator.model.log.delta import Version
 from stator.model.records.types import FileOp, FileRecord, file_key
 from stator.model.values import paths
-from stator.model.views.patch import FilePatch, Side, file_patch
+from stator.model.views.patch import FilePatch, FileSide, file_patch
 from stator.runtime.base.arguments import text, texts
 from stator.runtime.driving.writer import SessionWriter
 from stator.runtime.files import safe_io
@@ -284,8 +284,8 @@ def _decide(each: _Planned, action: Action, reason: str = "") -> None:
     change = None
     if action in ACTIONS and (each.now.data is not None or not each.now.there):
         mode = each.now.mode & 0o777
-        now = Side(each.path, each.now.data, mode) if each.now.data is not None else None
-        then = Side(each.path, each.then[0], each.then[1] & 0o777) if each.then else None
+        now = FileSide(each.path, each.now.data, mode) if each.now.data is not None else None
+        then = FileSide(each.path, each.then[0], each.then[1] & 0o777) if each.then else None
         change = file_patch(each.path, each.file.root, now, then)
     each.item = msgspec.structs.replace(
         each.item, action=action, reason=reason, change=change, changed_since=since

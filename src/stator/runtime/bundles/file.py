@@ -23,9 +23,9 @@ from stator.model.exchange import bundle
 from stator.model.exchange.bundle import (
     FRAME,
     LIMITS,
+    BundleLimits,
     End,
     Header,
-    Limits,
     Lock,
     Manifest,
     refuse,
@@ -164,7 +164,7 @@ class BundleReader:
         path: str,
         passphrase: Callable[[], str] | None = None,
         *,
-        limits: Limits = LIMITS,
+        limits: BundleLimits = LIMITS,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
         self.path = path

@@ -31,10 +31,10 @@ from stator.model.calls.known import Known, Scrub
 from stator.model.calls.life import (
     Asked,
     Granted,
-    Raised,
     Refused,
-    Returned,
     Stop,
+    ToolRaised,
+    ToolReturned,
     judge,
 )
 from stator.model.log.commit import (
@@ -354,7 +354,9 @@ class Driver:
     def settle_late(self, asked: Asked, done: Future[Any]) -> None:
         """Settle a call with the result that its tool returned after the time was up."""
         error = done.exception()
-        outcome, fields, _ = judge(asked, Raised(error) if error else Returned(done.result()))
+        outcome, fields, _ = judge(
+            asked, ToolRaised(error) if error else ToolReturned(done.result())
+        )
         if outcome.status == "in doubt":
             return
         with contextlib.suppress(BadDelta, LeaseLost, WrongState, WrongProcess):

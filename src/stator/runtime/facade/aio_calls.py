@@ -14,12 +14,12 @@ from stator.model.calls.life import (
     Note,
     Outcome,
     Pause,
-    Raised,
     Reconcile,
-    Returned,
-    Run,
+    RunTool,
     Stop,
     TimedOut,
+    ToolRaised,
+    ToolReturned,
 )
 from stator.runtime.driving.call import Calling, found
 from stator.runtime.driving.effects import adrive
@@ -59,7 +59,7 @@ class LoopHands:
             raise self._cancelled
         return None
 
-    async def run(self, effect: Run) -> tuple[Returned | Raised, BaseException | None]:
+    async def run(self, effect: RunTool) -> tuple[ToolReturned | ToolRaised, BaseException | None]:
         calling = self._calling
         calling.look()
         clock = calling.turn.driver.context.monotonic
@@ -67,10 +67,10 @@ class LoopHands:
         try:
             value = await self._value()
         except Exception as error:
-            return Raised(error, clock(), began), self._cancelled
+            return ToolRaised(error, clock(), began), self._cancelled
         except BaseException as error:
-            return Raised(error, clock(), began), error
-        return Returned(value, clock(), began), self._cancelled
+            return ToolRaised(error, clock(), began), error
+        return ToolReturned(value, clock(), began), self._cancelled
 
     async def _value(self) -> Any:
         calling, tool = self._calling, self._calling.tool

@@ -18,8 +18,8 @@ from msgspec import UNSET
 from stator.errors import Conflict, HeadMoved, InvalidInput, NotFound
 from stator.model.exchange.item_commits import (
     Drafter,
+    DraftingState,
     Open,
-    Standing,
     legible,
 )
 from stator.model.exchange.items import (
@@ -89,7 +89,7 @@ class Recorder:
         self._root = root_of(context, project if row is None else row.record.project, conversation)
         self._items: list[Item] = []
         self._latest = 0
-        self._standing: Standing | None = None
+        self._standing: DraftingState | None = None
         self._head = ""
         self._seq = 0
         self._past = False
@@ -170,9 +170,9 @@ class Recorder:
 
     # -- how it stands ----------------------------------------------------------------------------
 
-    def _load(self) -> Standing:
+    def _load(self) -> DraftingState:
         if self._unbegun:
-            self._standing = Standing(known=self._is_known)
+            self._standing = DraftingState(known=self._is_known)
             return self._standing
         head = self._store.head(self.session)
         if self._standing is not None and head.hash == self._head:
@@ -181,7 +181,7 @@ class Recorder:
         store, session = self._store, self.session
         self._head, self._seq = head.hash, head.seq
         prompt, asked = self._last_turn()
-        self._standing = Standing(
+        self._standing = DraftingState(
             status=store.session(session).record.status,
             turn_open=head.turn_open,
             prompt=prompt,

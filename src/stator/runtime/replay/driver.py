@@ -17,9 +17,9 @@ from stator.errors import ApprovalNeeded, InvalidInput
 from stator.model.calls import expectations as scripts
 from stator.model.calls import known
 from stator.model.calls.expectations import (
-    Asking,
     Cue,
     Divergence,
+    ProgramRequest,
     Script,
 )
 from stator.model.calls.known import is_redacted
@@ -296,7 +296,7 @@ class ReplayTurn(OpenTurn):
         super().__init__(driver, prompt, key=key, new=new)
         self._script = driver.script
 
-    def take(self, asking: Asking) -> Cue:
+    def take(self, asking: ProgramRequest) -> Cue:
         """The next thing in the script, if it is what is asked for; else the replay ends."""
         self.check_open()
         play, driver = self.driver.play, self.driver
@@ -331,7 +331,7 @@ class ReplayTurn(OpenTurn):
     ) -> Outcome:
         driver, play = self.driver, self.driver.play
         hashes = [known.fingerprint(given, how) for how in (driver.scrub, None)]
-        asking = Asking(
+        asking = ProgramRequest(
             kind="call", name=tool.name, given=given, key=tool.key, origin=origin, hashes=hashes
         )
         cue = self.take(asking)
@@ -387,7 +387,7 @@ class ReplayTurn(OpenTurn):
             self.driver.play.diverge(hole, self.driver.id)
 
     def next_entry(self, question: Mapping[str, Any] | None = None) -> Commit:
-        cue = self.take(Asking(kind="answer"))
+        cue = self.take(ProgramRequest(kind="answer"))
         play = self.driver.play
         if question is not None and not scripts.same_question(cue.given, question):
             difference = self._divergence(

@@ -14,7 +14,7 @@ import msgspec
 from stator.errors import ApprovalNeeded, BadWorkflow, WrongState
 from stator.model.calls import workflow as model
 from stator.model.calls.workflow import (
-    Call,
+    CallTemplate,
     Workflow,
     fill,
     values_for,
@@ -168,7 +168,7 @@ def _chain(
 
 def _one(
     turn: OpenTurn,
-    call: Call,
+    call: CallTemplate,
     values: dict[str, Any],
     outputs: dict[str, Any],
     tools: Toolbox,

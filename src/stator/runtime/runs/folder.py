@@ -23,7 +23,7 @@ from stator.errors import Busy, InvalidInput, NotFound, StoreFailed
 from stator.model.sessions.detached_run import (
     SEGMENT,
     RunInfo,
-    Stop,
+    StopRequest,
     kept,
     place,
 )
@@ -178,7 +178,7 @@ class RunFiles:
         reading = os.open(self.path("control"), os.O_RDONLY | os.O_NONBLOCK)
         return reading, os.open(self.path("control"), os.O_WRONLY | os.O_NONBLOCK)
 
-    def ask(self, stop: Stop) -> bool:
+    def ask(self, stop: StopRequest) -> bool:
         """Hand a request to the supervisor; False if none is listening."""
         try:
             descriptor = os.open(self.path("control"), os.O_WRONLY | os.O_NONBLOCK)

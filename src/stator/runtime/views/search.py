@@ -18,8 +18,8 @@ from stator.model.records.registry import KINDS
 from stator.model.sessions.lifecycle import lent_upto
 from stator.model.views.search import (
     Advance,
-    Document,
     Mark,
+    SearchDocument,
     SearchQuery,
     Span,
     Stretch,
@@ -256,7 +256,7 @@ def _advances(store: StorePort, session: str, mark: Mark) -> Iterator[Advance]:
     before = mark
     after = low if anew or not mark.seq else mark.seq
     size = 0
-    documents: list[Document] = []
+    documents: list[SearchDocument] = []
     for commit in commits(store, session, after=after, upto=row.head):
         found = document(commit)
         if found is not None:
@@ -270,7 +270,7 @@ def _advances(store: StorePort, session: str, mark: Mark) -> Iterator[Advance]:
 
 
 def _advance(
-    row: SessionRow, before: Mark, after: Mark, documents: list[Document], anew: bool
+    row: SessionRow, before: Mark, after: Mark, documents: list[SearchDocument], anew: bool
 ) -> Advance:
     return Advance(
         session=row.id,

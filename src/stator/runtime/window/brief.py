@@ -42,11 +42,11 @@ from stator.model.values.ids import is_id, short
 from stator.model.views import brief as briefs
 from stator.model.views.brief import (
     Brief,
+    BriefItem,
     Gathered,
     SectionName,
     Target,
     Tell,
-    Told,
     Topic,
 )
 from stator.model.window.compaction import (
@@ -176,7 +176,7 @@ class _Gathering:
         collection: str,
         entries: Sequence[Entry],
         chosen: Iterable[Entry],
-        tell: Callable[[Entry], Told],
+        tell: Callable[[Entry], BriefItem],
     ) -> Topic:
         """Chosen entries of those that were read, and how many there are altogether."""
         tells = [functools.partial(_unless_erased, tell, entry) for entry in chosen]
@@ -187,8 +187,8 @@ class _Gathering:
             tells=tells, total=total if cut else len(tells), exact=not self._is_fork or not cut
         )
 
-    def _told(self, entry: Entry, *, mark: str = "", note: str = "") -> Told:
-        return Told(
+    def _told(self, entry: Entry, *, mark: str = "", note: str = "") -> BriefItem:
+        return BriefItem(
             text=record_text(entry.record),
             mark=mark,
             note=note,
@@ -241,9 +241,9 @@ class _Gathering:
         tells = [functools.partial(_unless_erased, self._told_evicted, entry) for entry in chosen]
         return Topic(tells=tells, total=len(entries), exact=len(entries) < EVICTED_MAX)
 
-    def _told_evicted(self, entry: Entry) -> Told:
+    def _told_evicted(self, entry: Entry) -> BriefItem:
         held = int(getattr(entry.record, "seq", 0))
-        return Told(
+        return BriefItem(
             text=record_text(entry.record), note=f"@{held}", source=self._source(held), seq=held
         )
 
@@ -264,7 +264,7 @@ class _Gathering:
             "files", entries, chosen, lambda entry: self._told_file(entry, net.get(entry.key))
         )
 
-    def _told_file(self, entry: Entry, net: FileChange | None) -> Told:
+    def _told_file(self, entry: Entry, net: FileChange | None) -> BriefItem:
         record = entry.record
         assert isinstance(record, FileRecord)
         op = net.op if net is not None else record.op
@@ -291,11 +291,11 @@ class _Gathering:
         ]
         return Topic(tells=tells, total=len(records))
 
-    def _told_call(self, record: CallRecord, command: str) -> Told:
+    def _told_call(self, record: CallRecord, command: str) -> BriefItem:
         intent = intent_of(self._store, self._id, record.call)
         call = short(record.call) if is_id(record.call, "call") else "c_?"
         turn = f"t{intent.turn}, " if intent is not None else ""
-        return Told(
+        return BriefItem(
             text=_joined(arguments_text(record.tool, arguments_of(intent)), record.cause, by=" — "),
             note=f"{turn}{call}: {command} {call}",
             source=self._label(intent) if intent is not None else "unknown",
@@ -311,14 +311,14 @@ class _Gathering:
         more = page.cursor is not None
         return Topic(tells=tells, total=len(tells) + more, exact=not more)
 
-    def _told_failed(self, row: CallRow) -> Told:
+    def _told_failed(self, row: CallRow) -> BriefItem:
         intent = self._commit(row.seq)
         outcome = self._commit(row.outcome) if row.outcome else None
         output = outcome.known("output") if outcome is not None else None
         said = output.get("message", "") if isinstance(output, Mapping) else output
         how = ": ".join(filter(None, [row.status, row.cause, value_text(said) if said else ""]))
         told = outcome or intent
-        return Told(
+        return BriefItem(
             text=f"{arguments_text(row.tool, arguments_of(intent))} — {how}",
             note=f"t{row.turn}",
             source=self._label(told) if told is not None else "unknown",
@@ -337,7 +337,7 @@ class _Gathering:
             end = self._end_of(current)
             if end is not None and end.cause:
                 tells.append(
-                    lambda: Told(
+                    lambda: BriefItem(
                         text=end.cause, mark="it was left with", source="system", seq=end.seq
                     )
                 )
@@ -356,11 +356,11 @@ class _Gathering:
         stretches = visible(reflog.rewinds(self._store, self._id), self._head.seq)
         return reflog.standing_turn(self._store, self._id, self._head.seq, stretches)
 
-    def _asked(self, row: TurnRow, how: str) -> Told:
+    def _asked(self, row: TurnRow, how: str) -> BriefItem:
         commit = self._commit(row.first)
         prompt = commit.known("input") if commit is not None else None
         text = "" if prompt is None else prompt_text(prompt)
-        return Told(
+        return BriefItem(
             text=text,
             mark="" if text else "(no prompt on record)",
             note=f"(t{row.turn}, {how})",
@@ -448,16 +448,16 @@ class _Gathering:
             return True
         return whole and commit.kind in NEWS
 
-    def _since(self, start: int) -> Told:
+    def _since(self, start: int) -> BriefItem:
         commits = self._head.seq - start
-        return Told(text="", mark=f"since @{start}: {commits:,} commit{'s' * (commits != 1)}")
+        return BriefItem(text="", mark=f"since @{start}: {commits:,} commit{'s' * (commits != 1)}")
 
-    def _news(self, seq: int) -> Told:
+    def _news(self, seq: int) -> BriefItem:
         commit = self._commit(seq)
         assert commit is not None
         by = value_text(commit.known("principal", ""))
         text = _joined(_said_by(commit), by and f"by {by}", by=", ")
-        return Told(
+        return BriefItem(
             text=text,
             mark=commit.kind.replace("_", " ") if commit.kind in KINDS else "commit",
             note=_joined(f"@{seq}", _day(commit.when)),
@@ -479,7 +479,9 @@ class _Gathering:
         if now is None or not isinstance(then, Mapping) or _at(then) == _at(now):
             return []
         return [
-            lambda: Told(text=f"{_at(then)} → {_at(now)}", mark="git has moved:", source="file")
+            lambda: BriefItem(
+                text=f"{_at(then)} → {_at(now)}", mark="git has moved:", source="file"
+            )
         ]
 
 
@@ -490,9 +492,9 @@ def _joined(*parts: str, by: str = ", ") -> str:
     return by.join(part for part in parts if part)
 
 
-def _unless_erased(tell: Callable[[Entry], Told], entry: Entry) -> Told:
+def _unless_erased(tell: Callable[[Entry], BriefItem], entry: Entry) -> BriefItem:
     if isinstance(entry.record, ErasedRecord):
-        return Told(text="", mark=f"(erased by @{entry.record.erased})", seq=entry.seq)
+        return BriefItem(text="", mark=f"(erased by @{entry.record.erased})", seq=entry.seq)
     return tell(entry)
 
 
@@ -531,8 +533,8 @@ def _waiting(calls: Sequence[Entry]) -> list[CallRecord]:
     return sorted(found, key=lambda record: (record.since, record.call))
 
 
-def _gap(since: str) -> Told:
-    return Told(
+def _gap(since: str) -> BriefItem:
+    return BriefItem(
         text=since,
         mark="a gap: the expected head",
         note="is not in this log; what you remember from there may not be on record",

@@ -33,7 +33,7 @@ from stator.model.window.compaction import (
     DURABLE,
     LEVELS,
     UNDONE,
-    Left,
+    LeftKey,
     Level,
 )
 from stator.model.window.reply import Dialect
@@ -166,7 +166,7 @@ class _Work:
         self._reach = compaction.reach(self._things, options.keep)
         self._cuts = transcript.view.cuts
         self._levels: list[str] = []
-        self._items: list[Left] = []
+        self._items: list[LeftKey] = []
         self._records: list[EvictedRecord] = []
         self._durable, kept = _durable(store, session)
         self._scratch = _compactible(store, session) if options.scratch else []
@@ -218,9 +218,9 @@ class _Work:
             self._transcript.render(self._options.provider, view=shown)
         )
 
-    def _notes(self) -> list[Left]:
+    def _notes(self) -> list[LeftKey]:
         return [
-            Left(compaction.key_for(entry), EVICTED[entry.collection], entry.seq, entry.turn)
+            LeftKey(compaction.key_for(entry), EVICTED[entry.collection], entry.seq, entry.turn)
             for entry in self._gone()
             if not isinstance(entry.record, ErasedRecord)
         ]

@@ -32,11 +32,11 @@ from stator.model.log.query import (
     Finding,
     Head,
     Holder,
+    KeyTouch,
     Page,
     SessionQuery,
     SessionRow,
     StoreInfo,
-    Touch,
     TurnRow,
     UsageBy,
     check_limit,
@@ -274,14 +274,14 @@ class MemoryReads:
         session: str | None = None,
         project: str | None = None,
         limit: int = 100,
-    ) -> list[Touch]:
+    ) -> list[KeyTouch]:
         check_limit(limit)
         check_collection(collection)
         with self._lock:
             self._check()
             chosen = [self._find(session)] if session else list(self._sessions.values())[::-1]
             return [
-                Touch(
+                KeyTouch(
                     session=owner,
                     seq=version.seq,
                     turn=version.turn,

@@ -33,12 +33,12 @@ from stator.model.log.query import (
     Finding,
     Head,
     Holder,
+    KeyTouch,
     Lease,
     Page,
     SessionQuery,
     SessionRow,
     StoreInfo,
-    Touch,
     TurnRow,
     UsageBy,
     check_limit,
@@ -358,7 +358,7 @@ class SqliteStore:
         session: str | None = None,
         project: str | None = None,
         limit: int = 100,
-    ) -> list[Touch]:
+    ) -> list[KeyTouch]:
         check_limit(limit)
         with self._reading() as db:
             if session is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from stator.errors import NotFound
 from stator.model.log.commit import Commit
-from stator.model.sessions.detached_run import Cursor, parse_cursor
+from stator.model.sessions.detached_run import OutputCursor, parse_cursor
 from stator.model.values.ids import PREFIXES, short
 from stator.runtime.facade.run import Run
 from stator.runtime.facade.view import SessionView
@@ -92,11 +92,11 @@ def _is_driven(view: SessionView) -> bool:
     return holder is not None and holder.live
 
 
-def _default(view: SessionView, run: Run | None) -> Cursor:
+def _default(view: SessionView, run: Run | None) -> OutputCursor:
     """Where to begin: at the start of a run, or at the newest commits of a session."""
     if run is not None:
-        return Cursor(run.info.head)
-    return Cursor(max(0, view.head.seq - FOLLOWED))
+        return OutputCursor(run.info.head)
+    return OutputCursor(max(0, view.head.seq - FOLLOWED))
 
 
 class _Follower:
@@ -107,7 +107,7 @@ class _Follower:
         screen: Screen,
         view: SessionView,
         run: Run | None,
-        cursor: Cursor,
+        cursor: OutputCursor,
         wait: Callable[[float], None],
     ) -> None:
         self._screen = screen
@@ -117,8 +117,8 @@ class _Follower:
         self._seq, self._byte = cursor.seq, cursor.byte
 
     @property
-    def cursor(self) -> Cursor:
-        return Cursor(self._seq, self._byte)
+    def cursor(self) -> OutputCursor:
+        return OutputCursor(self._seq, self._byte)
 
     def follow(self) -> int:
         while True:

@@ -10,7 +10,7 @@ from stator.errors import BadPosition
 from stator.model.records.registry import COLLECTIONS, NOT_DIFFED
 from stator.model.records.types import READ_POSITION, DecisionRecord, FileRecord, Record
 from stator.model.views.compare import Comparison
-from stator.model.views.diff import CallItem, Diff, Item
+from stator.model.views.diff import CallItem, Diff, DiffItem
 from stator.runtime.facade.view import SessionView
 from stator.runtime.views.compare import are_siblings
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, title
@@ -144,12 +144,12 @@ def _lines(found: Diff, hidden: frozenset[str]) -> Iterator[Line]:
                 yield _line(item)
 
 
-def _is_read_position(item: Item) -> bool:
+def _is_read_position(item: DiffItem) -> bool:
     """Whether the item is an importer's note of how far it has read a transcript."""
     return str(getattr(item.after or item.before, "name", "")).startswith(READ_POSITION)
 
 
-def _line(item: Item) -> Line:
+def _line(item: DiffItem) -> Line:
     """One net change: sign, commit, name, before → after, and the reason."""
     line = Line(f"  {SIGNS[item.change]} ", item.change).add(f"@{item.seq}", "id", width=5).add(" ")
     before, after = item.before, item.after
@@ -169,7 +169,7 @@ def _has_reason(record: Record | None) -> bool:
     return bool(getattr(record, "why", ""))
 
 
-def _decision(line: Line, item: Item, after: DecisionRecord) -> None:
+def _decision(line: Line, item: DiffItem, after: DecisionRecord) -> None:
     """`auth: use JWT superseded by use cookies via use sessions — because …`"""
     if item.before is None and not item.via:
         line.extend(record_line.of_record(after))
@@ -263,7 +263,7 @@ def as_json(view: SessionView, found: Diff) -> dict[str, Any]:
     return document
 
 
-def _entry(item: Item) -> dict[str, Any]:
+def _entry(item: DiffItem) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "key": item.key,
         "change": item.change,

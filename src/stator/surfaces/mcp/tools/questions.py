@@ -11,7 +11,7 @@ from stator.model.log.query import CallQuery, TurnRow
 from stator.model.records.registry import LISTED, NOT_DIFFED
 from stator.model.records.types import Entry, Record
 from stator.model.values.json_text import shown
-from stator.model.views.diff import Item
+from stator.model.views.diff import DiffItem
 from stator.runtime.facade.view import SessionView
 from stator.runtime.views.session import list_calls
 from stator.surfaces.cli.render import record_line, wire
@@ -266,7 +266,7 @@ def _record_fields(record: Record | None) -> dict[str, Any] | None:
     )
 
 
-def _change(item: Item) -> dict[str, Any]:
+def _change(item: DiffItem) -> dict[str, Any]:
     return without_empty(
         collection=item.collection,
         key=item.key,
