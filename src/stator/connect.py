@@ -38,7 +38,7 @@ from stator.locations import FOLDER as FOLDER
 from stator.model.log.query import SessionQuery
 from stator.model.values.ids import PREFIXES, Kind
 from stator.runtime.base.context import Context
-from stator.runtime.base.paging import matching
+from stator.runtime.base.pages import matching
 from stator.runtime.facade.store import Store
 from stator.store import port
 

@@ -49,7 +49,7 @@ from stator.surfaces.mcp.request_context import RequestContext
 from stator.surfaces.mcp.scope import Scope
 from stator.surfaces.mcp.tools import registry as tools
 from stator.surfaces.proxy.classify import RpcResponse
-from stator.surfaces.proxy.framing import LongMessage
+from stator.surfaces.proxy.frames import LongMessage
 from stator.surfaces.proxy.pending_requests import PendingRequests
 from stator.surfaces.proxy.recorder import PendingWrite, ProxiedCall, ProxyRecorder
 from stator.surfaces.proxy.session import choose

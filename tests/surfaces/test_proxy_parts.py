@@ -25,7 +25,7 @@ from stator.surfaces.proxy.classify import (
     task_result,
 )
 from stator.surfaces.proxy.definitions import definitions
-from stator.surfaces.proxy.framing import EventStreamReader, LineSplitter, WholeLine
+from stator.surfaces.proxy.frames import EventStreamReader, LineSplitter, WholeLine
 from stator.surfaces.proxy.http_policy import Upstream
 from stator.surfaces.proxy.pending_requests import PendingRequests
 from stator.surfaces.proxy.session import server_name

@@ -40,7 +40,7 @@ from stator.model.exchange.items import (
 from stator.model.log.query import SessionQuery
 from stator.model.log.redact import has_placeholder
 from stator.runtime.base.context import Context
-from stator.runtime.base.paging import matching
+from stator.runtime.base.pages import matching
 from stator.runtime.ingest.recorder import Recorder, find, noted_cursor
 from stator.store.port import StorePort
 

@@ -24,7 +24,7 @@ from stator.model.records.types import FlagRecord
 from stator.model.values.ids import short
 from stator.runtime.base import project_session
 from stator.runtime.base.context import Context
-from stator.runtime.base.paging import commit_at, matching
+from stator.runtime.base.pages import commit_at, matching
 from stator.store.port import StorePort
 
 HOLD, TRASH, PURGED = "hold", "trash", "purged"

@@ -24,7 +24,7 @@ from stator.model.values import canon
 from stator.model.values.position import turn_numbers
 from stator.runtime.base.context import Context
 from stator.runtime.branches import fork
-from stator.runtime.branches.opening import drive
+from stator.runtime.branches.open_driver import drive
 from stator.runtime.branches.retry import labels_of
 from stator.runtime.driving.call import entered
 from stator.runtime.driving.children import MANY

@@ -19,7 +19,7 @@ from stator.model.sessions.lifecycle import NAME_MAX
 from stator.model.values.position import AtTurn, parse_ref
 from stator.runtime.base.context import Context
 from stator.runtime.branches import fork
-from stator.runtime.branches.opening import EFFECTS, take_up
+from stator.runtime.branches.open_driver import EFFECTS, take_up
 from stator.runtime.driving.driver import Driver
 from stator.runtime.driving.lifecycle import held
 from stator.runtime.views.refs import (

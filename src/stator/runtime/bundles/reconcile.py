@@ -20,7 +20,7 @@ from stator.model.log.query import SessionQuery, SessionRow
 from stator.model.records.types import Parent, SessionRecord
 from stator.model.sessions.lifecycle import driven
 from stator.model.values.ids import from_bytes, short
-from stator.runtime.base import paging, project_flags, project_session
+from stator.runtime.base import pages, project_flags, project_session
 from stator.runtime.base.context import Context
 from stator.runtime.branches.fork import lineage
 from stator.store.port import StorePort
@@ -291,7 +291,7 @@ def _grafting(
 def _meet(store: StorePort, one: Bundled, packed: Iterator[Packed]) -> Met:
     """Go through both logs until they part, on into forks of ours that came from there."""
     session, cuts, common = one.id, list[int](), one.after
-    local = paging.commits(store, session, after=common, load=False)
+    local = pages.commits(store, session, after=common, load=False)
     mine = next(local, None)
     for theirs in packed:
         while mine is None or not _same(mine, theirs, cuts):
@@ -301,7 +301,7 @@ def _meet(store: StorePort, one: Bundled, packed: Iterator[Packed]) -> Met:
                     session=session, cuts=cuts, common=common, here=mine is not None, there=True
                 )
             session, cuts = fork.id, [*cuts, common]
-            local = paging.commits(store, session, after=common + len(cuts), load=False)
+            local = pages.commits(store, session, after=common + len(cuts), load=False)
             mine = next(local, None)
         common, mine = theirs.seq, next(local, None)
     return Met(session=session, cuts=cuts, common=common, here=mine is not None, there=False)

@@ -37,7 +37,7 @@ from stator.model.records.types import SessionRecord
 from stator.model.sessions.lifecycle import lent_upto
 from stator.runtime.base import project_session
 from stator.runtime.base.context import Context
-from stator.runtime.base.paging import matching
+from stator.runtime.base.pages import matching
 from stator.runtime.base.provenance import mark
 from stator.runtime.bundles.encryption import SALT_BYTES, new_lock
 from stator.runtime.bundles.file import BundleReader, BundleWriter

@@ -20,8 +20,8 @@ from stator.model.calls.budget import (
 from stator.model.log.commit import Draft, Provenance, Upsert
 from stator.model.values.ids import short
 from stator.runtime.base.context import Context
-from stator.runtime.views.spending import spent as spent
-from stator.runtime.views.spending import spent_tree as spent_tree
+from stator.runtime.views.spend import spent as spent
+from stator.runtime.views.spend import spent_tree as spent_tree
 from stator.store.port import StorePort
 
 TRIES = 100

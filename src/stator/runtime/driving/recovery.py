@@ -14,7 +14,7 @@ from stator.model.calls.known import Known, KnownCall, Scrub
 from stator.model.log.commit import Commit
 from stator.model.log.query import SessionRow, TurnRow
 from stator.model.window.reply import requests
-from stator.runtime.base.paging import commit_at
+from stator.runtime.base.pages import commit_at
 from stator.runtime.driving import settlement
 from stator.runtime.driving.settlement import Doubt
 from stator.runtime.views import reflog

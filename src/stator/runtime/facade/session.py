@@ -21,10 +21,10 @@ from stator.model.window.transcript import CountTokens
 from stator.runtime.base.arguments import mapping, text
 from stator.runtime.base.context import warn_on_loop
 from stator.runtime.branches import fork as forks
-from stator.runtime.branches import opening
+from stator.runtime.branches import open_driver
 from stator.runtime.branches import retry as retries
 from stator.runtime.branches import rewind as rewinding
-from stator.runtime.branches.opening import HeldMode
+from stator.runtime.branches.open_driver import HeldMode
 from stator.runtime.branches.retry import Adopted, RetryEffects
 from stator.runtime.branches.rewind import Rewound
 from stator.runtime.driving import children, compact, observe, settlement
@@ -250,7 +250,9 @@ class Session(SessionView, Marker, Generic[A]):
             self._driver, known, agent=agent, budget=check_budget(mapping(budget, "budget"))
         )
         terms = self._driver.terms
-        driver = opening.drive(self._store, self.context, record, terms, busy=busy, program=program)
+        driver = open_driver.drive(
+            self._store, self.context, record, terms, busy=busy, program=program
+        )
         # The turn that is open when the child is left, which need not be the one it began in.
         driver.on_leave = lambda status: children.conclude(
             self._turn_for(name), known, driver, status

@@ -36,7 +36,7 @@ from stator.store import port
 if TYPE_CHECKING:  # what driving needs is loaded when a session is driven
     from stator.model.calls.approval import Rule
     from stator.model.calls.budget import PriceFunction, PriceTable
-    from stator.runtime.branches.opening import HeldMode
+    from stator.runtime.branches.open_driver import HeldMode
     from stator.runtime.bundles.transfer import Exported, Imported, Progress
     from stator.runtime.driving.policy import ApproveMode
     from stator.runtime.facade.contributor import Contributor
@@ -105,7 +105,7 @@ class Store(Runner, Keeper, OutsideDoors):
         warn_on_loop()
         from stator.model.calls.approval import parse_policy
         from stator.model.calls.budget import parse_prices
-        from stator.runtime.branches.opening import drive
+        from stator.runtime.branches.open_driver import drive
         from stator.runtime.driving.policy import Terms
         from stator.runtime.facade.session import Session
 

@@ -46,7 +46,7 @@ from stator.model.values import canon
 from stator.model.values.ids import derived, short
 from stator.runtime.base.context import Context
 from stator.runtime.base.first_commit import opening
-from stator.runtime.base.paging import commit_at, commits
+from stator.runtime.base.pages import commit_at, commits
 from stator.runtime.base.project_flags import purged
 from stator.runtime.branches import fork
 from stator.runtime.views.refs import Point

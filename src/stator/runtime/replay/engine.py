@@ -16,7 +16,7 @@ from stator.model.calls import expectations as scripts
 from stator.model.calls.expectations import Divergence, ProgramRequest
 from stator.model.values.position import turn_numbers
 from stator.runtime.base.context import Context
-from stator.runtime.branches.opening import HeldMode
+from stator.runtime.branches.open_driver import HeldMode
 from stator.runtime.branches.rewind import Rewound
 from stator.runtime.facade.session import Session, Turn
 from stator.runtime.replay.driver import ReplayDriver, ReplayTurn

@@ -23,7 +23,7 @@ from stator.model.log.query import SessionQuery
 from stator.model.records.types import SessionRecord
 from stator.model.sessions.lifecycle import check_name
 from stator.runtime.base.context import Context
-from stator.runtime.branches.opening import drive
+from stator.runtime.branches.open_driver import drive
 from stator.runtime.branches.rerun import (
     Effects,
     Toolbox,

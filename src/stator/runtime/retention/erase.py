@@ -29,7 +29,7 @@ from stator.model.sessions.lifecycle import lent_upto
 from stator.model.values.ids import short
 from stator.model.window.compaction import key_for
 from stator.runtime.base.context import Context
-from stator.runtime.base.paging import commits
+from stator.runtime.base.pages import commits
 from stator.runtime.base.project_flags import HOLD
 from stator.runtime.runs import folder
 from stator.runtime.views import search

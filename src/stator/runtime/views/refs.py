@@ -22,7 +22,7 @@ from stator.model.values.position import (
     parse_ref,
 )
 from stator.runtime.base import project_flags
-from stator.runtime.base.paging import matching
+from stator.runtime.base.pages import matching
 from stator.runtime.views.reflog import end_of_turn, standing_turns, turn_at
 from stator.store.port import StorePort
 

@@ -29,7 +29,7 @@ from stator.model.views.search import (
 )
 from stator.model.views.search_text import document, said_in
 from stator.runtime.base.context import Context
-from stator.runtime.base.paging import commits
+from stator.runtime.base.pages import commits
 from stator.runtime.base.project_flags import Trash
 from stator.runtime.views import reflog
 from stator.runtime.views.refs import find_session

@@ -11,7 +11,7 @@ from stator.model.log.commit import Commit
 from stator.model.log.delta import Put
 from stator.model.records.types import FileRecord
 from stator.model.window.reply import dialect, text_of
-from stator.runtime.base.paging import commit_at
+from stator.runtime.base.pages import commit_at
 from stator.store.port import StorePort
 
 WORDS_MAX = 6

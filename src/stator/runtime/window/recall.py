@@ -28,7 +28,7 @@ from stator.model.values import canon
 from stator.model.values.json_text import shown
 from stator.model.window.compaction import CHATTER, GROUPS, RANKS, UNDONE, bounded, key_for, order
 from stator.model.window.reply import requests, text_of
-from stator.runtime.base.paging import commit_at
+from stator.runtime.base.pages import commit_at
 from stator.runtime.base.provenance import imported_upto
 from stator.runtime.views.refs import find_call
 from stator.runtime.window.transcript import latest, stands_for

@@ -19,7 +19,7 @@ from stator.model.log.rewinds import (
 from stator.model.records.types import CallRecord
 from stator.model.window.compaction import UNDONE, WHOLE, view_of
 from stator.model.window.transcript import Transcript
-from stator.runtime.base.paging import commit_at
+from stator.runtime.base.pages import commit_at
 from stator.runtime.views import reflog
 from stator.runtime.views.refs import intent_of
 from stator.store.port import StorePort

@@ -54,7 +54,13 @@ from stator.store.sqlite import (
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.live_session import Live, in_project
 from stator.store.sqlite.projection import SEQ_BITS, SEQ_MASK, SQL, Ledger
-from stator.store.sqlite.queries import commits, lineage, listing, places, state
+from stator.store.sqlite.queries import (
+    commits,
+    lineage,
+    places,
+    session_list,
+    state,
+)
 from stator.store.sqlite.queries.lineage import SessionPlace
 from stator.store.sqlite.writer import AppendRequest, Writer
 
@@ -338,7 +344,7 @@ class Appender:
             self.flush_session(db, session)
 
     def flush_dirty(self, db: apsw.Connection) -> None:
-        for identifier in listing.dirty(db):
+        for identifier in session_list.dirty(db):
             self.flush_session(db, from_bytes(identifier, "session"))
 
     def rebuild(self, db: apsw.Connection) -> None:

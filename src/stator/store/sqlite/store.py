@@ -54,9 +54,9 @@ from stator.store.sqlite.projection import SEQ_MASK, SQL
 from stator.store.sqlite.queries import (
     calls,
     commits,
-    listing,
     places,
     sandbox,
+    session_list,
     state,
     touches,
     turns,
@@ -217,14 +217,14 @@ class SqliteStore:
 
     def session(self, session: str) -> SessionRow:
         with self._reading() as db:
-            return listing.row_of(self._leases.path, self._place(db, session))
+            return session_list.row_of(self._leases.path, self._place(db, session))
 
     def sessions(
         self, query: SessionQuery, *, cursor: tuple[int, ...] | None = None, limit: int = 100
     ) -> Page[SessionRow]:
         check_limit(limit)
         with self._reading() as db:
-            return listing.page(db, self._leases.path, query, cursor, limit)
+            return session_list.page(db, self._leases.path, query, cursor, limit)
 
     # -- the lease --------------------------------------------------------------------------------
 
@@ -385,12 +385,12 @@ class SqliteStore:
     def heads(self) -> list[tuple[str, int, int]]:
         """Every session's id, the seq of its head, and when that was appended: what a search index is compared with."""
         with self._reading() as db:
-            return list(listing.heads(db))
+            return list(session_list.heads(db))
 
     def heads_stamp(self) -> str:
         """What differs as soon as `heads` does; much quicker to have."""
         with self._reading() as db:
-            return listing.heads_stamp(db)
+            return session_list.heads_stamp(db)
 
     # -- keeping ----------------------------------------------------------------------------------
 

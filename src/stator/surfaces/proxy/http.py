@@ -21,7 +21,7 @@ import httpx2
 from stator.surfaces import loopback
 from stator.surfaces.loopback import Headers, header_values
 from stator.surfaces.proxy.classify import error_answer
-from stator.surfaces.proxy.framing import LINE_MAX, EventStreamReader, LongMessage
+from stator.surfaces.proxy.frames import LINE_MAX, EventStreamReader, LongMessage
 from stator.surfaces.proxy.http_policy import (
     RequestPolicy,
     Upstream,

@@ -27,7 +27,7 @@ from stator.surfaces.proxy.classify import (
     member,
     text_of,
 )
-from stator.surfaces.proxy.framing import LongMessage
+from stator.surfaces.proxy.frames import LongMessage
 from stator.surfaces.proxy.recorder import (
     PendingWrite,
     ProxiedCall,

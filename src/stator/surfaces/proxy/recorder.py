@@ -29,7 +29,7 @@ from stator.model.exchange.items import (
 from stator.model.log.query import SessionQuery
 from stator.model.records.types import Effect, ToolRecord
 from stator.model.values.escape import visible
-from stator.runtime.base.paging import commit_at
+from stator.runtime.base.pages import commit_at
 from stator.runtime.facade.store import Store
 from stator.runtime.ingest.recorder import Recorder
 from stator.surfaces.proxy.classify import (
@@ -41,7 +41,7 @@ from stator.surfaces.proxy.classify import (
     task_result,
 )
 from stator.surfaces.proxy.definitions import ListedTool, definitions
-from stator.surfaces.proxy.framing import LongMessage
+from stator.surfaces.proxy.frames import LongMessage
 
 CLAIM_US = 10_000_000
 """A hook may record a call before the proxy sees it: the longest time between the two, in µs."""

@@ -20,7 +20,12 @@ from queue import SimpleQueue
 
 from stator.errors import InvalidInput
 from stator.surfaces.proxy.classify import RpcResponse, classify, error_answer, excerpt
-from stator.surfaces.proxy.framing import LINE_MAX, LinePart, LineSplitter, WholeLine
+from stator.surfaces.proxy.frames import (
+    LINE_MAX,
+    LinePart,
+    LineSplitter,
+    WholeLine,
+)
 from stator.surfaces.proxy.pending_requests import Outgoing, PendingRequest, PendingRequests
 from stator.surfaces.proxy.recorder import ProxiedCall, ProxyRecorder, UnansweredStatus
 

@@ -12,7 +12,7 @@ from stator.model.calls.budget import is_amount, parse_amounts, shown
 from stator.model.sessions.lifecycle import BUDGET_UNITS
 from stator.runtime.driving import budgets
 from stator.runtime.facade.view import SessionView
-from stator.runtime.views import spending
+from stator.runtime.views import spend
 from stator.surfaces.cli.parts.open_store import (
     OpenedStore,
     heading,
@@ -77,7 +77,7 @@ def _show(screen: Screen, view: SessionView, opened: OpenedStore) -> None:
     port = opened.store.port
     limits = view.record.budget
     own, tree = budgets.spent(port, view.id), budgets.spent_tree(port, view.id)
-    children = len(spending.tree(port, view.id)) - 1
+    children = len(spend.tree(port, view.id)) - 1
     above = [limit for limit in budgets.limits(port, view.id) if limit.session != view.id]
     breach = budgets.check(port, view.id)
     if screen.json:

@@ -10,7 +10,7 @@ from stator.hooks.ingest import IngestResult, end_dead_conversations, reconcile
 from stator.locations import path_of, spool_of
 from stator.model.log.query import SessionQuery
 from stator.model.values.ids import short
-from stator.runtime.base.paging import matching
+from stator.runtime.base.pages import matching
 from stator.surfaces.cli.exits import FINDING, OK
 from stator.surfaces.cli.parts.open_store import OpenedStore
 from stator.surfaces.cli.render.lines import Line

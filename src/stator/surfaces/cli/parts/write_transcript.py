@@ -13,7 +13,7 @@ import msgspec
 from stator.errors import BadQuery, Conflict, InvalidInput
 from stator.model.records.types import CallRecord
 from stator.model.values.ids import short
-from stator.runtime.base.paging import commit_at, commits
+from stator.runtime.base.pages import commit_at, commits
 from stator.runtime.facade.store import Store
 from stator.runtime.facade.view import SessionView
 from stator.runtime.window.transcript import Rendering

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from stator.model.calls.budget import total
 from stator.model.log.query import SessionQuery, SessionRow
 from stator.model.records.types import SpendRecord
-from stator.runtime.base.paging import matching
+from stator.runtime.base.pages import matching
 from stator.store.port import StorePort
 
 
