@@ -26,8 +26,9 @@ from runtime.support import Counted, Died, driving, raising
 from stator.errors import InvalidInput, LeaseLost, NotFound, WrongState
 from stator.model.log.commit import Draft, Upsert
 from stator.model.log.reduce import reduce
-from stator.model.records import registry
-from stator.model.records.registry import COLLECTIONS, ROWS
+from stator.model.records import registry, tables
+from stator.model.records.registry import ROWS
+from stator.model.records.tables import COLLECTIONS
 from stator.model.records.types import ArtifactRecord
 from stator.model.sessions.lifecycle import TRANSITIONS, check_transition
 from surfaces.agents import talking
@@ -93,23 +94,23 @@ def test_the_key_of_a_collection_is_made_of_its_fields(name):
 
 
 def test_what_a_session_takes_after_its_end_no_status_refuses():
-    for kind in registry.AFTER_THE_END:
+    for kind in tables.AFTER_THE_END:
         check_transition(kind, "closed", "s_1")
         if kind != "resume":
             check_transition(kind, "archived", "s_1")
 
 
 def test_the_model_is_shown_only_what_was_spoken_and_that_expires():
-    assert registry.SHOWN < registry.SPOKEN < registry.TRANSCRIPT
+    assert tables.SHOWN < tables.SPOKEN < tables.TRANSCRIPT
 
 
 def test_what_was_spoken_is_never_in_the_background_of_a_log():
-    assert not registry.SPOKEN & registry.QUIET
+    assert not tables.SPOKEN & tables.QUIET
 
 
 def test_what_takes_content_away_says_what_and_is_synced():
-    assert registry.BARRIERS - TRANSITIONS.keys() > registry.REMOVALS
-    for kind in registry.REMOVALS:
+    assert tables.BARRIERS - TRANSITIONS.keys() > tables.REMOVALS
+    for kind in tables.REMOVALS:
         with pytest.raises(InvalidInput):
             reduce(Draft(id="k_1", session="s_1", kind=kind), Nothing())
 
@@ -125,7 +126,7 @@ class Nothing:
 
 
 def test_what_a_compaction_drops_can_be_recalled():
-    assert set(registry.EVICTED) > registry.COMPACTIBLE
+    assert set(tables.EVICTED) > tables.COMPACTIBLE
 
 
 def test_the_description_of_the_record_names_what_a_rewind_leaves():
@@ -133,7 +134,7 @@ def test_the_description_of_the_record_names_what_a_rewind_leaves():
     sentence = text.partition("what makes the state what it was, but for")[2].partition(
         ", and for"
     )[0]
-    assert set(re.findall(r"`(\w+)`", sentence)) == registry.KEPT_IN_REWIND
+    assert set(re.findall(r"`(\w+)`", sentence)) == tables.KEPT_IN_REWIND
 
 
 # -- what happens to a record ---------------------------------------------------------------------
@@ -198,11 +199,11 @@ def test_a_rerun_answers_exactly_what_a_program_appends_in_a_turn_besides_its_ca
     """A kind that is missing in the registry's `once` is recorded twice after a crash."""
     recorded, _, _ = run_again
     in_turn = set(recorded[recorded.index("turn") + 1 : recorded.index("turn_end")])
-    assert in_turn - {"call", "outcome"} == registry.ONCE
+    assert in_turn - {"call", "outcome"} == tables.ONCE
 
 
 def test_a_replay_compares_nothing_that_a_rerun_does_not_answer():
-    assert registry.COMPARED < registry.ONCE
+    assert tables.COMPARED < tables.ONCE
 
 
 @each
@@ -367,7 +368,7 @@ def test_what_an_agent_reports_may_hold_nothing_but_must_be_named(kind, field, f
 
 
 def test_the_key_of_an_artifact_says_all_that_is_listed_of_it():
-    assert registry.recall_note("artifacts", ArtifactRecord(name="notes")) == ""
+    assert tables.recall_note("artifacts", ArtifactRecord(name="notes")) == ""
 
 
 # -- what is shown --------------------------------------------------------------------------------

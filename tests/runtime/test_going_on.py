@@ -196,7 +196,7 @@ def test_a_program_that_compacts_replays(store):
 def test_a_summary_expires_with_the_transcript_it_is_of(session, store):
     session.compact(keep=1, summary="the launch code is in the drawer")
     session.close()
-    from stator.model.records.registry import TRANSCRIPT
+    from stator.model.records.tables import TRANSCRIPT
 
     kinds = {commit.kind for commit in session.log() if "drawer" in str(commit.content)}
     assert kinds <= TRANSCRIPT
