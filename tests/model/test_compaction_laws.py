@@ -47,7 +47,7 @@ def seen(talk: Talk) -> dict[str, list[Any]]:
 
 @law
 @given(everything)
-def test_no_compaction_of_any_session_leaves_half_a_pair_for_any_provider(script):
+def test_every_provider_accepts_every_compacted_session(script):
     rendering = None
     for talk in played(script):
         rendering = rendering or Rendering(talk.story.store, talk.story.session)
@@ -57,7 +57,7 @@ def test_no_compaction_of_any_session_leaves_half_a_pair_for_any_provider(script
 
 @law
 @given(everything)
-def test_a_view_that_grew_is_the_one_that_is_read_anew_and_the_one_of_the_whole_log(script):
+def test_an_incremental_view_equals_one_read_from_the_whole_log(script):
     rendering = None
     for talk in played(script):
         rendering = rendering or Rendering(talk.story.store, talk.story.session)
@@ -69,7 +69,7 @@ def test_a_view_that_grew_is_the_one_that_is_read_anew_and_the_one_of_the_whole_
 
 @law
 @given(moves_and_compactions)
-def test_an_undo_restores_exactly_what_was_seen_before(script):
+def test_undoing_a_compaction_restores_exactly_the_previous_view(script):
     talk = talk_of(script)
     views = [seen(talk)]
     for keep, strategy in ((3, "outputs"), (2, "mask"), (1, "summarise")):
@@ -83,7 +83,7 @@ def test_an_undo_restores_exactly_what_was_seen_before(script):
 
 @law
 @given(moves_and_compactions)
-def test_state_is_equal_before_and_after_any_compaction_but_for_what_was_evicted(script):
+def test_a_compaction_changes_only_the_evicted_records_of_the_state(script):
     log = log_of(script)
     without = [commit for commit in log if commit.kind != "compaction"]
     states = [fold(commit.delta for commit in commits) for commits in (log, without)]
@@ -98,7 +98,7 @@ def test_state_is_equal_before_and_after_any_compaction_but_for_what_was_evicted
 
 @law
 @given(moves_and_compactions)
-def test_what_is_not_shown_whole_was_named_when_it_left(script):
+def test_every_record_that_is_not_shown_whole_is_listed_as_evicted(script):
     talk = talk_of([move for move in script if move[0] != "uncompact"])
     every = Transcript()
     named: set[str] = set()

@@ -105,7 +105,7 @@ def decisions(*whats, start=1):
     return found
 
 
-def test_a_chain_of_decisions_is_one_change_from_the_first_to_the_last_via_the_others():
+def test_a_chain_of_decisions_is_one_change_that_lists_the_steps_between():
     before = {"db": DecisionRecord(what="X", topic="db")}
     (item,) = fold(decisions("Y", "Z", start=2), before).items
     assert (item.change, item.before.what, item.after.what) == ("superseded", "X", "Z")
@@ -119,7 +119,7 @@ def test_a_decision_made_and_revised_within_the_range_is_added():
     assert (item.change, item.before, item.after.what) == ("added", None, "Y")
 
 
-def test_a_decision_that_came_back_to_what_it_was_is_unchanged():
+def test_a_decision_reverted_within_the_range_is_unchanged():
     before = {"db": DecisionRecord(what="X", topic="db", why="for X")}
     diff = fold(decisions("Y", "X", start=2), before)
     assert (diff.items, diff.unchanged) == ([], {"decisions": 1})
@@ -190,7 +190,7 @@ def by_the_table(start, ops):
 
 
 @given(histories())
-def test_net_folding_of_any_edits_is_what_the_two_ends_say(history):
+def test_net_folding_of_any_edits_equals_comparing_the_two_ends(history):
     start, ops = history
     before = {}
     if start is not None:
@@ -220,7 +220,7 @@ def test_files_fold_independently_of_each_other(lives):
 @given(
     st.lists(st.integers(0, 2) | st.none(), min_size=1, max_size=8), st.none() | st.integers(0, 2)
 )
-def test_net_folding_of_any_record_is_what_the_two_ends_say(values, start):
+def test_net_folding_of_any_record_equals_comparing_the_two_ends(values, start):
     versions, was = [], 1 if start is not None else 0
     there = start is not None
     for seq, value in enumerate(values, 2):

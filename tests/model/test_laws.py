@@ -137,7 +137,7 @@ laws = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 @laws
 @given(stories, st.data())
-def test_folding_from_any_snapshot_is_folding_from_nothing(
+def test_folding_from_any_snapshot_equals_folding_from_the_start(
     log: list[Commit], data: st.DataObject
 ) -> None:
     """A snapshot is a cache, and folding on does not change it."""
@@ -151,7 +151,7 @@ def test_folding_from_any_snapshot_is_folding_from_nothing(
 
 @laws
 @given(stories)
-def test_the_fold_is_what_the_reducer_saw(log: list[Commit]) -> None:
+def test_the_folded_state_equals_the_view_of_the_reducer(log: list[Commit]) -> None:
     """The state by ids and the view by keys hold the same records."""
     view = Memory(log)
     seen = {(entry.collection, entry.id): entry.record for entry in view.entries.values()}
@@ -161,7 +161,7 @@ def test_the_fold_is_what_the_reducer_saw(log: list[Commit]) -> None:
 
 @laws
 @given(stories)
-def test_records_survive_being_plain(log: list[Commit]) -> None:
+def test_records_survive_conversion_to_plain_data(log: list[Commit]) -> None:
     """Typed → plain → typed is the identity."""
     for commit in log:
         for op in commit.delta:
@@ -181,7 +181,7 @@ def as_json(state: State) -> dict[str, Any]:
 
 @laws
 @given(stories)
-def test_a_delta_rendered_as_json_patch_does_what_the_delta_does(log: list[Commit]) -> None:
+def test_a_delta_rendered_as_json_patch_has_the_same_effect(log: list[Commit]) -> None:
     """By somebody else's implementation of RFC 6902, commit by commit."""
     document = as_json(empty())
     for n, commit in enumerate(log):
@@ -278,7 +278,7 @@ def test_any_change_to_any_stored_field_breaks_the_chain_at_that_commit(log: lis
 
 @laws
 @given(stories)
-def test_a_commit_moved_doubled_or_left_out_breaks_the_chain(log: list[Commit]) -> None:
+def test_a_moved_repeated_or_missing_commit_breaks_the_chain(log: list[Commit]) -> None:
     """A chain is an order."""
     for n, commit in enumerate(log[1:], 1):
         before = log[n - 1].hash
@@ -289,7 +289,7 @@ def test_a_commit_moved_doubled_or_left_out_breaks_the_chain(log: list[Commit]) 
 
 @laws
 @given(stories, st.data())
-def test_erasing_any_items_keeps_the_chain_and_loses_the_bytes(
+def test_erasing_any_items_removes_the_bytes_and_keeps_the_chain_valid(
     log: list[Commit], data: st.DataObject
 ) -> None:
     """Neither bytes nor salt of an erased item are in the object; everything else is untouched."""
@@ -314,7 +314,7 @@ def test_erasing_any_items_keeps_the_chain_and_loses_the_bytes(
 
 @laws
 @given(stories)
-def test_a_salt_that_erasure_left_breaks_the_chain_when_changed(log: list[Commit]) -> None:
+def test_changing_a_salt_kept_by_an_erasure_breaks_the_chain(log: list[Commit]) -> None:
     """The salts kept one by one are as binding as the one they came from."""
     commit = log[-1]
     bare = chain.without(commit, {"why"}, by=99)
@@ -325,7 +325,7 @@ def test_a_salt_that_erasure_left_breaks_the_chain_when_changed(log: list[Commit
 
 @laws
 @given(stories)
-def test_equal_content_has_unequal_commitments(log: list[Commit]) -> None:
+def test_equal_contents_have_different_commitments(log: list[Commit]) -> None:
     """Salted: nobody can tell that two erased items were the same."""
     gone: list[bytes] = []
     for commit in log:
@@ -339,7 +339,7 @@ def test_equal_content_has_unequal_commitments(log: list[Commit]) -> None:
 
 @laws
 @given(st.lists(st.tuples(topics.filter(bool), names), min_size=1, max_size=10))
-def test_superseding_keeps_exactly_one_standing_decision_per_topic(
+def test_superseding_keeps_exactly_one_current_decision_per_topic(
     choices: list[tuple[str, str]],
 ) -> None:
     """The last one, which names the one before it."""
@@ -352,7 +352,7 @@ def test_superseding_keeps_exactly_one_standing_decision_per_topic(
 
 @laws
 @given(st.lists(names, min_size=2, max_size=6))
-def test_decisions_without_a_topic_all_stand(choices: list[str]) -> None:
+def test_decisions_without_a_topic_are_all_kept(choices: list[str]) -> None:
     """Nothing supersedes what has no topic."""
     log = tell([[Upsert("decisions", DecisionRecord(what=what))] for what in choices])
     assert len(fold(commit.delta for commit in log)["decisions"]) == len(choices)
@@ -392,7 +392,7 @@ def test_one_key_names_one_record(log: list[Commit]) -> None:
 
 @laws
 @given(stories)
-def test_was_is_the_seq_that_last_touched_the_record(log: list[Commit]) -> None:
+def test_was_is_the_seq_that_last_changed_the_record(log: list[Commit]) -> None:
     """0 if it is new; within one commit, what it was before that commit."""
     last: dict[tuple[str, str], int] = {}
     for commit in log:
@@ -436,7 +436,7 @@ def test_sealing_is_deterministic_given_the_salts(story: list[list[Change]]) -> 
 
 @laws
 @given(stories)
-def test_sealing_says_the_hash_that_checking_recomputes(log: list[Commit]) -> None:
+def test_sealing_gives_the_hash_that_checking_recomputes(log: list[Commit]) -> None:
     """Two ways to one hash."""
     for commit in log:
         assert chain.rehash(commit) == commit.hash
@@ -444,7 +444,7 @@ def test_sealing_says_the_hash_that_checking_recomputes(log: list[Commit]) -> No
 
 @laws
 @given(drafts_of)
-def test_a_draft_is_the_same_part_as_the_commit_it_became(story: list[list[Change]]) -> None:
+def test_a_draft_is_recognised_as_the_commit_it_became(story: list[list[Change]]) -> None:
     """Given the state it met then, and whatever came since."""
     ids = Ids("laws")
     drafts = Drafts(ids, ids("session"))

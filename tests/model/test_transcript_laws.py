@@ -50,7 +50,7 @@ def test_every_prefix_of_every_session_is_accepted_by_every_provider(script):
 
 @law
 @given(moves)
-def test_what_stands_before_an_answer_and_the_answer_itself_never_change(script):
+def test_the_rendering_up_to_an_answer_never_changes(script):
     log = log_of(script)
     transcript = Transcript()
     settled: dict[Dialect, list[str]] = {provider: [] for provider in PROVIDERS}
@@ -69,7 +69,7 @@ def test_what_stands_before_an_answer_and_the_answer_itself_never_change(script)
 
 @law
 @given(moves_and_erasures)
-def test_a_transcript_that_grew_is_the_one_that_is_read_anew(script):
+def test_an_incremental_transcript_equals_one_read_from_the_start(script):
     grown = Transcript()
     for commits in tell(script):
         for commit in commits:
@@ -83,7 +83,7 @@ def test_a_transcript_that_grew_is_the_one_that_is_read_anew(script):
 
 @law
 @given(moves_and_erasures)
-def test_whatever_is_left_out_to_fit_the_rest_is_accepted(script):
+def test_every_provider_accepts_a_transcript_shortened_to_any_budget(script):
     transcript = fed(log_of(script))
     for provider in PROVIDERS:
         whole = len(json.dumps(transcript.render(provider)))
