@@ -23,7 +23,7 @@ def talk(path) -> str:
 
 
 @pytest.mark.parametrize("words", range(1, 9))
-def test_a_driver_killed_around_a_compaction_leaves_one_view_or_the_other(zygote, path, words):
+def test_a_driver_killed_around_a_compaction_leaves_the_old_or_the_new_view(zygote, path, words):
     session = talk(path)
     worker = zygote.start("compact_until_killed", path, "main")
     said = [worker.hear() for _ in range(STEPS + words)]

@@ -274,7 +274,7 @@ def kill_each(
 # -- the tests ------------------------------------------------------------------------------------
 
 
-def test_the_script_passes_every_kind_of_point(points):
+def test_the_programs_reach_every_kind_of_crash_point(points):
     kinds = {
         point.partition(": ")[2]
         for program in PROGRAMS
@@ -303,7 +303,7 @@ def test_the_script_passes_every_kind_of_point(points):
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=" ".join)
-def test_a_program_killed_anywhere_and_run_again_does_everything_once(
+def test_a_program_killed_once_and_rerun_performs_every_effect_once(
     zygote, tmp_path, points, program
 ):
     chosen = share(points(program), PROGRAMS.index(program))
@@ -312,7 +312,7 @@ def test_a_program_killed_anywhere_and_run_again_does_everything_once(
 
 
 @pytest.mark.parametrize("program", PROGRAMS[::3], ids=" ".join)
-def test_a_program_killed_again_while_it_comes_back_does_everything_once(
+def test_a_program_killed_again_during_its_rerun_performs_every_effect_once(
     zygote, tmp_path, points, program
 ):
     number = PROGRAMS.index(program)
@@ -324,7 +324,7 @@ def test_a_program_killed_again_while_it_comes_back_does_everything_once(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS, ids=" ".join)
-def test_a_program_killed_at_every_point(zygote, tmp_path, points, program, capsys):
+def test_every_effect_happens_once_for_every_crash_point(zygote, tmp_path, points, program, capsys):
     cells = (dict([kill]) for kill in every(points(program)))
     total = kill_each(zygote, tmp_path, program, cells)
     with capsys.disabled():
@@ -333,7 +333,7 @@ def test_a_program_killed_at_every_point(zygote, tmp_path, points, program, caps
 
 @pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS, ids=" ".join)
-def test_a_program_killed_at_every_kind_of_point_and_again(
+def test_every_effect_happens_once_for_every_pair_of_crash_points(
     zygote, tmp_path, points, program, capsys
 ):
     """The second death comes at each of the first points the next process passes in its turns."""

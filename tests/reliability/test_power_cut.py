@@ -93,7 +93,9 @@ def power_cuts(zygote, folder: Path, durability: str, cycles: int) -> dict[str, 
 
 
 @pytest.mark.parametrize("durability", ["full", "barrier", "relaxed"])
-def test_a_power_cut_loses_no_more_than_its_durability_says(zygote, tmp_path, durability, capsys):
+def test_a_power_cut_loses_only_what_the_durability_level_allows(
+    zygote, tmp_path, durability, capsys
+):
     total = power_cuts(zygote, tmp_path, durability, CYCLES)
     with capsys.disabled():
         print(f"\npower cut, ext4, {durability}: {total}")

@@ -95,7 +95,7 @@ def test_answers_are_the_same_without_any_projection(copy):
     assert first_difference(before, ask(copy)) is None
 
 
-def test_a_fork_whose_parent_lost_its_indexes_says_so(forked):
+def test_reading_a_fork_whose_parent_lost_its_indexes_is_an_error_with_a_hint(forked):
     wipe(forked)
     with pytest.raises(StoreCorrupt, match="indexes") as caught:
         ask(forked)
@@ -109,7 +109,7 @@ def test_answers_are_the_same_after_a_rebuild(forked):
     assert first_difference(before, ask(forked)) is None
 
 
-def test_answers_are_the_same_after_a_rebuild_from_nothing(forked):
+def test_answers_are_the_same_after_a_rebuild_without_projections(forked):
     before = ask(forked)
     wipe(forked)
     with connect(forked, project="test") as store:
@@ -129,7 +129,7 @@ def test_a_store_without_projections_verifies(copy):
     assert findings(copy) == []
 
 
-def test_a_session_goes_on_after_its_projections_were_lost(copy):
+def test_a_session_continues_after_its_projections_were_lost(copy):
     wipe(copy)
     with connect(copy, project="test") as store:
         with store.open("main") as session:
@@ -138,7 +138,7 @@ def test_a_session_goes_on_after_its_projections_were_lost(copy):
     assert findings(copy) == []
 
 
-def test_losing_one_projection_is_found_or_changes_no_answer(copy, filled):
+def test_losing_one_projection_is_reported_or_changes_no_answer(copy, filled):
     before = ask(copy)
     db = bare(copy)
     tables = projections(db)
@@ -151,7 +151,7 @@ def test_losing_one_projection_is_found_or_changes_no_answer(copy, filled):
         assert findings(copy) or first_difference(before, ask(copy)) is None, table
 
 
-def test_answers_while_a_tail_is_unflushed_are_those_after_it_was_flushed(path):
+def test_answers_are_the_same_before_and_after_a_flush(path):
     with connect(path, project="test") as store:
         with store.open("main") as session:
             one_turn(session, 1)
@@ -172,7 +172,7 @@ def view_at(store, session: str, last: int) -> list[str]:
     ]
 
 
-def test_a_listing_counts_the_turns_of_a_tail_that_was_never_flushed(copy):
+def test_a_listing_counts_turns_that_were_never_flushed(copy):
     def listed():
         with connect(copy, project="test") as store:
             return {row.record.name: row.turns for row in store.sessions().rows}

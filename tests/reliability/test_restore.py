@@ -51,7 +51,7 @@ def whole(found: dict[str, str]) -> bool:
     return all(found.get(name) in (OLD.get(name), NEW.get(name)) for name in {*OLD, *NEW})
 
 
-def test_killed_at_any_point_every_file_is_whole_and_the_way_back_is_on_record(zygote, tmp_path):
+def test_a_restore_killed_at_any_point_leaves_whole_files_and_can_be_undone(zygote, tmp_path):
     session = prepare(tmp_path / "prepared", tmp_path / "prepared.db")
 
     def restore(name: str, nth: int):

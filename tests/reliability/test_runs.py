@@ -35,7 +35,7 @@ def reaches(view, target):
 
 
 @pytest.mark.parametrize("kills", [4, pytest.param(300, marks=pytest.mark.slow)])
-def test_whoever_is_killed_every_commit_is_read_once_and_every_end_is_known(tmp_path, kills):
+def test_each_commit_is_read_once_when_any_process_is_killed(tmp_path, kills):
     chance = random.Random(kills)
     seen: list[int] = []
     outcomes = {"lost": 0, "failed": 0}

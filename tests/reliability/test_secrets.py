@@ -223,24 +223,24 @@ def leaks(planted, place: str, fields) -> list[str]:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_no_planted_secret_is_found(planted, place):
+def test_no_planted_secret_reaches_any_file_or_output(planted, place):
     found = leaks(planted, place, [where for where in planted[1] if where not in ROW])
     assert not found, f"leaked: {found}"
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_no_secret_is_found_in_the_sessions_row(planted, place):
+def test_no_planted_secret_reaches_the_session_row(planted, place):
     found = leaks(planted, place, ROW)
     assert not found, f"leaked: {found}"
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_placeholder_stands_where_secrets_were(planted, place):
+def test_secrets_are_replaced_by_placeholders(planted, place):
     shown, _ = planted
     assert PLACEHOLDER.encode() in shown[place]
 
 
-def test_without_redaction_the_secrets_are_there(tmp_path):
+def test_secrets_are_stored_when_redaction_is_off(tmp_path):
     """The control: what is looked for can be found."""
     plant = Planter()
     path = tmp_path / "plain.db"
