@@ -76,7 +76,7 @@ def as_released(kind: bytes, data: bytes) -> object:
     return {k: v for k, v in msgspec.msgpack.decode(data).items() if k != "exporter"}
 
 
-def test_the_script_writes_the_heads_and_the_bundle_of_an_earlier_release_again(tmp_path):
+def test_the_script_writes_the_same_heads_and_bundle_as_0_4_0(tmp_path):
     database, bundle = tmp_path / "again.db", tmp_path / "again.stator"
     run("compat.make", tmp_path / "run", str(database), str(bundle))
     now = read(database)
@@ -90,7 +90,7 @@ def test_the_script_writes_the_heads_and_the_bundle_of_an_earlier_release_again(
     ]
 
 
-def test_every_section_writes_the_commits_of_an_earlier_release_again(tmp_path):
+def test_every_section_writes_the_same_commits_as_0_4_0(tmp_path):
     run("compat.wording", tmp_path / "run", str(tmp_path))
     written = {path.stem: commits.read(path) for path in tmp_path.glob("*.jsonl")}
     known = {path.stem: commits.read(path) for path in WORDING.glob("*.jsonl")}
@@ -113,7 +113,7 @@ def test_the_scripts_write_every_kind_of_commit_and_every_collection():
 
 
 @pytest.mark.parametrize("word", (DATA / "recorded.txt").read_text(encoding="utf-8").splitlines())
-def test_a_recorded_word_that_no_script_reaches_is_still_in_the_source(word, source_texts):
+def test_a_recorded_text_that_no_script_writes_is_still_in_the_source(word, source_texts):
     assert json.loads(word) in source_texts
 
 
@@ -157,7 +157,7 @@ def test_a_difference_names_the_session_the_commit_and_the_field(two):
     assert commits.difference(first, first) == ""
 
 
-def test_commits_and_sessions_that_are_gone_or_new_are_named(two):
+def test_missing_and_new_commits_and_sessions_are_named(two):
     first, _ = two
     gone = "session 'work' seq 6 kind pause is not written any more"
     assert commits.difference(first, first[:-1]) == gone
