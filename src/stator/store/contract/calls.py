@@ -47,7 +47,9 @@ class TestCalls:
         assert (row.status, row.cause, row.outcome) == ("error", "refused", end.seq)
         assert story.store.entries(story.session, "calls") == []
 
-    def test_an_unknown_outcome_stays_in_doubt_until_it_is_settled(self, story: Story) -> None:
+    def test_a_call_with_an_unknown_outcome_is_in_doubt_until_it_is_settled(
+        self, story: Story
+    ) -> None:
         """Never reported as failed."""
         call = story.call("pay")
         story.in_doubt(call, "process died")
@@ -55,7 +57,7 @@ class TestCalls:
         story.settle(call, "ok")
         assert [r.status for r in rows(story)] == ["ok"]
 
-    def test_an_outcome_needs_its_intent(self, story: Story) -> None:
+    def test_an_outcome_without_an_open_call_is_refused(self, story: Story) -> None:
         """And only one may settle it."""
         call = story.drafts.call("pay")
         with pytest.raises(BadDelta):
@@ -66,7 +68,7 @@ class TestCalls:
         with pytest.raises(BadDelta):
             story.add(story.drafts.settle(call))
 
-    def test_a_second_attempt_is_a_row_of_its_own(self, story: Story) -> None:
+    def test_a_second_attempt_has_its_own_row(self, story: Story) -> None:
         """Each with its own outcome."""
         first = story.call("pay")
         story.outcome(first, status="error")
@@ -75,7 +77,7 @@ class TestCalls:
         found = [(r.call, r.attempt, r.status) for r in rows(story)]
         assert found == [(first.call, 2, "ok"), (first.call, 1, "error")]
 
-    def test_calls_are_filtered(self, story: Story) -> None:
+    def test_calls_can_be_filtered(self, story: Story) -> None:
         """By tool, statuses and turn, each and together."""
         story.turn()
         for tool, status in (("a", "ok"), ("b", "error"), ("a", "error")):
@@ -91,7 +93,7 @@ class TestCalls:
         assert len(rows(story, after_turn=1)) == 2
         assert len(rows(story, tool="a", statuses=("error",))) == 1
 
-    def test_a_rare_status_is_found_behind_many_others(self, story: Story) -> None:
+    def test_a_rare_status_is_found_after_many_others(self, story: Story) -> None:
         """However small the page."""
         story.in_doubt(story.call("pay"))
         for _ in range(12):
@@ -111,7 +113,7 @@ class TestCalls:
                 assert pages(story.store, query, limit) == expected
         assert len(pages(story.store, CallQuery(), 2)) == 6
 
-    def test_calls_of_one_project(self, store: StorePort) -> None:
+    def test_calls_can_be_listed_by_project(self, store: StorePort) -> None:
         """Over all its sessions."""
         for name, project in (("a", "p"), ("b", "p"), ("c", "q")):
             story = begin(store, name, project=project).drive()
@@ -126,7 +128,9 @@ class TestCalls:
         assert [r.status for r in rows(fork)] == ["started"]
         assert [r.status for r in rows(story)] == ["ok"]
 
-    def test_a_doubt_the_parent_settled_after_the_fork_is_still_one(self, story: Story) -> None:
+    def test_a_call_settled_in_the_parent_after_the_fork_stays_in_doubt_in_the_fork(
+        self, story: Story
+    ) -> None:
         """With its cause, and the commit that recorded it."""
         call = story.call("pay")
         doubt = story.in_doubt(call, "timeout")
@@ -135,7 +139,7 @@ class TestCalls:
         (row,) = rows(fork)
         assert (row.status, row.cause, row.outcome) == ("in doubt", "timeout", doubt.seq)
 
-    def test_a_fork_can_settle_what_it_inherited(self, story: Story) -> None:
+    def test_a_fork_can_settle_an_inherited_call(self, story: Story) -> None:
         """In its own log, and the parent does not see it; nor does a fork of it forget it."""
         call = story.call("pay")
         story.in_doubt(call)
@@ -147,7 +151,7 @@ class TestCalls:
         assert [r.status for r in rows(second)] == ["ok"]
         assert [r.status for r in rows(story)] == ["in doubt"]
 
-    def test_counts_say_how_much_there_is(self, story: Story) -> None:
+    def test_counts_give_the_number_of_commits_turns_and_calls(self, story: Story) -> None:
         """Of the session's own log; open are the calls without a known outcome."""
         story.turn("hi")
         story.outcome(story.call("a"))
@@ -159,7 +163,7 @@ class TestCalls:
         assert (counts.failed, counts.open) == (2, 2)
         assert counts.content_bytes > 0
 
-    def test_live_records_of_a_fork_are_those_it_put_itself(self, story: Story) -> None:
+    def test_live_records_of_a_fork_exclude_inherited_ones(self, story: Story) -> None:
         """What it only inherited or dropped is not counted, and nothing is ever below zero."""
         for name in "abcx":
             story.fact(name)

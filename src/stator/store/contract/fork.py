@@ -28,7 +28,7 @@ def facts(story: Story, at: int | None = None) -> dict[str, object]:
 
 
 class TestFork:
-    def test_seqs_and_chain_continue(self, story: Story) -> None:
+    def test_a_fork_continues_the_seqs_and_the_chain(self, story: Story) -> None:
         """The fork's first commit follows the parent's at the fork point."""
         point = story.fact("x")
         story.fact("y")
@@ -36,7 +36,7 @@ class TestFork:
         first = fork.log[-1]
         assert (first.kind, first.seq, first.prev) == ("fork", point.seq + 1, point.hash)
 
-    def test_the_log_is_the_lineages_and_its_own(self, story: Story) -> None:
+    def test_the_log_of_a_fork_is_its_lineage_and_its_own_commits(self, story: Story) -> None:
         """Without what the parent wrote later."""
         point = story.fact("x")
         story.fact("y")
@@ -46,7 +46,7 @@ class TestFork:
         assert fork.log[:3] == story.log[:3]
         assert fork.log[3].session == fork.session
 
-    def test_state_is_the_parents_at_the_fork_point(self, story: Story) -> None:
+    def test_the_state_of_a_new_fork_is_that_of_the_fork_point(self, story: Story) -> None:
         """Later changes on either side stay there."""
         story.fact("x", 1)
         point = story.fact("y", 1)
@@ -56,7 +56,7 @@ class TestFork:
         assert facts(fork) == {"x": 1, "y": 3}
         assert facts(story) == {"x": 2, "y": 1}
 
-    def test_the_past_of_the_parent_is_the_past_of_the_fork(self, story: Story) -> None:
+    def test_a_fork_has_the_earlier_states_of_its_parent(self, story: Story) -> None:
         """State at a seq before the fork reads across the border."""
         one = story.fact("x", 1)
         story.fact("x", 2)
@@ -64,14 +64,14 @@ class TestFork:
         fork.fact("x", 3)
         assert facts(fork, one.seq) == {"x": 1}
 
-    def test_a_record_keeps_its_id_across_the_border(self, story: Story) -> None:
+    def test_a_record_keeps_its_id_in_a_fork(self, story: Story) -> None:
         """And `was` names the seq in the parent's log."""
         one = story.fact("x", 1)
         fork = story.fork("fork")
         (op,) = fork.fact("x", 2).delta
         assert (op.id, op.was) == (one.delta[0].id, one.seq)
 
-    def test_a_fork_can_drop_what_it_inherited(self, story: Story) -> None:
+    def test_a_fork_can_drop_an_inherited_record(self, story: Story) -> None:
         """And the parent keeps it."""
         story.fact("x", 1)
         fork = story.fork("fork")
@@ -79,7 +79,7 @@ class TestFork:
         assert facts(fork) == {}
         assert facts(story) == {"x": 1}
 
-    def test_forks_of_forks(self, story: Story) -> None:
+    def test_a_fork_can_be_forked(self, story: Story) -> None:
         """Each sees its own line only."""
         story.fact("x", 1)
         fork = story.fork("fork")
@@ -91,7 +91,9 @@ class TestFork:
         assert [facts(s)["x"] for s in (story, fork, second, sixth)] == [1, 4, 3, 3]
         assert [c.seq for c in sixth.log] == list(range(1, len(sixth.log) + 1))
 
-    def test_a_fork_from_before_its_parents_own_fork(self, story: Story) -> None:
+    def test_a_fork_point_before_the_parents_own_fork_is_in_the_grandparent(
+        self, story: Story
+    ) -> None:
         """Lands in the grandparent's log."""
         story.fact("x", 1)
         story.fact("x", 2)
@@ -114,7 +116,7 @@ class TestFork:
         assert call.record.elsewhere
         assert len(story.store.entries(story.session, "approvals")) == 1
 
-    def test_turn_numbers_continue(self, story: Story) -> None:
+    def test_a_fork_continues_the_turn_numbers(self, story: Story) -> None:
         """Even from the middle of a turn, which the fork may end."""
         story.turn()
         story.turn_end()
@@ -135,7 +137,7 @@ class TestFork:
         assert story.store.turns(fork.session)[0].status == "ok"
         assert fork.turn().turn == 2
 
-    def test_the_row_names_its_parent(self, story: Story) -> None:
+    def test_the_row_of_a_fork_names_its_parent(self, story: Story) -> None:
         """Session, seq, hash and kind."""
         head = story.store.head(story.session)
         fork = story.fork("fork")
@@ -143,7 +145,7 @@ class TestFork:
             session=story.session, seq=head.seq, hash=head.hash, kind="fork"
         )
 
-    def test_a_fork_from_nowhere_is_not_found(self, story: Story) -> None:
+    def test_a_fork_of_a_missing_parent_is_not_found(self, story: Story) -> None:
         """Its parent must be in the store."""
         nobody = SessionRecord(id=Ids("nobody")("session"), name="nobody")
         drafts = Drafts(Ids("x"), Ids("x")("session"))
@@ -172,7 +174,7 @@ class TestFork:
         with pytest.raises(NotFound):
             story.store.session(drafts.session)
 
-    def test_a_child_has_a_parent_and_a_log_of_its_own(self, store: StorePort) -> None:
+    def test_a_child_has_a_parent_and_its_own_log(self, store: StorePort) -> None:
         """Only a lineage makes it read the parent's commits."""
         story = begin(store)
         parent = Parent(session=story.session, seq=1, hash=story.log[0].hash, kind="child")

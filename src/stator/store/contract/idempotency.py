@@ -24,11 +24,11 @@ def twice(story: Story, draft: Draft) -> None:
 
 
 class TestIdempotency:
-    def test_a_commit_appended_again_is_answered_with_itself(self, story: Story) -> None:
+    def test_appending_a_commit_again_returns_it(self, story: Story) -> None:
         """And the log does not grow."""
         twice(story, story.drafts.fact("x", 1))
 
-    def test_the_answer_does_not_depend_on_the_state_since(self, story: Story) -> None:
+    def test_a_repeated_append_is_recognised_after_the_state_changed(self, story: Story) -> None:
         """A superseded decision, a changed fact and a settled call are recognised."""
         drafts = [
             story.drafts.decision("a", "topic"),
@@ -43,7 +43,7 @@ class TestIdempotency:
         commits = [story.add(draft) for draft in drafts]
         assert [story.add(draft) for draft in drafts] == commits
 
-    def test_a_whole_append_can_be_sent_again(self, story: Story) -> None:
+    def test_a_repeated_append_returns_known_drafts_and_adds_the_rest(self, story: Story) -> None:
         """Drafts that are there are answered, the rest is appended."""
         a, b, c = (story.drafts.fact(name) for name in "abc")
         first = story.store.append(story.session, [a, b])
@@ -51,7 +51,7 @@ class TestIdempotency:
         assert again[:2] == first
         assert again[2].seq == first[1].seq + 1
 
-    def test_one_id_twice_in_one_append_lands_once(self, story: Story) -> None:
+    def test_a_draft_repeated_in_one_append_is_recorded_once(self, story: Story) -> None:
         """The second is the first."""
         draft = story.drafts.fact("a")
         one, two = story.store.append(story.session, [draft, draft])
@@ -86,7 +86,7 @@ class TestIdempotency:
         with pytest.raises(IdReused):
             story.add(msgspec.structs.replace(draft, **other))
 
-    def test_an_id_is_not_reused_in_another_session(self, store: StorePort) -> None:
+    def test_a_commit_id_cannot_be_reused_in_another_session(self, store: StorePort) -> None:
         """However recently it was used."""
         a, b = begin(store, "a"), begin(store, "b")
         draft = a.drafts.fact("x")
@@ -94,7 +94,7 @@ class TestIdempotency:
         with pytest.raises(IdReused):
             b.add(msgspec.structs.replace(draft, session=b.session))
 
-    def test_an_id_its_parent_used_after_the_fork_is_refused(self, story: Story) -> None:
+    def test_a_fork_cannot_reuse_a_commit_id_of_its_parent(self, story: Story) -> None:
         """It names a commit the fork cannot see."""
         fork = story.fork("fork")
         draft = story.drafts.fact("x")
@@ -103,15 +103,13 @@ class TestIdempotency:
         with pytest.raises(IdReused):
             fork.add(msgspec.structs.replace(draft, session=fork.session, epoch=0))
 
-    def test_what_two_recorders_saw_lands_once(self, story: Story) -> None:
+    def test_an_event_seen_by_two_recorders_is_recorded_once(self, story: Story) -> None:
         """Same kind, origin and attempt: the first one is the answer, even if the body differs."""
         first = story.entry("as the hook saw it", origin=("claude", "msg_1"))
         again = story.entry("as the transcript has it", origin=("claude", "msg_1"))
         assert again == first
 
-    def test_a_value_recorded_under_an_origin_is_the_value_that_was_given(
-        self, story: Story
-    ) -> None:
+    def test_a_value_recorded_twice_under_one_origin_is_unchanged(self, story: Story) -> None:
         """What JSON cannot express is tagged once; recording it again gives the same bytes."""
         draft = story.drafts.fact("ratio", 0.5, origin=("mcp", "1"))
         twice(story, draft)
@@ -119,7 +117,9 @@ class TestIdempotency:
         assert isinstance(record, FactRecord)
         assert canon.from_plain(record.value) == 0.5
 
-    def test_another_kind_attempt_source_or_id_is_another_commit(self, story: Story) -> None:
+    def test_a_different_kind_attempt_source_or_origin_id_is_a_separate_commit(
+        self, story: Story
+    ) -> None:
         """All of the slot counts."""
         story.entry("a", origin=("claude", "1"))
         seqs = {
@@ -136,7 +136,7 @@ class TestIdempotency:
         a.entry("x", origin=("claude", "1"))
         assert b.entry("x", origin=("claude", "1")).session == b.session
 
-    def test_a_fork_knows_what_its_lineage_recorded(self, story: Story) -> None:
+    def test_a_fork_recognises_origins_recorded_by_its_lineage(self, story: Story) -> None:
         """Up to the fork point, not after it."""
         before = story.entry("a", origin=("claude", "1"))
         fork = story.fork("fork").drive()
@@ -144,7 +144,7 @@ class TestIdempotency:
         assert fork.entry("a", origin=("claude", "1")) == before
         assert fork.entry("b", origin=("claude", "2")).session == fork.session
 
-    def test_a_fenced_driver_still_learns_what_became_of_its_append(self, story: Story) -> None:
+    def test_a_fenced_driver_can_still_confirm_its_earlier_append(self, story: Story) -> None:
         """Re-appending what landed is answered; only new commits are refused."""
         draft = story.drafts.turn()
         first = story.add(draft)

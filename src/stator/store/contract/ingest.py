@@ -29,7 +29,7 @@ def elsewhere() -> Iterator[Story]:
 
 
 class TestIngest:
-    def test_an_ingested_session_is_the_same_session(
+    def test_an_ingested_session_gives_the_same_answers(
         self, store: StorePort, elsewhere: Story
     ) -> None:
         """Commit by commit, and in everything made from them."""
@@ -55,7 +55,7 @@ class TestIngest:
         assert store.ingest(log[3:]) == 0
         assert store.commits(elsewhere.session) == log
 
-    def test_ingesting_nothing_is_nothing(self, store: StorePort) -> None:
+    def test_ingesting_no_commits_changes_nothing(self, store: StorePort) -> None:
         """And no error."""
         assert store.ingest([]) == 0
 
@@ -71,7 +71,7 @@ class TestIngest:
         with pytest.raises(StatorError):
             store.session(elsewhere.session)
 
-    def test_records_are_read_from_what_the_hash_covers(
+    def test_records_are_read_from_the_hashed_content(
         self, store: StorePort, elsewhere: Story
     ) -> None:
         """Not from a changed delta beside it."""
@@ -92,9 +92,7 @@ class TestIngest:
         with pytest.raises(StatorError):
             begin(store, "other").store.ingest(log[4:])
 
-    def test_a_log_that_went_another_way_is_refused(
-        self, store: StorePort, elsewhere: Story
-    ) -> None:
+    def test_a_diverged_log_is_refused(self, store: StorePort, elsewhere: Story) -> None:
         """Two that have diverged are not merged."""
         log = elsewhere.log
         store.ingest(log[:3])
@@ -105,14 +103,14 @@ class TestIngest:
             store.ingest(log)
         assert len(mine.log) == 4
 
-    def test_a_session_that_does_not_begin_is_refused(
+    def test_a_log_without_its_first_commit_is_refused(
         self, store: StorePort, elsewhere: Story
     ) -> None:
         """Its open or fork commit comes first."""
         with pytest.raises(StatorError):
             store.ingest(elsewhere.log[1:])
 
-    def test_sessions_are_ingested_one_after_the_other(
+    def test_several_sessions_can_be_ingested_in_one_call(
         self, store: StorePort, elsewhere: Story
     ) -> None:
         """A fork right after what it continues."""
@@ -123,7 +121,7 @@ class TestIngest:
         assert store.commits(fork.session) == fork.log
         assert list(store.audit()) == []
 
-    def test_of_several_sessions_all_or_none_is_ingested(
+    def test_several_sessions_are_ingested_together_or_not_at_all(
         self, store: StorePort, elsewhere: Story
     ) -> None:
         """Everything before the first bad commit is undone, also in a session that existed."""
@@ -139,7 +137,9 @@ class TestIngest:
             store.session(other.session)
         assert store.ingest([*log, *other.log]) == len(log) - 5 + 2
 
-    def test_what_gives_out_midway_leaves_nothing(self, store: StorePort, elsewhere: Story) -> None:
+    def test_an_error_while_reading_commits_leaves_nothing(
+        self, store: StorePort, elsewhere: Story
+    ) -> None:
         """An error while the commits are read is as good as a bad commit."""
 
         def broken() -> Iterator[Commit]:
@@ -152,7 +152,7 @@ class TestIngest:
             store.session(elsewhere.session)
         assert store.ingest(elsewhere.log) == len(elsewhere.log)
 
-    def test_an_id_that_another_session_has_is_refused(
+    def test_a_commit_id_used_by_another_session_is_refused(
         self, store: StorePort, elsewhere: Story
     ) -> None:
         """A commit is found by its id, so each id exists once."""
@@ -166,7 +166,7 @@ class TestIngest:
             with pytest.raises(IdReused):
                 store.ingest(copy.log)
 
-    def test_a_session_is_found_in_the_project_it_is_brought_to(
+    def test_an_ingested_session_is_found_in_its_new_project(
         self, store: StorePort, elsewhere: Story
     ) -> None:
         """Its log, and so its head, is what it was where it came from; also after more of it came."""
@@ -184,7 +184,7 @@ class TestIngest:
         assert here.row.record.project == "/here"
         assert here.fork("fork").row.record.project == "/here"
 
-    def test_two_sessions_of_one_name_fit_in_two_projects(
+    def test_two_sessions_with_one_name_can_be_ingested_into_two_projects(
         self, store: StorePort, elsewhere: Story
     ) -> None:
         """What is in the way of a name is another of it in the same project."""
@@ -192,7 +192,7 @@ class TestIngest:
         store.ingest(elsewhere.log, projects={elsewhere.session: "/other"})
         assert len(store.sessions(SessionQuery(name="story")).rows) == 2
 
-    def test_an_erasure_that_arrives_is_carried_out_here(
+    def test_an_ingested_erasure_erases_local_content(
         self, store: StorePort, elsewhere: Story
     ) -> None:
         """In everything before it, records and texts."""
@@ -207,7 +207,7 @@ class TestIngest:
         assert store.find(elsewhere.session, "facts", "x") is None
         assert list(store.audit()) == []
 
-    def test_what_was_erased_here_is_not_brought_back(
+    def test_content_erased_locally_is_not_restored_by_an_ingest(
         self, store: StorePort, elsewhere: Story
     ) -> None:
         """By a copy from before the erasure."""
@@ -219,7 +219,7 @@ class TestIngest:
         assert store.ingest(log) == 0
         assert isinstance(store.commits(elsewhere.session)[3].content["input"], Gone)
 
-    def test_content_that_was_only_left_out_takes_nothing_away(
+    def test_content_missing_from_an_ingest_is_kept_locally(
         self, store: StorePort, elsewhere: Story
     ) -> None:
         """It was not erased: a store that has it keeps it."""
@@ -229,7 +229,9 @@ class TestIngest:
         assert store.ingest([log[0], *bare]) == 0
         assert store.commits(elsewhere.session) == log
 
-    def test_a_name_that_is_taken_is_a_conflict(self, store: StorePort, elsewhere: Story) -> None:
+    def test_ingesting_a_session_with_a_used_name_is_a_conflict(
+        self, store: StorePort, elsewhere: Story
+    ) -> None:
         """Ingest renames nothing by itself."""
         begin(store, "story", ids=Ids("here"))
         with pytest.raises(Conflict):
@@ -263,7 +265,7 @@ class TestIngest:
         assert found is not None
         assert found.seq == late.seq
 
-    def test_a_session_does_not_move_under_who_drives_it(
+    def test_a_driven_session_cannot_be_extended_by_an_ingest(
         self, store: StorePort, elsewhere: Story
     ) -> None:
         log = elsewhere.log
@@ -285,7 +287,7 @@ class TestIngest:
         assert store.commits(elsewhere.session) == log
         assert list(store.audit()) == []
 
-    def test_an_erased_change_of_the_session_itself_is_ingested(
+    def test_an_erased_change_of_the_session_record_is_ingested(
         self, store: StorePort, elsewhere: Story
     ) -> None:
         """The row keeps what is still known."""
@@ -295,7 +297,7 @@ class TestIngest:
         assert store.ingest(log) == len(log)
         assert store.commits(elsewhere.session) == log
 
-    def test_an_ingested_session_goes_on(self, store: StorePort, elsewhere: Story) -> None:
+    def test_an_ingested_session_can_be_driven(self, store: StorePort, elsewhere: Story) -> None:
         """It is driven and its old ids are known."""
         draft = elsewhere.drafts.fact("known")
         elsewhere.add(draft)

@@ -30,7 +30,7 @@ class TestPaging:
         assert seqs(story, after=8) == []
         assert seqs(story, upto=0) == []
 
-    def test_ranges_read_across_the_border_of_a_fork(self, story: Story) -> None:
+    def test_ranges_read_across_a_fork_point(self, story: Story) -> None:
         """Without the caller noticing."""
         for name in "abc":
             story.fact(name)
@@ -57,7 +57,7 @@ class TestPaging:
         story.entry(text)
         assert story.log[-1].value("output") == text
 
-    def test_a_limit_makes_sense_or_is_refused(self, story: Story) -> None:
+    def test_an_invalid_limit_is_refused(self, story: Story) -> None:
         """Zero, negative and absurd ones."""
         for limit in (0, -1, 10**9):
             with pytest.raises(BadQuery):
@@ -75,7 +75,7 @@ class TestPaging:
             assert story.store.locate(text) == place
             assert story.store.locate(text, story.session) == place
 
-    def test_a_fork_locates_what_its_lineage_wrote(self, story: Story) -> None:
+    def test_a_fork_locates_commits_of_its_lineage(self, story: Story) -> None:
         """Up to the fork point, under the session that wrote it."""
         inside = story.fact("a")
         fork = story.fork("fork")
@@ -83,12 +83,12 @@ class TestPaging:
         assert story.store.locate(inside.hash, fork.session) == [(story.session, inside.seq)]
         assert story.store.locate(outside.hash, fork.session) == []
 
-    def test_too_little_or_no_hex_locates_nothing(self, story: Story) -> None:
+    def test_text_that_is_too_short_or_not_hex_locates_nothing(self, story: Story) -> None:
         """Rather than everything."""
         for text in ("", "abc", "k_", "xyz12345", "%", story.log[0].hash + "0"):
             assert story.store.locate(text) == []
 
-    def test_sql_reads_the_views_or_says_that_it_cannot(
+    def test_sql_reads_the_views_or_is_refused(
         self, store: StorePort, capabilities: Capabilities
     ) -> None:
         """A store declares whether it speaks SQL."""

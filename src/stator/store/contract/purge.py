@@ -60,7 +60,7 @@ class TestPurge:
         assert store.touches("facts", "x") == []
         assert store.locate(fact.id) == []
 
-    def test_one_that_moved_on_since_it_was_decided_stays(
+    def test_a_session_changed_since_the_decision_is_not_purged(
         self, store: StorePort, project: Story
     ) -> None:
         """The decision was made before the new commits; nothing of the purge is recorded."""
@@ -76,7 +76,9 @@ class TestPurge:
         with pytest.raises(NotFound):
             store.session(kept.session)
 
-    def test_its_name_is_free_again(self, store: StorePort, project: Story) -> None:
+    def test_the_name_of_a_purged_session_is_free_again(
+        self, store: StorePort, project: Story
+    ) -> None:
         """For a session of another id, which begins with nothing."""
         gone = told(store, "again")
         gone.fact("x", 1)
@@ -86,7 +88,9 @@ class TestPurge:
         assert (created, row.id, row.head) == (True, drafts.session, 1)
         assert store.entries(row.id, "facts") == []
 
-    def test_every_other_session_is_as_it_was(self, store: StorePort, project: Story) -> None:
+    def test_other_sessions_are_unchanged_by_a_purge(
+        self, store: StorePort, project: Story
+    ) -> None:
         """Written before, between and after it, with some payloads the same."""
         stories = [told(store, name) for name in ("one", "gone", "two")]
         for n in range(3):
@@ -101,7 +105,7 @@ class TestPurge:
         assert list(store.audit()) == []
         must_verify(stories[0].log)
 
-    def test_every_commit_that_is_left_is_found_by_its_id(
+    def test_every_remaining_commit_is_found_by_its_id(
         self, store: StorePort, project: Story
     ) -> None:
         """Also one whose id begins as one that is gone did."""
@@ -117,7 +121,7 @@ class TestPurge:
         assert [bool(store.locate(place)) for place in places] == [False, True] * 6
         assert list(store.audit()) == []
 
-    def test_a_commit_of_a_purged_session_may_be_appended_elsewhere(
+    def test_a_commit_id_of_a_purged_session_can_be_used_again(
         self, store: StorePort, project: Story
     ) -> None:
         """Its id is free."""
@@ -126,9 +130,7 @@ class TestPurge:
         project.add(purging(project, gone.session))
         assert kept.add(kept.drafts.make("fact", id=fact.id)).id == fact.id
 
-    def test_a_session_whose_log_a_fork_goes_on_from_is_refused(
-        self, store: StorePort, project: Story
-    ) -> None:
+    def test_a_session_with_a_fork_cannot_be_purged(self, store: StorePort, project: Story) -> None:
         """And nothing is written; once the fork is gone it may go too."""
         parent = told(store, "parent")
         parent.fact("x", 1)
@@ -141,7 +143,7 @@ class TestPurge:
         project.add(purging(project, fork.session), purging(project, parent.session))
         assert [row.id for row in store.sessions(SessionQuery()).rows] == [project.session]
 
-    def test_all_of_an_append_or_none_of_it_is_purged(
+    def test_several_purges_in_one_append_all_happen_or_none(
         self, store: StorePort, project: Story
     ) -> None:
         """One that is not there keeps the other."""
@@ -151,7 +153,7 @@ class TestPurge:
             project.add(purging(project, kept.session), purging(project, Ids("no")("session")))
         assert everything(kept) == before
 
-    def test_a_driven_session_is_refused(self, store: StorePort, project: Story) -> None:
+    def test_a_driven_session_cannot_be_purged(self, store: StorePort, project: Story) -> None:
         """Until its driver leaves."""
         driven = begin(store, project=PROJECT).drive()
         with pytest.raises(Busy):
@@ -161,7 +163,7 @@ class TestPurge:
         with pytest.raises(NotFound):
             store.session(driven.session)
 
-    def test_only_a_projects_own_session_purges_and_only_its_own_sessions(
+    def test_only_the_session_of_a_project_purges_and_only_sessions_of_that_project(
         self, store: StorePort, project: Story
     ) -> None:
         """Not another's, and never a project's own."""
@@ -172,7 +174,7 @@ class TestPurge:
             with pytest.raises(InvalidInput):
                 project.add(purging(project, session))
 
-    def test_asking_again_for_a_purge_that_landed_is_answered(
+    def test_repeating_a_purge_returns_the_first_commit(
         self, store: StorePort, project: Story
     ) -> None:
         """With the commit that did it."""
@@ -181,7 +183,9 @@ class TestPurge:
         first = project.add(draft)
         assert project.add(draft) == first
 
-    def test_what_was_erased_in_it_is_no_trouble(self, store: StorePort, project: Story) -> None:
+    def test_a_session_with_erased_content_can_be_purged(
+        self, store: StorePort, project: Story
+    ) -> None:
         """Nor are payloads that another session has too."""
         gone, kept = told(store, "gone"), told(store, "kept")
         seq = gone.entry(large_text()).seq
@@ -194,7 +198,7 @@ class TestPurge:
 
 
 class TestUsage:
-    def test_it_adds_up_however_it_is_asked_for(self, store: StorePort) -> None:
+    def test_usage_has_the_same_total_for_every_grouping(self, store: StorePort) -> None:
         """By session, by tier and by kind; with indexes and free pages."""
         for name in ("one", "two"):
             story = told(store, name)
@@ -206,7 +210,7 @@ class TestUsage:
         whole = store.usage()
         assert sums == {whole.get("file", whole["log"])}
 
-    def test_of_one_session_it_is_what_that_session_holds(self, store: StorePort) -> None:
+    def test_usage_of_one_session_counts_only_that_session(self, store: StorePort) -> None:
         """Transcript apart from state."""
         one, two = told(store, "one"), told(store, "two")
         one.entry("x" * 1000)

@@ -19,7 +19,7 @@ from stator.store.contract.drive import Story, large_text
 
 
 class TestState:
-    def test_entries_are_the_fold_of_the_log_at_every_seq(self, story: Story) -> None:
+    def test_entries_equal_the_folded_log_at_every_seq(self, story: Story) -> None:
         """For every collection."""
         busy(story)
         log = story.log
@@ -29,21 +29,21 @@ class TestState:
                 entries = story.store.entries(story.session, name, at=at)
                 assert {entry.id: entry.record for entry in entries} == state[name]
 
-    def test_entries_come_last_touched_first(self, story: Story) -> None:
+    def test_entries_are_listed_last_changed_first(self, story: Story) -> None:
         """Changing a record moves it to the front."""
         for name in "abca":
             story.fact(name)
         keys = [entry.key for entry in story.store.entries(story.session, "facts")]
         assert keys == ["a", "c", "b"]
 
-    def test_a_limit_gives_the_newest(self, story: Story) -> None:
+    def test_a_limit_returns_the_newest_entries(self, story: Story) -> None:
         """And no more."""
         for name in "abc":
             story.fact(name)
         entries = story.store.entries(story.session, "facts", limit=2)
         assert [entry.key for entry in entries] == ["c", "b"]
 
-    def test_an_entry_says_who_touched_it_last(self, story: Story) -> None:
+    def test_an_entry_names_the_seq_and_turn_that_changed_it_last(self, story: Story) -> None:
         """Seq and turn."""
         story.turn()
         commit = story.fact("a")
@@ -107,7 +107,7 @@ class TestState:
         (entry,) = story.store.entries(story.session, "decisions")
         assert entry.record == DecisionRecord(what="JWT", topic="auth", supersedes=old)
 
-    def test_a_renamed_file_is_deleted_where_it_was(self, story: Story) -> None:
+    def test_a_renamed_file_is_deleted_at_its_old_path(self, story: Story) -> None:
         """And carries its digest along."""
         story.file("a.py", "created", after="d1")
         story.file("b.py", "renamed", from_path="a.py", after="d1")
@@ -140,7 +140,7 @@ class TestState:
             if 3 < seq <= 9 and op.collection in ("facts", "calls")
         ]
 
-    def test_a_dropped_version_has_the_key_it_had(self, story: Story) -> None:
+    def test_a_dropped_version_keeps_its_key(self, story: Story) -> None:
         """Also of a call, whose key is its id, and within one commit."""
         story.fact("a")
         story.add(story.drafts.forget("a"))
@@ -152,7 +152,7 @@ class TestState:
         assert [v.key for v in found if isinstance(v.op, Drop)] == ["a", call.call, "b"]
         assert [v.key for v in found if isinstance(v.op, Put) and v.seq == last.seq] == ["b"]
 
-    def test_what_an_op_replaced_is_the_version_it_names(self, story: Story) -> None:
+    def test_the_version_that_an_op_replaced_can_be_read(self, story: Story) -> None:
         """Before and after the indexes are made, and below a fork; None where nothing was."""
         busy(story)
         fork = story.fork("fork", len(story.log) - 2)
@@ -170,7 +170,7 @@ class TestState:
             assert told.store.replaced(told.session, ops) == right
         assert story.store.replaced(story.session, []) == []
 
-    def test_touches_tell_who_touched_a_key(self, story: Story) -> None:
+    def test_touches_list_the_commits_that_changed_a_key(self, story: Story) -> None:
         """Newest first: in the session and its lineage, in a project, anywhere."""
         first, second = story.file("a.py"), story.file("a.py")
         fork = story.fork("fork")
@@ -186,7 +186,7 @@ class TestState:
         assert len(store.touches("files", "a.py", session=story.session)) == 2
         assert len(store.touches("files", "a.py", limit=1)) == 1
 
-    def test_touches_of_one_project_are_not_crowded_out(self, story: Story) -> None:
+    def test_touches_of_one_project_are_found_among_many_others(self, story: Story) -> None:
         """The limit counts what is asked for."""
         from stator.store.contract.drive import begin
 

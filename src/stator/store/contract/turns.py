@@ -20,7 +20,7 @@ class TestTurns:
         story.turn_end()
         assert story.turn().turn == 2
 
-    def test_a_second_turn_waits_for_the_end_of_the_first(self, story: Story) -> None:
+    def test_a_second_turn_is_refused_while_the_first_is_open(self, story: Story) -> None:
         """One turn is open at a time."""
         story.turn()
         with pytest.raises(BadTurn):
@@ -35,7 +35,7 @@ class TestTurns:
         with pytest.raises(BadTurn):
             story.turn_end()
 
-    def test_the_head_says_whether_a_turn_is_open(self, story: Story) -> None:
+    def test_the_head_shows_whether_a_turn_is_open(self, story: Story) -> None:
         """And its number."""
         seen = []
         for step in (story.turn, story.turn_end):
@@ -44,7 +44,7 @@ class TestTurns:
             seen.append((head.turn, head.turn_open))
         assert seen == [(1, True), (1, False)]
 
-    def test_a_turn_row_says_where_it_stands_and_how_it_ended(self, story: Story) -> None:
+    def test_a_turn_row_has_its_seqs_and_its_status(self, story: Story) -> None:
         """Open turns have no status."""
         first = story.turn()
         last = story.turn_end("aborted")
@@ -54,7 +54,7 @@ class TestTurns:
             TurnRow(turn=2, first=second.seq, last=second.seq, at=second.at),
         ]
 
-    def test_what_follows_the_end_belongs_to_the_turn_before(self, story: Story) -> None:
+    def test_a_commit_after_the_end_of_a_turn_belongs_to_that_turn(self, story: Story) -> None:
         """Until the next one begins."""
         story.turn()
         story.turn_end()
@@ -62,7 +62,7 @@ class TestTurns:
         (row,) = story.store.turns(story.session)
         assert (late.turn, row.last, row.status) == (1, late.seq, "ok")
 
-    def test_a_turn_that_is_continued_is_the_same_turn(self, story: Story) -> None:
+    def test_a_continued_turn_is_the_same_turn(self, story: Story) -> None:
         """It keeps its number and its beginning, and is open again; it is counted once."""
         first = story.turn()
         story.turn_end("interrupted")
@@ -76,7 +76,7 @@ class TestTurns:
         assert story.store.counts(story.session).turns == 1
         assert story.turn().turn == 2
 
-    def test_only_a_turn_that_ended_is_continued(self, story: Story) -> None:
+    def test_only_an_ended_turn_can_be_continued(self, story: Story) -> None:
         """Not one that is open."""
         story.turn()
         with pytest.raises(BadTurn):

@@ -28,7 +28,7 @@ def answers(store: StorePort, session: str) -> list[object]:
 
 
 class TestVerify:
-    def test_the_chain_holds_from_the_first_commit_to_the_head(self, story: Story) -> None:
+    def test_the_chain_is_valid_from_the_first_commit_to_the_head(self, story: Story) -> None:
         """Across a fork, too."""
         busy(story)
         fork = story.fork("fork").drive()
@@ -42,11 +42,11 @@ class TestVerify:
         head = story.store.head(story.session)
         assert (head.seq, head.hash) == (last.seq, last.hash)
 
-    def test_the_first_commit_follows_nothing(self, story: Story) -> None:
+    def test_the_first_commit_has_no_predecessor(self, story: Story) -> None:
         """Its prev is all zeros."""
         assert story.log[0].prev == chain.GENESIS
 
-    def test_a_sound_store_has_no_findings(self, story: Story) -> None:
+    def test_a_valid_store_has_no_findings(self, story: Story) -> None:
         """For every kind of history."""
         busy(story)
         busy(story.fork("fork").drive())
@@ -67,7 +67,7 @@ class TestVerify:
         busy(story)
         assert answers(story.store, story.session) == answers(story.store, story.session)
 
-    def test_a_session_goes_on_after_a_rebuild(self, story: Story) -> None:
+    def test_a_session_continues_after_a_rebuild(self, story: Story) -> None:
         """With the lease it had."""
         story.turn()
         story.store.rebuild()
