@@ -121,7 +121,7 @@ def state(store: Any, session: str) -> dict[str, dict[str, Any]]:
 
 @settings(max_examples=20, deadline=None)
 @given(before=LOGS, here=LOGS, there=LOGS, later=LOGS)
-def test_what_went_another_way_comes_in_as_it_was(before, here, there, later):
+def test_a_diverged_session_is_imported_without_loss(before, here, there, later):
     with tempfile.TemporaryDirectory() as folder, MemoryStore(clock=Clock()) as other:
         create(f"{folder}/here.db")
         with SqliteStore(f"{folder}/here.db", durability="relaxed", clock=Clock()) as store:
@@ -165,7 +165,7 @@ def _check_pointers(store: Any, session: str) -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(actions=LOGS, forked=LOGS)
-def test_what_travels_is_the_same(actions, forked):
+def test_an_exported_and_imported_session_is_the_same(actions, forked):
     with tempfile.TemporaryDirectory() as folder, MemoryStore(clock=Clock()) as source:
         create(f"{folder}/there.db")
         story = begin(source, "story", project="p").drive()

@@ -127,7 +127,7 @@ def recorded(program: Any) -> tuple[Any, list[Any]]:
 
 @settings(max_examples=50)
 @given(program=PROGRAMS)
-def test_any_program_replays_as_it_was_recorded_and_is_told_the_same(program):
+def test_any_program_replays_as_recorded_with_the_same_results(program):
     view, told = recorded(program)
     found = replay(view, lambda s: run(s, program, World(live=False)), strict=True)
     assert str(found.divergence) == "None"
@@ -136,7 +136,7 @@ def test_any_program_replays_as_it_was_recorded_and_is_told_the_same(program):
 
 @settings(max_examples=50)
 @given(program=PROGRAMS, data=st.data())
-def test_a_program_that_asks_for_anything_else_diverges(program, data):
+def test_a_program_with_a_changed_call_diverges(program, data):
     view, _ = recorded(program)
     hard = [
         (p, n) for p, ops in enumerate(program) for n, (kind, _) in enumerate(ops) if kind in HARD
@@ -165,7 +165,7 @@ def died(program: Any, data: Any) -> Any:
 
 @settings(max_examples=50)
 @given(program=MORTAL, data=st.data())
-def test_a_program_that_died_and_went_on_replays_as_one(program, data):
+def test_a_program_that_died_and_was_rerun_replays_as_one(program, data):
     store = died(program, data)
     with store.open("p", rules=RULES) as s:
         run(s, program, World(live=True))
@@ -175,7 +175,7 @@ def test_a_program_that_died_and_went_on_replays_as_one(program, data):
 
 @settings(max_examples=50)
 @given(program=MORTAL, data=st.data())
-def test_the_record_of_a_program_that_died_is_replayed_up_to_its_end(program, data):
+def test_the_record_of_a_killed_program_replays_up_to_its_end(program, data):
     store = died(program, data)
     found = replay(store.read("p"), lambda s: run(s, program, World(live=False)))
     assert str(found.divergence) == "None"
