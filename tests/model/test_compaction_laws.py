@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from model.anew import printed
-from model.providers import ACCEPTS
-from model.talking import (
+from model.conversations import (
     Talk,
     everything,
     log_of,
@@ -18,6 +16,8 @@ from model.talking import (
     played,
     talk_of,
 )
+from model.fresh_process import printed
+from model.providers import ACCEPTS
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Put, to_plain
 from stator.model.log.fold import fold
@@ -134,7 +134,7 @@ SCRIPT: list[Any] = [
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_two_processes_show_the_same_bytes(provider):
     program = (
-        "import json; from model import test_compaction_laws as t; from model.talking import talk_of; "
+        "import json; from model import test_compaction_laws as t; from model.conversations import talk_of; "
         f"print(json.dumps(t.seen(talk_of(t.SCRIPT))[{provider!r}]))"
     )
     assert json.loads(printed(program)) == seen(talk_of(SCRIPT))[provider]

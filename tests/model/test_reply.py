@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from model.talking import response
+from model.conversations import response
 from stator.errors import BadType
 from stator.model.values import canon
 from stator.model.window.reply import (

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from model.conversations import Talk, response
 from model.providers import ACCEPTS
-from model.talking import Talk, response
 from stator.errors import InvalidInput
 from stator.model.window.reply import Dialect
 from stator.model.window.transcript import Transcript

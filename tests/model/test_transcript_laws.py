@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from model.anew import printed
+from model.conversations import log_of, moves, moves_and_erasures, tell
+from model.fresh_process import printed
 from model.providers import ACCEPTS
-from model.talking import log_of, moves, moves_and_erasures, tell
 from stator.model.log.commit import Commit
 from stator.model.window.reply import Dialect, requests
 from stator.model.window.transcript import Transcript
@@ -114,7 +114,7 @@ SCRIPT: list[Any] = [
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_two_processes_render_the_same_bytes(provider):
     program = (
-        "import json; from model import test_transcript_laws as t; from model.talking import log_of; "
+        "import json; from model import test_transcript_laws as t; from model.conversations import log_of; "
         f"print(json.dumps(t.fed(log_of(t.SCRIPT)).render({provider!r})))"
     )
     assert json.loads(printed(program)) == fed(log_of(SCRIPT)).render(provider)

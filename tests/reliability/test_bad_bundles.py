@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from runtime.bundling import bulky, machine, made, work
+from runtime.bundle_fixtures import bulky, machine, made, work
 from stator.errors import (
     BadBundle,
     BrokenChain,

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 import stator
-from runtime.bundling import bulky, facts, findings, machine, made, read_file, whole, work
+from runtime.bundle_fixtures import bulky, facts, findings, machine, made, read_file, whole, work
 from runtime.waiting import ask_for
 from stator.errors import BadBundle, Busy, Conflict, Erased, InvalidInput
 from stator.model.calls.approval import answer

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import stator
-from runtime.writing import SECRET, put, write
+from runtime.file_writes import SECRET, put, write
 from stator import aio
 from stator.errors import Erased, InvalidInput, NotFound
 from stator.runtime.driving.observe import stamps

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import stator
-from runtime.writing import apply, fill, put, tree, turn
+from runtime.file_writes import apply, fill, put, tree, turn
 from stator.model.log.commit import Upsert
 from stator.model.records.types import FileRecord
 from stator.runtime.driving.observe import PATHS_MAX

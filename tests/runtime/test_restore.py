@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import stator
-from runtime.writing import SECRET, put, write
+from runtime.file_writes import SECRET, put, write
 from stator import aio
 from stator.errors import Conflict, InvalidInput, WrongState
 from stator.model.log.commit import Upsert
