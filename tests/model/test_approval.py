@@ -1,4 +1,4 @@
-"""Rules, patterns and grants: what asks for a person's word, and which word answers."""
+"""Rules, patterns and grants: which calls need approval, and which grant applies."""
 
 from __future__ import annotations
 

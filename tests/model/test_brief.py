@@ -1,4 +1,4 @@
-"""The brief: within its budget whatever it is given, and nothing recorded can pose as anything else."""
+"""The brief stays within its budget, and recorded text cannot pose as anything else."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def gathered(name="fix", **found):
 
 
 def inner(text, target):
-    """What stands between the delimiters, line by line."""
+    """The text between the delimiters, line by line."""
     quote = r"<q>(.*?)</q>" if target == "claude-code" else r"«(.*?)»"
     return [re.findall(quote, line) for line in text.split("\n") if line.startswith("- ")]
 
@@ -216,7 +216,7 @@ def test_only_records_that_fit_are_loaded():
     assert len(asked) <= len(made.sections[0].lines) + 1
 
 
-# -- telling ------------------------------------------------------------------------------------------
+# -- values -------------------------------------------------------------------------------------------
 
 
 @given(

@@ -1,4 +1,4 @@
-"""Canonical bytes and the tagged encoding: exact both ways, refusals named, limits kept."""
+"""Canonical bytes and the tagged encoding: exact round trips, errors with paths, limits."""
 
 from __future__ import annotations
 
@@ -275,7 +275,7 @@ class HostileMeta(type):
 
 
 def hostile(base: type) -> Callable[..., Any]:
-    """A maker of instances of a subclass all of whose methods, and its metaclass's, raise."""
+    """A constructor of a subclass whose methods, and those of its metaclass, all raise."""
     spared = {"__new__", "__init__", "__init_subclass__", "__hash__", "__class__"}
     body: dict[str, Any] = dict.fromkeys(set(dir(base)) - spared, _explode)
     body |= {"__hash__": lambda self: 7, "__class__": property(_explode), "__doc__": None}

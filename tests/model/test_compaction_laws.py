@@ -32,7 +32,7 @@ law = settings(suppress_health_check=[HealthCheck.too_slow])
 
 
 def whole(log: list[Commit]) -> Transcript:
-    """Of everything there is, whatever a compaction passes over."""
+    """The transcript of the whole log, including commits that a compaction skips."""
     transcript = Transcript(compaction.standing(log), asof=log[-1].seq)
     for commit in log:
         transcript.feed(commit)
@@ -40,7 +40,7 @@ def whole(log: list[Commit]) -> Transcript:
 
 
 def seen(talk: Talk) -> dict[str, list[Any]]:
-    """What every provider is sent, as a process that was just started reads it."""
+    """What a new process would send to every provider."""
     transcript = Rendering(talk.story.store, talk.story.session).current()
     return {provider: transcript.render(provider) for provider in PROVIDERS}
 

@@ -1,4 +1,4 @@
-"""Patches: what git takes, whatever the contents hold."""
+"""Patches that git applies, for any contents."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Secrets become placeholders, ordinary text stays the same object, and no text is slow.
 
-Every key here is made up and put together at run time: a scanner of this repository finds none.
+Every key here is invented and assembled at run time, so that a scanner of this repository finds none.
 """
 
 import hashlib
@@ -99,7 +99,7 @@ VENDOR_KEYS: list[tuple[str, str]] = [
     ("private-key", pem("PRIVATE " + "KEY", "\\n", end=False)),
     ("private-key", pem("PGP PRIVATE " + "KEY BLOCK")),
 ]
-"""Secrets known by their shape, wherever they stand."""
+"""Secrets recognised by their shape, in any context."""
 
 PASSWORD = "hunter" + "2!x"
 VALUE = "q7Rz" + "-V0x9" + "Lw2k"
@@ -160,7 +160,7 @@ IN_CONTEXT: list[tuple[str, str, str]] = [
     ("assigned", 'password: str = "@"', PASSWORD),
     ("private-key", "@\n-----END PRIVATE " + "KEY-----", (mixed(64) + "\n") * 3 + mixed(9)),
 ]
-"""Secrets known by what stands around them; the first @ run is where the secret goes."""
+"""Secrets recognised by their context; the secret replaces the first run of @."""
 
 CLEAN = [
     "",
@@ -406,7 +406,7 @@ pieces = st.sampled_from(
 
 
 def stands_free(before: str, after: str) -> bool:
-    """Whether a secret between these is a word of its own."""
+    """Whether a secret between these texts is a separate word."""
     return not re.search(r"[\w-]$", before) and not re.match(r"[\w.-]", after)
 
 

@@ -1,4 +1,4 @@
-"""The reducer where a commit says more than "let this stand": rewinds, adoptions, purges, kept files."""
+"""The reducer for rewinds, adoptions, purges and captured files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OTHER = "s_" + "3" * 32
 
 
 class Standing:
-    """The state a draft meets: records as they were put, at seqs 1, 2, …"""
+    """The state a draft is applied to: records put at seqs 1, 2, …"""
 
     def __init__(self, **records: Record) -> None:
         self.entries: list[Entry] = []

@@ -72,7 +72,7 @@ class Made:
 
 
 class Sdk:
-    """An SDK's object, as far as we ask of it: pydantic's `model_dump`."""
+    """An SDK's object with pydantic's `model_dump`, the only method we use."""
 
     def model_dump(self, *, mode: str, by_alias: bool, warnings: bool) -> dict[str, Any]:
         assert (mode, by_alias, warnings) == ("json", True, False)

@@ -1,4 +1,4 @@
-"""The plan of retention: what goes when, what is left alone, and what makes it stop."""
+"""The retention plan: what is removed when, what is kept, and what stops a run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOW = 1000 * DAY
 
 
 def subject(name, days=0, **fields):
-    """A session in which something last happened so many days ago."""
+    """A session that was last used that many days ago."""
     return Subject(session=name, name=name, active=NOW - days * DAY, **fields)
 
 
@@ -162,7 +162,7 @@ def test_archiving_never_triggers_the_stop():
 
 @given(st.integers(0, 2000), st.integers(-5000, 5000))
 def test_a_clock_set_back_makes_nothing_due(days, jump):
-    """If nothing is due by the right clock, nothing is by an earlier one."""
+    """If nothing is due by the right clock, nothing is due by an earlier one."""
     one = subject("a", days)
     earlier = planned([one], "trash=90d", "archive=30d", now=NOW - abs(jump) * DAY)
     assert what(earlier) <= what(planned([one], "trash=90d", "archive=30d")) | {("archive", "a")}

@@ -1,4 +1,4 @@
-"""What of a log stands after rewinds, against the plainest way to say it."""
+"""Which commits of a log are visible after rewinds, compared with a naive list."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def rewound_logs(draw: st.DrawFn) -> tuple[list[Rewind], int]:
 
 
 def by_hand(known: list[Rewind], upto: int) -> list[int]:
-    """Seqs that stand, by keeping a list and going back in it."""
+    """The visible seqs, computed with a list that is cut at each rewind."""
     at: dict[int, list[int]] = {0: []}
     back = {rewind.seq: rewind.to for rewind in known}
     for seq in range(1, upto + 1):

@@ -1,4 +1,4 @@
-"""Runs, decided: how one stands, how it ended, whether it starts again, what is left of its output."""
+"""Pure decisions about runs: status, end, restart, and which output is kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searching, the pure part: the words of a text, what a question means, and which part of an answer is shown."""
+"""The pure part of search: words of a text, parsing a query, and snippets."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_every_offset_in_a_folded_text_maps_to_the_original_character(text):
     assert found == [bisect_right(ends, place) for place in range(len(folded(text)))]
 
 
-# -- questions ------------------------------------------------------------------------------------
+# -- queries --------------------------------------------------------------------------------------
 
 
 def test_all_words_of_a_query_are_required():

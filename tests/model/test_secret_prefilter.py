@@ -1,4 +1,4 @@
-"""The hook's look for letters: where it sees nothing, redaction finds nothing."""
+"""The hook's fast prefilter: redaction finds no secret in text that passes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams put together: the response that would have come whole, or as much of it as came."""
+"""Assembles streams into the complete response, or into the part that arrived."""
 
 from __future__ import annotations
 

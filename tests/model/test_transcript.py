@@ -1,4 +1,4 @@
-"""Rendering a transcript: what a model is told of prompts, answers, calls and what became of them."""
+"""Rendering a transcript: how prompts, answers, calls and their outcomes are sent to a model."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def results(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def told(talk: Talk) -> dict[str, Any]:
-    """What the last tool_result says of a call that is not ok."""
+    """The JSON body of the last tool_result of a call that did not end ok."""
     last = results(render(talk))[-1]
     assert last["is_error"] is True
     body: dict[str, Any] = json.loads(last["content"])
@@ -53,7 +53,7 @@ def texts(messages: list[dict[str, Any]]) -> list[str]:
 
 
 def asks(talk: Talk, *names: str, dialect: str = "anthropic", **options: Any) -> Any:
-    """A turn in which the model asked for calls."""
+    """A turn in which the model requested calls."""
     talk.turn("do it")
     calls = [(f"toolu_{n}", name, {"n": n}) for n, name in enumerate(names or ("pay",))]
     return talk.answer(response(dialect, "so:", *calls, **options))
@@ -459,7 +459,7 @@ class TestForks:
 
 
 def turns_in(text: str) -> int:
-    """A count by which every turn of those below costs one."""
+    """A token counter by which each turn of these tests costs one."""
     return text.count("result ")
 
 
@@ -517,7 +517,7 @@ class TestLeavingOut:
 
 
 class TestComplaints:
-    """What bricked sessions elsewhere: unpaired calls and half-written turns."""
+    """Problems that made sessions of other tools unusable: unpaired calls and partial turns."""
 
     @every_provider
     def test_a_turn_cut_off_at_any_point_of_a_call_can_be_followed_by_a_prompt(
@@ -549,7 +549,7 @@ class TestComplaints:
 
     @every_provider
     def test_a_partial_answer_is_never_rendered(self, talk: Talk, provider: Dialect) -> None:
-        """An interrupted message without content or calls made strict servers refuse for ever."""
+        """Strict servers refuse every later request after a message without content or calls."""
         talk.turn("go")
         talk.answer(response("openai-chat", "half a sen", ("c1", "pay", '{"am')), status="partial")
         talk.answer(

@@ -27,7 +27,7 @@ def fed(commits: list[Commit]) -> Transcript:
 
 
 def blocks(provider: Dialect, messages: list[dict[str, Any]]) -> list[str]:
-    """Messages cut into what a prompt cache compares: of Anthropic's, blocks with their role."""
+    """Messages cut into the units that a prompt cache compares: for Anthropic, blocks with their role."""
     if provider == "anthropic":
         return [
             json.dumps([message["role"], block])
@@ -75,7 +75,7 @@ def test_an_incremental_transcript_equals_one_read_from_the_start(script):
         for commit in commits:
             grown.feed(commit)
             for provider in PROVIDERS:
-                grown.render(provider)  # whatever it keeps from this must not show
+                grown.render(provider)  # its cache must not change the result
     anew = fed(log_of(script))
     for provider in PROVIDERS:
         assert grown.render(provider) == anew.render(provider)

@@ -1,4 +1,4 @@
-"""Workflow files: what is made of a chain of calls, and what a hostile file may not say."""
+"""Workflow files: making one from a chain of calls, and refusing a hostile one."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_a_value_that_json_cannot_express_is_kept(value):
 
 
 def called(tool, given, output=None, status="ok"):
-    """A recorded call, as a turn's record has it."""
+    """A recorded call of a turn."""
     ending = Commit(
         id="k_",
         session="s_",
