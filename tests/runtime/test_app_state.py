@@ -1,4 +1,4 @@
-"""The user's own state: typed when it fits, data when it does not, never a failure."""
+"""The user's own state: typed if it fits the type, plain data otherwise, never an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Approvals: what waits, and a person's word that answers it, once, here and for no other arguments."""
+"""Approvals: waiting calls, and grants that apply to one call, a session or a project."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ANN = "local:ann"
 
 @pytest.fixture
 def paid(either):
-    """A session in which a payment waits, left by its driver."""
+    """A session with a waiting payment, whose driver has ended."""
     with either.open("paid") as s, s.turn("pay the invoice"):
         call = ask_for(s, "pay", "payments above 100", amount=500, to="ACME")
     return either, s.id, call
@@ -38,7 +38,7 @@ def waiting(store, **where):
 
 
 def answered(store, session, **changed):
-    """The grant that answers the first waiting call, or one a little different."""
+    """The verdict of the grant that applies to the first waiting call, or to a changed copy of it."""
     (item, *_) = waiting(store, session=session)
     given = {
         "tool": item.tool,
@@ -258,7 +258,7 @@ def test_a_grant_from_another_store_does_not_apply(paid):
 
 
 def test_a_forged_grant_does_not_apply(paid):
-    """The mark is not something a driver, or who only knows the log, can make."""
+    """Neither a driver nor a reader of the log can make the signature of a grant."""
     store, session, call = paid
     real = approvals.approve(store.port, store.context, call, by=ANN).record
     with store.open("paid") as s:

@@ -1,4 +1,4 @@
-"""Artifacts: named, versioned documents that come back exactly, are compared, and are found again."""
+"""Artifacts: named, versioned documents that are read back exactly, compared and found."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ lines = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "d"]), max_size=12)
 
 
 def applied(old, diff):
-    """The text a unified diff makes of another."""
+    """The text that results from applying a unified diff."""
     new, place = [], 0
     for line in diff[2:]:
         if line.startswith("@@"):

@@ -1,4 +1,4 @@
-"""Trying again: what is repeated, how often, after how long, and under which key."""
+"""Attempts of a call: what is retried, how often, after which wait, and under which key."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def test_a_call_that_runs_again_keeps_its_key(store):
 
 
 def test_equal_calls_of_one_answer_have_keys_in_the_order_of_the_requests(store):
-    """Whichever of them begins first: a rerun must find the same key for the same call."""
+    """The order in which they start does not matter: a rerun must use the same key for the same call."""
     found = []
     for backwards in (False, True):
         keys: list[str] = []
@@ -285,7 +285,7 @@ def test_reconcile_receives_the_key_that_the_tool_received(store):
     assert asked == keys
 
 
-# -- on a loop ------------------------------------------------------------------------------------
+# -- asyncio --------------------------------------------------------------------------------------
 
 
 def test_the_asynchronous_api_retries_like_the_synchronous_one(store, slept):

@@ -1,4 +1,4 @@
-"""What a brief of a real session says: what was settled, what is open, what others did meanwhile."""
+"""The brief of a real session: settled facts, open work, and changes by others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stator.runtime.facade.view import SessionView
 
 
 def section(made, name):
-    """The lines of a section, as they stand."""
+    """The lines of a section."""
     return [line.text for part in made.sections if part.name == name for line in part.lines]
 
 
@@ -254,7 +254,7 @@ def test_a_path_outside_the_root_or_to_a_pipe_is_not_opened(store, tmp_path):
     assert "on disk" not in store.read("main").brief().text
 
 
-# -- where it came from -------------------------------------------------------------------------------
+# -- sources ------------------------------------------------------------------------------------------
 
 
 def test_records_not_from_a_verified_user_are_labelled_with_their_source(either):
@@ -406,7 +406,7 @@ def test_after_a_kill_the_brief_shows_the_call_with_an_unknown_outcome(store, tm
         assert section(s.brief(), "in_doubt") == section(before, "in_doubt")
 
 
-# -- the whole of it ----------------------------------------------------------------------------------
+# -- the whole brief ----------------------------------------------------------------------------------
 
 OTHER = """
 import sys, stator

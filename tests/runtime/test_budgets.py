@@ -1,4 +1,4 @@
-"""Budgets: what is spent in a session and its tree, which limits hold, and raising them."""
+"""Budgets: spend of a session and its tree, limits that apply, and raising them."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_the_budget_of_a_closed_session_cannot_be_changed(either):
 
 
 class Moving:
-    """A store in which somebody else is quicker, so many times."""
+    """A store in which another writer appends first, for a number of times."""
 
     def __init__(self, store, times):
         self._store = store

@@ -1,4 +1,4 @@
-"""Bundles: what is exported on one machine is the same session on another, or is refused whole."""
+"""Bundles: a session exported on one machine is the same on another, or is refused as a whole."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def test_the_session_of_a_project_is_not_exported(here, file):
         here.export(row.id, file)
 
 
-# -- meeting what is here -------------------------------------------------------------------------
+# -- reconciling with local sessions --------------------------------------------------------------
 
 
 def test_importing_twice_changes_nothing(here, there, file):
@@ -247,7 +247,7 @@ def test_importing_an_older_bundle_keeps_the_longer_local_log(here, there, file)
 
 @pytest.fixture
 def diverged(here, there, file):
-    """One session, taken on in two places."""
+    """One session, continued in two stores."""
     view = work(here)
     carry(here, there, file)
     with there.open("fix-login") as s:
@@ -399,7 +399,7 @@ def test_a_locally_purged_session_is_not_imported_again(here, there, file):
 
 @pytest.mark.parametrize("project", ["/srv/shop", "/srv/elsewhere"])
 def test_a_session_purged_in_one_project_is_not_imported_into_another(here, there, file, project):
-    """Also where the project it was in is not known any more, so that it would go to another."""
+    """Even if its old project is unknown, so that it would be imported into another."""
     view = work(here)
     carry(here, there, file)
     own = project_session.own(there.port, there.context, there.port.session(view.id).record)
@@ -436,7 +436,7 @@ def test_a_session_driven_during_the_import_gets_a_fork(here, there, file, monke
 
 
 def test_a_bundle_cannot_restore_a_revoked_grant(here, file):
-    """Its mark is this store's own, and whoever has an older bundle has it too."""
+    """Its signature is valid in this store, and an older bundle contains it too."""
     with here.open("fix-login") as s, s.turn("pay the invoice"):
         call = ask_for(s, "pay", "payments above 100", amount=500)
     grant = approvals.approve(here.port, here.context, call, by="local:ann", scope="session")
@@ -571,7 +571,7 @@ def test_the_error_names_a_path_that_cannot_be_written(here, tmp_path):
 
 
 def test_exporting_a_session_with_an_erased_first_commit_is_refused(here, file, monkeypatch):
-    """As an earlier release let it be."""
+    """An earlier release allowed this."""
     monkeypatch.setattr(chain, "to_erase", lambda commit, fields=(): set(commit.content))
     work(here)
     here.contribute("fix-login").erase("@1")
@@ -579,7 +579,7 @@ def test_exporting_a_session_with_an_erased_first_commit_is_refused(here, file, 
         here.export("fix-login", file)
 
 
-# -- what stays at home ---------------------------------------------------------------------------
+# -- withheld content -----------------------------------------------------------------------------
 
 
 def test_content_with_a_redacted_word_is_withheld_and_the_chain_verifies(here, there, file):
@@ -716,7 +716,7 @@ def test_an_export_does_not_overwrite_a_file_unless_asked(here, file):
         here.export("fix-login", "/dev/null", replace=True)
 
 
-# -- locked ---------------------------------------------------------------------------------------
+# -- encryption -----------------------------------------------------------------------------------
 
 
 def test_an_encrypted_bundle_hides_its_content_and_opens_with_its_passphrase(here, there, file):

@@ -1,4 +1,4 @@
-"""Calls: an outcome is known, or it is said to be unknown."""
+"""Calls: each outcome is known or recorded as unknown."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_an_object_that_is_not_callable_is_refused(turn):
         turn.call("ls")
 
 
-# -- asking -------------------------------------------------------------------------------------------
+# -- listing calls ------------------------------------------------------------------------------------
 
 
 def test_uses_of_tools_are_counted(turn):

@@ -1,4 +1,4 @@
-"""The life of a call: its effects in the only order they may come in, and what is known in the end."""
+"""The life of a call: the order of its effects, and its outcome."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ ANSWERS = st.sampled_from([Granted(), Refused("no"), None])
 
 
 def live(asked, policy, world, answer, stop_at):
-    """Carry out a life; its effects in order, and how it ended."""
+    """Run the life of a call; returns its effects in order and its end."""
     steps = life(asked, policy)
     effects: list[Any] = []
     reply: Any = None
@@ -202,13 +202,13 @@ def test_the_outcome_is_the_last_recorded_one(lived):
 
 
 class Naive:
-    """A program and its runs, told as a list of turn numbers by place."""
+    """A program and its runs, modelled as a list of turn numbers by position."""
 
     def __init__(self):
         self.turns, self.last = [], 0
 
     def run(self, match, fresh):
-        """Meet the first `match` turns of the last run again, then begin `fresh` new ones."""
+        """Reuse the first `match` turns of the last run, then start `fresh` new ones."""
         kept = self.turns[:match] if fresh else self.turns
         new = list(range(self.last + 1, self.last + 1 + fresh))
         self.last += fresh
@@ -228,7 +228,7 @@ def test_the_turns_of_a_program_are_those_of_its_runs_in_order(runs):
         assert found == [*naive.turns, None]
 
 
-# -- what a tool says -----------------------------------------------------------------------------
+# -- results of tools -----------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -286,7 +286,7 @@ def test_a_base_exception_is_recorded_and_raised_again(turn, error):
     assert last(turn).status == "in doubt"
 
 
-# -- calls in calls -------------------------------------------------------------------------------
+# -- nested calls ---------------------------------------------------------------------------------
 
 
 def test_a_call_made_by_a_tool_names_its_parent(turn):
@@ -326,7 +326,7 @@ def test_a_write_inside_an_interrupted_read_does_not_run_twice(memory):
     assert (len(inner.runs), len(other.runs)) == (1, 2)
 
 
-# -- time -----------------------------------------------------------------------------------------
+# -- time limits ----------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -401,11 +401,11 @@ def test_a_late_result_after_the_session_ended_is_not_recorded(memory, gate):
     assert "settlement" not in kinds(memory.read("main"))
 
 
-# -- on a loop ------------------------------------------------------------------------------------
+# -- asyncio --------------------------------------------------------------------------------------
 
 
 def run_async(memory, script):
-    """Run a script of one turn on a loop; what it returns."""
+    """Run a script of one turn with asyncio; returns its result."""
 
     async def go():
         store = stator.aio.AsyncStore(memory)
@@ -416,7 +416,7 @@ def run_async(memory, script):
 
 
 async def cancelled_in(t, tool, begun):
-    """Start a call, cancel it once its tool runs, and see what becomes of it."""
+    """Start a call and cancel it once its tool runs; returns its task."""
     task = asyncio.ensure_future(t.try_call(tool))
     await begun.wait()
     task.cancel()
@@ -550,7 +550,7 @@ def test_a_call_made_by_a_coroutine_names_its_parent(memory):
     assert run_async(memory, script) == [("outer", False), ("inner", True)]
 
 
-# -- people ---------------------------------------------------------------------------------------
+# -- approvals, pauses and budgets ----------------------------------------------------------------
 
 
 def test_a_denied_call_does_not_run_and_names_who_denied_it(memory):
@@ -702,7 +702,7 @@ def test_a_result_just_after_the_time_limit_settles_the_call_in_doubt(memory, ap
     append = memory.port.append
 
     def slow(session, drafts, **options):
-        """The tool answers while its doubt is being written."""
+        """The tool returns while its call is being recorded as in doubt."""
         if any(draft.status == "in doubt" for draft in drafts):
             let_go.set()
             for thread in threading.enumerate():

@@ -1,4 +1,4 @@
-"""Contents: kept before and after each write where the caller asked for it, and the reason where not."""
+"""Contents are captured before and after each write if the caller asks, or the reason is recorded."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def data(session, path, at):
 
 
 def kept(session) -> list[str]:
-    """Everything that was kept, commit by commit."""
+    """Every captured content, commit by commit."""
     return [
         content["data"]
         for commit in session.log()
@@ -56,7 +56,7 @@ def git(*words):
     subprocess.run(["git", *words], check=True, capture_output=True)
 
 
-# -- what is kept ---------------------------------------------------------------------------------
+# -- captured contents ----------------------------------------------------------------------------
 
 
 def test_no_content_is_captured_unless_the_caller_asks(session):
@@ -232,7 +232,7 @@ def test_the_asynchronous_api_captures_contents(tmp_path, monkeypatch):
     assert [patch.change for patch in patches] == ["added"]
 
 
-# -- what is not, and why -------------------------------------------------------------------------
+# -- contents that are not captured ---------------------------------------------------------------
 
 
 def test_a_file_with_a_secret_is_recorded_by_its_digest_only(session, tmp_path):
@@ -384,7 +384,7 @@ def test_an_invalid_size_limit_is_refused(session, wrong):
         session.track(contents=True, max_bytes=wrong)
 
 
-# -- going on -------------------------------------------------------------------------------------
+# -- continued turns and forks --------------------------------------------------------------------
 
 
 def test_a_continued_turn_takes_its_files_from_the_record(store):

@@ -1,4 +1,4 @@
-"""Parts of continuity that meet: compactions, rewinds, forks, bundles, replays."""
+"""Features in combination: compactions, rewinds, forks, bundles, replays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compacting a session: what fits, what stays, what is said to have left, and getting it back."""
+"""Compacting a session: what is hidden, what is kept, the eviction list, recall and undo."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def ask(turn: Any, n: int, output: str = LONG) -> None:
 
 
 def work(session: Any, rounds: int = 8, prompt: str = "look at everything") -> None:
-    """One turn of so many answers, each with a call, and what was learnt in the first of them."""
+    """One turn of several answers, each with a call; the first also records state."""
     with session.turn(prompt) as turn:
         for n in range(rounds):
             ask(turn, n)
@@ -183,7 +183,7 @@ def test_a_summary_cannot_close_its_note(memory):
         assert "unverified" in note
 
 
-# -- what stays, what left ------------------------------------------------------------------------
+# -- kept and evicted records --------------------------------------------------------------------
 
 
 def test_durable_records_survive_any_number_of_compactions_verbatim(either):
@@ -409,7 +409,7 @@ def test_the_output_of_a_call_cannot_close_its_note(end):
     assert json.loads(note.splitlines()[1])["output"] == said
 
 
-# -- going back -----------------------------------------------------------------------------------
+# -- rewinds --------------------------------------------------------------------------------------
 
 
 def test_a_rewind_to_between_two_compactions_shows_the_view_of_the_first(either):
@@ -482,7 +482,7 @@ def test_after_a_rewind_the_view_is_that_of_the_compaction_at_the_target(acts, a
 
 
 def places(session: Any) -> list[int]:
-    """Positions between turns: there, no call is open."""
+    """Positions between turns, where no call is open."""
     ends = ("run", "turn_end", "compaction", "tag", "rewind")
     return [c.seq for c in session._store.commits(session.id) if c.kind in ends]
 
@@ -492,7 +492,7 @@ def test_undoing_without_a_compaction_is_not_found(memory):
         s.undo_compaction()
 
 
-# -- over processes, forks and crashes ------------------------------------------------------------
+# -- other processes, forks and crashes -----------------------------------------------------------
 
 
 def test_the_next_run_has_the_same_view(either):
@@ -534,7 +534,7 @@ def test_replayed_answers_are_not_compacted_again_after_a_crash(memory):
     assert kinds(view).count("compaction") == once == 3
 
 
-# -- what is refused ------------------------------------------------------------------------------
+# -- refusals -------------------------------------------------------------------------------------
 
 
 def recorded(store: Any) -> str:

@@ -1,4 +1,4 @@
-"""Two tries at one turn, side by side."""
+"""Compares two attempts at one turn."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def look(value="text"):
 
 @pytest.fixture
 def tried(either):
-    """One turn, and a turn tried twice."""
+    """A session with one turn, and one turn with two attempts."""
     with either.open("main") as s:
         with s.turn("prepare") as t:
             t.fact("os", "linux")

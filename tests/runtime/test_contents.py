@@ -1,4 +1,4 @@
-"""Patches of a range: the net change of what this session wrote, in git or out of it."""
+"""Patches of a range: the net change of the files this session wrote, inside and outside git."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_files_beyond_the_limit_are_counted(session):
 def test_any_range_has_a_valid_patch_and_any_position_can_be_restored(
     data, tmp_path_factory, monkeypatch
 ):
-    """A law over random work: turns that write and delete, with somebody else busy next door."""
+    """A law over random turns that write and delete, while another program changes other files."""
     folder, other = tmp_path_factory.mktemp("work"), tmp_path_factory.mktemp("other")
     monkeypatch.chdir(folder)
     names = st.sampled_from(["a", "b", "deep/c"])

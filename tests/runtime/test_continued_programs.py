@@ -1,4 +1,4 @@
-"""Running the same program again: what continues, what is replayed, what runs."""
+"""Running the same program again: which turns continue, which calls are replayed, which run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stator.model.calls.life import Note
 from stator.runtime.driving import approvals, lifecycle, settlement
 from stator.runtime.driving.call import Calling
 
-# -- which turn is which --------------------------------------------------------------------------
+# -- matching turns -------------------------------------------------------------------------------
 
 
 def test_a_turn_of_a_killed_process_is_continued_under_its_id(memory):
@@ -275,7 +275,7 @@ def test_a_read_without_an_outcome_runs_again(memory):
 
 
 def start(t, tool, **given):
-    """Begin a call and die in it: its intent is on record, its outcome is not."""
+    """Start a call that dies: its intent is recorded, its outcome is not."""
     calling = Calling(t._open, tool, (), given)
     effects = calling.life()
     note = next(effects)
@@ -285,7 +285,7 @@ def start(t, tool, **given):
 
 
 def asking(verdict, **options):
-    """A tool whose `reconcile` says this, and the intents it was asked about."""
+    """A tool whose `reconcile` returns this verdict, and the intents it received."""
     asked: list[Any] = []
 
     def reconcile(intent):
@@ -357,7 +357,9 @@ def test_a_reworded_call_is_refused_if_the_original_was_settled_as_done(memory):
         with s.turn("one") as t:
             outcome = t.try_call(act.tool(), text="b")
             assert (outcome.status, act.runs) == ("denied", [])
-            assert t.call(act.tool(), text="b") == "done"  # it was told, and asks again
+            assert (
+                t.call(act.tool(), text="b") == "done"
+            )  # it has seen the result, and requests the call again
 
 
 def test_a_refusal_is_replayed_unchanged(memory):
@@ -573,7 +575,7 @@ def test_a_call_with_a_secret_in_its_arguments_is_recognised(memory):
     assert len(act.runs) == 1
 
 
-# -- what was recorded ----------------------------------------------------------------------------
+# -- records --------------------------------------------------------------------------------------
 
 
 def marks(t):
@@ -809,7 +811,7 @@ def test_an_approval_does_not_apply_to_a_keyed_call_with_other_arguments(memory)
     assert act.runs == []
 
 
-# -- the report -----------------------------------------------------------------------------------
+# -- the recovery report --------------------------------------------------------------------------
 
 
 def test_the_recovery_report_names_requests_that_never_started(memory):
@@ -857,7 +859,7 @@ def test_opening_a_session_runs_no_tool(memory):
         assert statuses(s) == ["in doubt"]
 
 
-# -- what others did meanwhile ----------------------------------------------------------------------
+# -- changes by others between runs ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("verdict", "runs"), [("done", 0), ("not done", 1), ("run again", 1)])

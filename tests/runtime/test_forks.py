@@ -1,4 +1,4 @@
-"""Forks: by reference, with the log of their parent up to the fork and their own after it."""
+"""Forks share the log of their parent up to the fork point and have their own after it."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_retry_is_addressed_by_its_turn(store, parent):
 
 
 def rows_and_bytes(store):
-    """Rows of every table, and bytes of the file once everything is in it."""
+    """The rows of every table, and the size of the file after a checkpoint."""
     path = store.info().url.removeprefix("sqlite:///")
     db = apsw.Connection(path)
     try:

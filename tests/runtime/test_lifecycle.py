@@ -1,4 +1,4 @@
-"""Lifecycle from outside: what somebody who does not drive a session can do to it."""
+"""Lifecycle changes by a process that does not drive the session."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def move(how, store, session, **options):
 
 @pytest.fixture
 def idle(either):
-    """A session that was left in good order."""
+    """A session that ended normally."""
     with either.open("idle") as s, s.turn("go") as t:
         t.fact("a", 1)
     return either, s.id
 
 
 def abandon(store, name):
-    """A session whose driver is gone in the middle of a turn: two calls began, one waits."""
+    """A session whose driver died during a turn: two calls started, one waits for approval."""
     s = store.open(name)
     t = s.turn("pay")
     for tool, effect in (("pay", "write"), ("look", "read")):
@@ -91,7 +91,7 @@ def test_only_a_closed_session_can_be_archived(idle):
     with pytest.raises(WrongState, match="possible from: closed"):
         move("archive", store, session)
     with store.open("idle"):
-        pass  # the refusal left nobody holding it
+        pass  # the refusal left no lease
 
 
 def test_an_unknown_reason_is_refused(idle):
@@ -132,7 +132,7 @@ def test_the_end_of_a_dead_driver_is_recorded_first(either, how):
         ("turn_end", "", "interrupted", "process died"),
     ]
     died = [c for c in either.port.commits(session)[-5:-1] if c.has("principal")]
-    assert died == []  # nobody said it; it was found
+    assert died == []  # detected, not reported by a person
     left = {entry.record.tool: entry.record for entry in either.port.entries(session, "calls")}
     assert {tool: record.status for tool, record in left.items()} == {
         "pay": "in doubt",

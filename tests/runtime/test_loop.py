@@ -1,4 +1,4 @@
-"""The agent loop: asking the model, running what it asks for, streams, sub-agents, other drivers."""
+"""The agent loop: model requests, tool calls, streams, sub-agents, other drivers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def entries(session):
     return [c for c in session.log() if c.kind == "entry"]
 
 
-# -- asking ---------------------------------------------------------------------------------------
+# -- model requests -------------------------------------------------------------------------------
 
 
 def test_an_answer_and_its_outcome_are_recorded_together(turn):
@@ -252,7 +252,7 @@ def test_an_interrupt_in_one_of_several_parallel_calls_propagates(turn):
     assert sorted(statuses(turn.session)[1:]) == ["in doubt", "ok"]
 
 
-# -- wrapping somebody's loop ---------------------------------------------------------------------
+# -- wrapping another loop ------------------------------------------------------------------------
 
 
 def test_a_wrapped_dispatch_records_the_call_and_returns_its_value(memory):

@@ -1,4 +1,4 @@
-"""Who opens a session between an interrupted run and the next only to look interrupts nothing."""
+"""Opening a session between an interrupted run and the next changes nothing for the next run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import stator
 
 
 class Bank:
-    """Takes the money and does not say so."""
+    """Takes the money and then raises InDoubt."""
 
     def __init__(self):
         self.ledger = []

@@ -1,4 +1,4 @@
-"""What is at work and what waits for a person, over every session of a store."""
+"""The overview of active sessions and of those that wait for a person."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_budget_that_is_used_up_waits_for_a_person(memory):
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_a_call_that_awaits_approval_waits_for_a_person_unless_it_is_inherited(memory, elsewhere):
     class Awaiting:
-        """The store, with a call that waits to be approved."""
+        """The store, with a call that awaits approval."""
 
         def __getattr__(self, name):
             return getattr(memory.port, name)

@@ -56,7 +56,7 @@ EVERY = [
 
 
 def parameters(function):
-    """Names, kinds and defaults; annotations are the type checker's business."""
+    """Names, kinds and defaults; the type checker compares annotations."""
     return [
         (given.name, given.kind, given.default)
         for given in inspect.signature(function).parameters.values()

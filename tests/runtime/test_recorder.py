@@ -1,4 +1,4 @@
-"""Recording a conversation somebody else drives: one session, each thing once, whoever tells of it."""
+"""Recording the conversation of another agent: one session, each item once, from several sources."""
 
 from __future__ import annotations
 

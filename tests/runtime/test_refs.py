@@ -1,4 +1,4 @@
-"""Resolving: positions in a log, and the sessions people name."""
+"""Resolving positions in a log and names of sessions."""
 
 from __future__ import annotations
 

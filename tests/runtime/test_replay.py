@@ -1,4 +1,4 @@
-"""Replay: an agent driven against its record. No tool runs, no model is asked, the first divergence is explained."""
+"""Replay runs an agent against its record, without tools or models, and explains the first divergence."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def recorded(either):
 
 
 def away(replayed):
-    """Where a replay left its record."""
+    """The divergence of a replay."""
     assert replayed.divergence is not None
     return replayed.divergence
 

@@ -1,4 +1,4 @@
-"""Laws of replay: any program replays as it was recorded, and any other one does not."""
+"""Laws of replay: any program replays as recorded, and any other program diverges."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ HARD = (
     "child",
 )
 PROGRAMS = st.lists(st.lists(OPS, max_size=5), min_size=1, max_size=3)
-# A turn that ended is not continued past a question the model left unanswered.
+# An ended turn is not continued past a failed model request.
 MORTAL = PROGRAMS.filter(lambda p: any(p) and "unanswered" not in str(p))
 
 
 class World:
-    """What a program runs in: tools and a model, which count, or fail if they are used at all."""
+    """The tools and the model of a program, which count their uses, or fail when used."""
 
     def __init__(self, *, live: bool) -> None:
         self._live = live
@@ -59,7 +59,7 @@ class World:
 
 
 def run(s: Any, program: Any, world: World, stop: int = -1) -> list[Any]:
-    """Do what a program says; at the op of number `stop` its process dies. What it was told."""
+    """Run a program, whose process dies at the op with number `stop`; returns the results it got."""
     told: list[Any] = []
     count = 0
     for place, ops in enumerate(program):

@@ -1,4 +1,4 @@
-"""Rerun: the recorded chain of calls made again, and what ended otherwise."""
+"""Rerun runs recorded calls again and shows which results changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stator.runtime.branches.rerun import rerun
 
 
 def tools(read="v1", pay=None):
-    """The tools of today."""
+    """The current tools."""
     pay = pay or Counted(name="pay", value={"id": "re_1"})
     reader = Counted(name="read_file", value=read)
     return {"read_file": reader.tool(effect="read"), "pay": pay.tool()}

@@ -1,4 +1,4 @@
-"""Restoring: only what the session wrote, a plan first, a way back always."""
+"""Restore changes only files the session wrote, previews first, and can be undone."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def test_files_of_a_moved_project_are_restored_in_its_new_folder(done, tmp_path,
     assert ((other / "a.py").read_text(), (tmp_path / "a.py").read_text()) == ("two\n", "three\n")
 
 
-# -- what is somebody else's ----------------------------------------------------------------------
+# -- files of others ------------------------------------------------------------------------------
 
 
 def test_restoring_never_deletes_files_the_agent_did_not_write(done, tmp_path):
@@ -306,7 +306,7 @@ def test_a_file_whose_current_content_cannot_be_captured_needs_force(done):
 def test_content_on_disk_that_was_erased_from_the_log_is_not_overwritten_or_captured_again(
     done, store
 ):
-    """The log would be said to hold it, and does not."""
+    """The snapshot would claim that the log contains it."""
     held = store.read("work").contents("a.py").seq
     done.erase(f"@{held}")
     (found,) = done.restore("a.py", at="t0").files
@@ -342,11 +342,11 @@ def test_the_error_of_a_partial_restore_names_what_was_restored(done, monkeypatc
     assert read("a.py") == "three\n"
 
 
-# -- paths that are not to be trusted -------------------------------------------------------------
+# -- untrusted paths ------------------------------------------------------------------------------
 
 
 def recorded(store, *files, data="evil\n"):
-    """A session that came from elsewhere: these records, and contents that fit them."""
+    """An imported session with these records and matching contents."""
     with store.open("import") as s, s.turn("x"):
         digest = safe_io.digest_of(data.encode())
         held = s._draft("file", input={"contents": {digest: {"data": data, "mode": 0o6777}}})

@@ -1,4 +1,4 @@
-"""Retention carried out: what is archived, expires, is trashed, purged or left alone, and what stays."""
+"""Applying retention: what is archived, expired, trashed, purged or kept."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DAY = UNITS["d"]
 
 
 class Clock:
-    """A clock that moves by a millisecond at each look, and by days when it is told to."""
+    """A clock that advances by a millisecond at each reading, and by days on request."""
 
     def __init__(self):
         self.now = 1_750_000_000_000_000
@@ -53,7 +53,7 @@ def clock():
 
 @pytest.fixture(params=["file", "memory"])
 def store(request, tmp_path, clock):
-    """A store of each kind, under a clock of ours."""
+    """A store of each kind, with the test's clock."""
     path = str(tmp_path / "agent.db")
     if request.param == "file":
         create(path)
@@ -86,7 +86,7 @@ def policy(store, *words, project="shop"):
 
 
 def run(store, **options):
-    """Plan and do it: what was done."""
+    """Plan and apply retention; returns the actions."""
     made = policies.plan(store.port, store.context, **options)
     done = list(policies.apply(store.port, store.context, made, by=ANN, yes=True))
     assert [one.failed for one in done if one.failed] == []
@@ -352,7 +352,7 @@ def test_a_trashed_session_is_purged_after_its_window(store, clock):
 
 
 def due(store, clock):
-    """A session that is to be purged, and the plan that says so."""
+    """A session that is due to be purged, and the plan for it."""
     session = work(store, "s")
     policy(store, "trash=30d")
     clock.pass_days(31)
@@ -381,7 +381,7 @@ def use_while_the_clock_is_behind(store, clock, session):
 
 @pytest.mark.parametrize("act", [take_out, trash_anew, use_while_the_clock_is_behind])
 def test_a_planned_purge_is_dropped_if_the_session_changed(store, clock, act):
-    """Between what a person is shown and their yes, somebody else may want it back."""
+    """Another process may use or restore the session between the preview and the confirmation."""
     session, made = due(store, clock)
     act(store, clock, session)
     (done,) = policies.apply(store.port, store.context, made, by=ANN, yes=True)
@@ -390,7 +390,7 @@ def test_a_planned_purge_is_dropped_if_the_session_changed(store, clock, act):
 
 
 def test_a_hold_set_just_before_a_purge_prevents_it(store, clock, monkeypatch):
-    """After the purge has looked, and before it is done: it looks again."""
+    """The purge checks again after its first check."""
     session, made = due(store, clock)
     look = policies._unmoved
 
@@ -418,7 +418,7 @@ def purge(store, clock, *names):
 
 
 def test_finding_a_purged_session_reports_who_purged_it(store, clock):
-    """Not a silent not-found: when it went, by which policy, and who had it done."""
+    """The error has the time, the policy and the person."""
     purge(store, clock, "s")
     (tomb,) = project_flags.tombstones(store.port)
     assert (tomb.name, tomb.policy, tomb.by) == ("s", "purge=30d", ANN)
@@ -446,7 +446,7 @@ def test_a_purge_leaves_other_sessions_unchanged(store, clock):
 
 
 def test_a_child_survives_the_purge_of_its_parent(store, clock):
-    """Whose budget limits it no more."""
+    """The budget of the purged parent no longer limits it."""
     with (
         store.open("parent", budget={"turns": 5}) as parent,
         parent.turn("go"),
@@ -484,7 +484,7 @@ def filed(tmp_path, clock):
 
 
 def test_purging_a_session_removes_only_its_own_run_folders(filed, clock):
-    """Hard unlinking left side folders behind; here the next run also finds what a kill left."""
+    """The next run also removes folders that a killed purge left."""
     store, path = filed
     gone, kept = work(store, "gone"), work(store, "kept")
     policies.hold(store.port, store.context, kept, by=ANN)
@@ -502,7 +502,7 @@ def test_purging_a_session_removes_only_its_own_run_folders(filed, clock):
 
 
 def test_the_run_folders_of_a_reimported_session_are_kept(filed):
-    """Purged here, and brought back in a bundle: the tombstone is about what it was."""
+    """The tombstone of the purged session does not apply to the reimported one."""
     store, path = filed
     session = work(store, "s")
     row = store.port.session(session)
@@ -519,7 +519,7 @@ def test_a_run_without_a_record_yet_does_not_stop_retention(filed):
         assert policies.plan(store.port, store.context).actions == []
 
 
-# -- what holds for any log -----------------------------------------------------------------------
+# -- laws -----------------------------------------------------------------------------------------
 
 STEPS = st.lists(
     st.sampled_from(["turn", "fact", "again", "decide", "file", "plan", "say", "call", "fork"]),
@@ -546,7 +546,7 @@ def act(turn, step, n):
 
 
 def lived(store, name, steps):
-    """A session that did these things."""
+    """A session with these random actions."""
     with store.open(name) as s:
         turn = s.turn("begin")
         for n, step in enumerate(steps):
@@ -566,7 +566,7 @@ def lived(store, name, steps):
     max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_the_state_of_kept_sessions_is_unchanged_by_any_retention(tmp_path_factory, mine, others):
-    """Expired, archived, others purged, rebuilt: every record as before, and the chains verify."""
+    """After expiry, archiving, purges of others and a rebuild, every record is unchanged and the chains verify."""
     clock = Clock()
     path = str(tmp_path_factory.mktemp("any") / "agent.db")
     create(path)
@@ -598,7 +598,7 @@ def test_the_state_of_kept_sessions_is_unchanged_by_any_retention(tmp_path_facto
         assert list(verify(store.port)) == []
 
 
-# -- what is left alone ---------------------------------------------------------------------------
+# -- sessions that are not removed ----------------------------------------------------------------
 
 
 def left_alone(store, clock, *words):

@@ -1,4 +1,4 @@
-"""Retries, adoption and names: a turn tried again beside its session, and gone on with."""
+"""Retries, adoption and names: a turn is retried in a sibling session, which can be adopted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from stator.runtime.views.refs import find_session, followed
 
 @pytest.fixture
 def session(either):
-    """Three turns, driven on."""
+    """A driven session of three turns."""
     with either.open("main", labels={"team": "red"}) as s:
         for number in (1, 2, 3):
             with s.turn(f"ask {number}") as t:
@@ -35,7 +35,7 @@ def session(either):
 
 
 def another(s, turn="t2", value=22, **options):
-    """A retry that says something else; its session's id."""
+    """Make a retry with another answer; returns its session id."""
     with s.retry(turn, **options) as t:
         t.fact("n", value)
         return t.session.id

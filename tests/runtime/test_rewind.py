@@ -1,4 +1,4 @@
-"""Rewinds: the state goes back, the log does not, and nothing that happened is hidden."""
+"""A rewind restores an earlier state and keeps the whole log."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def five_turns(store, name="main"):
 
 
 def gone_back(session, at):
-    """What a rewind makes equal: every collection it resets."""
+    """Every collection that a rewind resets."""
     return session.state(at, collections=STEPS)
 
 
@@ -41,7 +41,7 @@ def asked(turn):
     return [message["content"] for message in turn.messages("plain") if message["role"] == "user"]
 
 
-# -- what it does ---------------------------------------------------------------------------------
+# -- effects of a rewind --------------------------------------------------------------------------
 
 
 def test_a_rewind_restores_the_earlier_state(either):
@@ -53,7 +53,7 @@ def test_a_rewind_restores_the_earlier_state(either):
 
 
 def test_rewound_turns_can_still_be_read(either):
-    """Turns that were rewound stay where they were, under their numbers, seqs and the reflog's tag."""
+    """Rewound turns keep their numbers and seqs, and the reflog has a tag for them."""
     five_turns(either)
     with either.open("main") as s:
         before = s.state("t5", collections=STEPS)
@@ -181,7 +181,7 @@ def test_a_call_settled_later_stays_settled_after_a_rewind(either):
         assert s.state(collections=["pending"]) == {"pending": {}}
 
 
-# -- what is refused ------------------------------------------------------------------------------
+# -- refusals -------------------------------------------------------------------------------------
 
 
 def test_a_rewind_inside_a_turn_is_refused(either):
@@ -219,7 +219,7 @@ def test_tags_named_like_those_of_the_reflog_are_refused(either):
         s.tag("rewind/1", "t1")
 
 
-# -- from outside ---------------------------------------------------------------------------------
+# -- rewinds by other processes -------------------------------------------------------------------
 
 
 def test_a_driven_session_cannot_be_rewound_by_another_process(store):
@@ -306,7 +306,7 @@ def test_a_session_that_was_never_rewound_has_no_reflog(either):
 
 
 def test_an_invalid_recorded_rewind_is_ignored(either):
-    """What was recorded elsewhere may claim to go back to what is not there yet."""
+    """A rewind recorded elsewhere may name a position that does not exist."""
     view = five_turns(either)
     for place, inputs in enumerate([(99, 1), ("k", "k"), (), (1, 2, 3), (-1, 1)]):
         with lifecycle.held(either.port, either.context, view.id) as hold:
@@ -318,7 +318,7 @@ def test_an_invalid_recorded_rewind_is_ignored(either):
         assert len(asked(t)) == 6
 
 
-# -- what the model is shown ----------------------------------------------------------------------
+# -- messages to the model ------------------------------------------------------------------------
 
 
 def test_rewound_turns_are_not_sent_to_the_model(either):
@@ -368,7 +368,7 @@ def test_a_settlement_in_a_rewound_turn_stays_known(either):
             assert "'two'" not in str(t.messages("anthropic"))
 
 
-# -- running a program again ----------------------------------------------------------------------
+# -- reruns of a program ---------------------------------------------------------------------------
 
 
 def test_a_rerun_does_not_reuse_rewound_turns(either):
@@ -438,7 +438,7 @@ acts = st.lists(turns | st.tuples(st.just("rewind"), st.integers(0, 200)), min_s
 
 
 def tell(s, acts):
-    """Turns and rewinds, as they come."""
+    """Perform random turns and rewinds."""
     for act in acts:
         if isinstance(act, tuple):
             target = act[1] % (s.head.seq + 1)
@@ -512,7 +512,7 @@ def test_after_a_rewind_the_messages_equal_those_of_a_fork_at_the_target(acts, a
 
 
 def without_erased(state):
-    """A state but for what nobody can bring back."""
+    """A state without the erased records."""
     return {
         name: {i: r for i, r in records.items() if not hasattr(r, "erased")}
         for name, records in state.items()

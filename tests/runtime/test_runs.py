@@ -76,7 +76,7 @@ def outer():
 
 @pytest.fixture
 def agent(tmp_path, monkeypatch):
-    """A module of its own, that another process can import too."""
+    """A separate module that another process can import."""
     (tmp_path / "run_agent.py").write_text(AGENT)
     monkeypatch.syspath_prepend(str(tmp_path))
     import run_agent  # type: ignore[import-not-found]

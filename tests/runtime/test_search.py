@@ -1,4 +1,4 @@
-"""Searching a store: what is found, where, in which order, and what filters leave."""
+"""Searching a store: which hits are found, their order, and filters."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def grep_files(pattern, path):
 
 @pytest.fixture
 def filled(either):
-    """One session of everything that can be said."""
+    """A session with every kind of record."""
     with either.open("fix-login", agent="ann") as s, s.turn("repair the gearbox") as t:
         t.call(grep_files, pattern="flywheel", path="src/engine/piston.py")
         t.decide("use sprockets", topic="drive", why="belts slip", over=["pulleys"])
@@ -81,7 +81,7 @@ def test_every_kind_of_record_is_found(filled, asked, kind):
 
 
 def test_a_change_of_the_indexed_words_needs_a_new_index_version(filled):
-    """Whoever makes other words of a commit raises the index's version, so that old indexes are made anew."""
+    """If the words of a commit change, VERSION must be raised so that old indexes are rebuilt."""
     told = [
         (found.kind, found.body, found.paths)
         for commit in filled.read("fix-login").log()

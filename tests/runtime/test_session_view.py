@@ -1,4 +1,4 @@
-"""Reading: log, state and diff at any position, and the questions people ask."""
+"""Reading a session: log, state and diff at any position, files and reasons."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_files_that_were_only_read_are_counted_and_not_listed(session):
 
 
 def forked(memory, session):
-    """Where a session was when it was forked, then some edits of files in it."""
+    """Fork a session and then edit files in it."""
     with session.turn("one") as t:
         t.fact("n", 1)
     memory.fork("a", as_name="b")
@@ -214,7 +214,7 @@ EDITS = st.one_of(
 
 
 class Editor:
-    """Carries out random edits; those that make no sense at the moment are left out."""
+    """Performs random edits, skipping those that are not valid at that moment."""
 
     def __init__(self, session):
         self.session = session
@@ -288,7 +288,7 @@ def test_an_empty_state_has_every_collection(session):
     assert session.state("t0") == empty()
 
 
-# -- questions ----------------------------------------------------------------------------------------
+# -- files and reasons --------------------------------------------------------------------------------
 
 
 def test_files_of_the_last_turns_show_their_net_change(session):

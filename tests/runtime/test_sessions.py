@@ -1,4 +1,4 @@
-"""Sessions: opening, coming back, leaving; who may drive and who may add."""
+"""Sessions: opening, reopening, ending; who may drive and who may contribute."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_session_object_refuses_turns_after_its_block_ended(store):
         pass
     with pytest.raises(WrongState, match="was left"):
         s.turn("more")
-    s.pause()  # leaving twice is leaving once
+    s.pause()  # pausing twice is harmless
 
 
 def test_a_driven_session_is_busy_and_the_error_names_the_holder(store):
@@ -196,9 +196,7 @@ def test_a_session_records_scores_flags_and_tags(store):
     (score,) = state["scores"].values()
     assert (score.value, score.on, score.comment) == (750, "t1", "fine")
     assert [flag.why for flag in state["flags"].values()] == ["looks odd"]
-    assert (
-        s.at("good").seq == 6
-    )  # what follows a turn belongs to it: it stood here when it was tagged
+    assert s.at("good").seq == 6  # a commit after the end of a turn belongs to that turn
 
 
 def test_a_closed_session_accepts_a_tag_but_no_fact(store):
@@ -209,11 +207,11 @@ def test_a_closed_session_accepts_a_tag_but_no_fact(store):
         contributor.fact("n", 1)
 
 
-# -- what a dead driver leaves ------------------------------------------------------------------------
+# -- dead drivers -------------------------------------------------------------------------------------
 
 
 def run_and_die(store_path, body):
-    """Run a driver in a process of its own that dies in the middle of it."""
+    """Run a driver in its own process, which dies during its turn."""
     code = textwrap.dedent(
         """
         import os, stator
@@ -257,7 +255,7 @@ def test_a_read_whose_driver_died_is_cancelled(store, tmp_path):
     assert s.calls(status="open") == []
 
 
-# -- the front door -----------------------------------------------------------------------------------
+# -- stator.open --------------------------------------------------------------------------------------
 
 
 def test_open_uses_the_given_store(tmp_path, monkeypatch):

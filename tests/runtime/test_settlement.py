@@ -1,4 +1,4 @@
-"""Settling: saying what became of a call in doubt, and only of those."""
+"""Settling calls in doubt, and refusing to settle others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def doubts(store, **where):
 
 @pytest.fixture
 def doubted(either):
-    """A session with a payment nobody is sure of, left in good order."""
+    """A session with a payment in doubt, which ended normally."""
     with either.open("paid") as s, s.turn("pay") as t:
         t.try_call(pay, amount=5)
     (row,) = s.calls(status="in doubt")

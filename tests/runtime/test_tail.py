@@ -1,4 +1,4 @@
-"""A tail delivers every commit once and in order, from any cursor, whatever reader and writer do meanwhile."""
+"""A tail delivers every commit once and in order, from any cursor, while readers and writers restart."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def seqs(commits):
 
 
 class Napping:
-    """A sleep that lets something happen each time, and ends the tail when nothing is left to happen."""
+    """A sleep that runs the next event each time, and ends the tail after the last one."""
 
     def __init__(self, *happenings):
         self.happenings = list(happenings)

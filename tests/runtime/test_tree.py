@@ -1,4 +1,4 @@
-"""The tree of sessions: who came from whom, and what they used, each turn counted once."""
+"""The tree of sessions: parents, children and usage, with each turn counted once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def spend(s, tokens=10):
 
 @pytest.fixture
 def family(either):
-    """A session with a child, a fork with a fork of its own, and a retry that goes on for it."""
+    """A session with a child, a fork that has a fork, and an adopted retry."""
     with either.open("main") as s:
         spend(s)
         with s.turn("two") as t:

@@ -1,4 +1,4 @@
-"""Workflows: extracted from a recorded chain, run through the runtime, stopped and gone on with."""
+"""Workflows: extracted from a recorded chain, run, stopped and continued."""
 
 from __future__ import annotations
 
