@@ -1,6 +1,6 @@
-"""Bundles that are cut, changed, hostile or from the future: refused whole, by name, with nothing written.
+"""Truncated, changed, hostile or newer bundles are refused as a whole, with nothing written.
 
-Each crafted one is made by the writer itself, so that only what the test is about is wrong with it.
+Each bundle is made by the real writer, so that it has only the defect of its test.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def there(tmp_path):
 def refused(
     store, path: Path, error: type[StatorError] = BadBundle, match: str | None = None
 ) -> StatorError:
-    """The error an import ends with; nothing of the bundle is there, and no other file either."""
+    """The error of an import, which wrote nothing of the bundle and no other file."""
     before = sorted(os.listdir(path.parent))
     with pytest.raises(error, match=match) as caught:
         store.import_bundle(path)
@@ -72,7 +72,7 @@ def refused(
 
 
 def resealed(path: Path, data: bytes) -> Path:
-    """A changed bundle whose digest is right again."""
+    """A changed bundle with a recomputed digest."""
     path = path.with_name("bad.stator")
     path.write_bytes(data + hashlib.sha256(data).digest())
     return path
@@ -83,7 +83,7 @@ def body(path: Path) -> bytes:
 
 
 def rechained(commits: list[Commit], n: int, **changes: Any) -> list[Commit]:
-    """A log with one commit changed, and every hash from there on made to fit."""
+    """A log with one changed commit, and every hash from there on recomputed."""
     done = commits[:n]
     for commit in [msgspec.structs.replace(commits[n], **changes), *commits[n + 1 :]]:
         prev = done[-1].hash if done else commit.prev
@@ -133,7 +133,7 @@ def test_a_bundle_with_any_changed_byte_is_refused(file, there):
 
 
 def test_a_changed_bundle_with_a_valid_digest_is_refused_or_reads_the_same(file, there):
-    """Whoever changes it on purpose makes the digest fit; then frames and chain have to tell."""
+    """An attacker can recompute the digest; then the frames and the chain must reveal the change."""
     data, good = body(file), log(file)
     for at in random.Random(5).sample(range(len(data)), 250):
         bad = resealed(file, data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :])
@@ -227,7 +227,7 @@ def test_a_header_over_the_size_limit_is_not_read(file, there):
 
 
 def test_highly_compressible_content_can_be_exported_and_imported(tmp_path, there):
-    """What is written stays within the limits of who reads it."""
+    """The writer stays within the limits of the reader."""
     with machine(tmp_path / "here", "p") as here:
         with here.open("s") as s, s.turn("one") as t:
             t.fact("zeros", "0" * 5_000_000)
@@ -266,7 +266,7 @@ def test_a_key_derivation_that_needs_gigabytes_is_refused(file, there):
         there.import_bundle(path, passphrase="x")
 
 
-# -- what is in it --------------------------------------------------------------------------------
+# -- contents -------------------------------------------------------------------------------------
 
 
 def test_the_error_names_the_commit_that_was_changed(file, there):
@@ -307,7 +307,7 @@ def test_a_manifest_that_contradicts_a_session_is_refused(file, there):
 
 @pytest.mark.parametrize("name", ["../../evil", "/abs", "C:\\w", "a\0b", "", "x" * 1000])
 def test_a_session_name_is_never_used_as_a_path(file, there, name):
-    """There is nothing to unpack to it: what cannot be a name is refused, the rest is text."""
+    """Nothing is unpacked to a path: an invalid name is refused, any other is text."""
     commits = log(file)
     put = commits[0].delta[0]
     assert isinstance(put, Put)
@@ -381,7 +381,7 @@ def test_a_different_session_under_an_existing_id_is_refused(file, there):
 
 @pytest.mark.parametrize("by", [-5, 2, 999_999, 2**53])
 def test_content_missing_without_an_erasure_is_refused(file, there, by):
-    """Imported, the session would not verify."""
+    """The imported session would not verify."""
     commits = log(file)
     n = next(n for n, c in enumerate(commits) if c.kind == "turn")
     commits[n] = chain.without(commits[n], {"input"}, by)
@@ -389,7 +389,7 @@ def test_content_missing_without_an_erasure_is_refused(file, there, by):
 
 
 def test_commit_ids_that_another_process_just_used_are_refused(file, there, tmp_path):
-    """What it appended is not in any index yet."""
+    """Its commits are in no index yet."""
     commits = log(file)
     with there.open("mine"):
         pass
@@ -453,7 +453,7 @@ def test_an_extension_type_in_a_frame_is_refused(file, there):
     refused(there, resealed(file, packed))
 
 
-# -- locked ---------------------------------------------------------------------------------------
+# -- encryption -----------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -494,7 +494,7 @@ def test_missing_or_reordered_frames_of_an_encrypted_bundle_are_refused(locked, 
     assert there.sessions().rows == []
 
 
-# -- nothing runs ---------------------------------------------------------------------------------
+# -- no code runs ---------------------------------------------------------------------------------
 
 WATCHED = """
 import sys
@@ -521,7 +521,7 @@ for name, given in found:
 
 
 def test_importing_executes_no_code_and_opens_no_other_file(file, tmp_path):
-    """Whatever is in it: no code, no import of a recorded name, no program, no connection."""
+    """For any content: no code, no import of a recorded name, no program, no connection."""
     commits = log(file)
     n = next(n for n, c in enumerate(commits) if c.kind == "turn")
     hostile = canon.dumps({"__class__": "os.system", "py/object": "os.mkdir", "b": pickle.dumps(1)})

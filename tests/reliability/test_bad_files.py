@@ -1,4 +1,4 @@
-"""Bad database files: found, refused or read, and never made worse.
+"""Bad database files are reported, refused or read, and never damaged further.
 
 Only closed stores and copies are tampered with here.
 """
@@ -34,7 +34,7 @@ from stator.store.sqlite.projection import pack_ledger, unpack_ledger
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory):
-    """A closed store with something of everything in it. Read only: tests copy it."""
+    """A closed store with every kind of record. Read only: tests copy it."""
     path = tmp_path_factory.mktemp("original") / "store.db"
     with connect(path, project="test") as store:
         populate(store)
@@ -57,7 +57,7 @@ def tamper(path: Path, statement: str, *values: object) -> None:
 
 
 def told(path: Path) -> str:
-    """Every answer of a store, or the error that stops it."""
+    """Every answer of a store, or its error."""
     try:
         with connect(path, create=False, project="test") as store:
             return answers(store)
@@ -66,7 +66,7 @@ def told(path: Path) -> str:
 
 
 def flips(original: Path, folder: Path, count: int, seed: int) -> dict[str, int]:
-    """Flip one random bit at a time: how many verify finds, and how many change an answer unfound."""
+    """Flip one random bit at a time; counts those that verify finds and those that silently change an answer."""
     data = original.read_bytes()
     truth = told(copy_store(original, folder / "truth.db"))
     rng = random.Random(seed)
@@ -103,7 +103,7 @@ def test_verify_finds_every_flipped_bit_that_changes_an_answer(small, tmp_path, 
 
 
 def test_verify_finds_a_session_row_that_omits_a_collection(copy):
-    """What a session never touched is not read: a row that says so wrongly hides records."""
+    """Collections that the row omits are not read, so a wrong row hides records."""
     db = bare(copy)
     for s, packed in db.execute("SELECT s, counts FROM session").fetchall():
         assert isinstance(packed, bytes)
@@ -146,7 +146,7 @@ def test_a_damaged_meta_table_raises_store_error(copy):
 
 @pytest.fixture
 def unclosed(zygote, tmp_path):
-    """A store whose last commits are only in its WAL, because its writer was killed; its last head."""
+    """A store whose last commits are only in its WAL, because its writer was killed, and its last head."""
     path = tmp_path / "unclosed.db"
     worker = zygote.start("hold", path, "main")
     worker.hear()
@@ -194,7 +194,7 @@ def test_a_remembered_head_reveals_an_older_copy_of_the_file(copy, tmp_path):
 
 
 def knows(path: Path, head: str) -> bool:
-    """Whether a head noted elsewhere is in the log of `main`; a store that cannot say does not know."""
+    """Whether a remembered head is in the log of `main`; False if the store cannot be read."""
     try:
         with connect(path, create=False, project="test") as store:
             return holds_head(store.port, store.read("main").id, head)
@@ -428,12 +428,12 @@ def test_a_dangling_symlink_is_refused(tmp_path):
     assert not (tmp_path / "nothing.db").exists()
 
 
-# -- 96: rights -----------------------------------------------------------------------------------
+# -- 96: permissions ------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def shared():
-    """A folder that other users can reach: pytest's own cannot be entered by them."""
+    """A folder that other users can reach, unlike that of pytest."""
     folder = Path(tempfile.mkdtemp(prefix="stator-rights-"))
     folder.chmod(0o755)
     yield folder
@@ -443,7 +443,7 @@ def shared():
 
 @pytest.fixture(params=["file", "folder"])
 def unwritable(request, shared, original):
-    """A store that may be read and not written, because of its file or of its folder."""
+    """A store that can be read but not written, because of its file or its folder."""
     path = copy_store(original, shared / "store.db")
     path.chmod(0o444 if request.param == "file" else 0o666)
     shared.chmod(0o555 if request.param == "folder" else 0o777)
@@ -542,7 +542,7 @@ def test_a_store_in_rollback_mode_is_switched_to_wal_or_refused(copy):
     assert mode == "wal"
 
 
-# -- 25, 99: what is no store ---------------------------------------------------------------------
+# -- 25, 99: files that are no store --------------------------------------------------------------
 
 
 def nothing_like(folder: Path, kind: str) -> Path:
@@ -633,7 +633,7 @@ def test_opening_a_missing_store_without_create_makes_no_file(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-# -- 100: a reader that holds the WAL back --------------------------------------------------------
+# -- 100: a reader that blocks checkpoints of the WAL ---------------------------------------------
 
 
 def test_a_long_reader_does_not_block_writers(copy):

@@ -1,6 +1,6 @@
 """Bad input to the library: a typed error, nothing written, the store still usable.
 
-The numbers in the headings are those of the catalogue; where its codes differ from `stator.errors`, ours stand here.
+The numbers in the headings are those of the catalogue of failures; the codes are those of `stator.errors`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def turn(session):
 
 
 def refuses(session, code: str, action) -> None:
-    """The action fails with that code, the head stays where it was, and the next append works."""
+    """Assert that the action fails with that code, the head is unchanged, and the next append works."""
     before = session.head
     with pytest.raises(StatorError) as error:
         action()
@@ -53,7 +53,7 @@ def refuses(session, code: str, action) -> None:
 
 
 def result_of(turn, value):
-    """A value's way through a tool call: what the caller gets, and what the log gives back."""
+    """Pass a value through a tool call: the result for the caller, and the value in the log."""
     got = turn.call(lambda: value)
     return got, turn.session.commit("head").value("output")
 
@@ -364,7 +364,7 @@ def test_a_session_name_may_be_any_text(store, name):
         assert session.name == name
 
 
-# -- 14-19: the wrong moment ----------------------------------------------------------------------
+# -- 14-19: the wrong state -----------------------------------------------------------------------
 
 
 def test_a_closed_session_refuses_turns(store):
@@ -521,7 +521,7 @@ def test_a_store_may_be_used_from_another_thread(session, turn):
 
 
 class Moody:
-    """A clock that fails when told to."""
+    """A clock that fails on request."""
 
     broken = False
 

@@ -1,4 +1,4 @@
-"""kill -9 around a compaction: what the agent is shown is one view or the other, never a mix."""
+"""kill -9 around a compaction: the agent has the old or the new view, never a mix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two real processes and one session: who is displaced, who is asked to stop, and what becomes of calls."""
+"""Two real processes and one session: displaced drivers, pause requests, and open calls."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def effects(tmp_path):
 
 @pytest.fixture
 def stopped(zygote, path, effects, request):
-    """A driver that was stopped in the middle of a write, before its effect."""
+    """A driver suspended during a write, before its effect."""
     worker = zygote.start("act_when_told", path, effects, getattr(request, "param", ""))
     assert worker.hear() == "in act"
     worker.signal(signal.SIGSTOP)
@@ -62,7 +62,7 @@ def test_a_displaced_driver_that_resumes_cannot_record_its_outcome(stopped, path
         stopped.say("go on")
         stopped.signal(signal.SIGCONT)
         assert stopped.drain()[-1]["error"] == "E_LEASE"
-        assert world.count("act") == 1  # it happened, and nobody can say so but a person
+        assert world.count("act") == 1  # it happened, but only a person can record that
         assert [call.status for call in session.calls()] == ["in doubt"]
     assert findings(path) == []
 

@@ -1,4 +1,4 @@
-"""Erasure: the bytes are gone from the file, the chain still verifies, and the state says so."""
+"""Erasure removes the bytes from the file, keeps the chain valid, and shows in the state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MARK = b"q7Zx-marker-"
 
 
 def marker(name: str) -> str:
-    """Text to look for in the file."""
+    """Text to search for in the file."""
     return MARK.decode() + name + "-Vw3Kp9Lm2Xc8"
 
 
@@ -45,7 +45,7 @@ def session(store):
 
 
 def prompt(session, text: str) -> str:
-    """A turn with that prompt; where its commit is."""
+    """Record a turn with that prompt; returns the position of its commit."""
     seq = session.head.seq + 1
     session.turn(text).end()
     return f"@{seq}"
@@ -56,7 +56,7 @@ TEXTS = {"small": marker("x"), "large": big("x")}
 
 @pytest.mark.parametrize("size", TEXTS)
 def test_a_text_is_in_the_file_before_it_is_erased(session, path, size):
-    """The control: what is looked for can be found."""
+    """The control: the search can find the text."""
     prompt(session, TEXTS[size])
     assert traces(path, TEXTS[size])
 
@@ -75,7 +75,7 @@ def test_erased_bytes_are_gone_after_close(path, size):
 
 
 def traces(path: Path, text: str) -> list[str]:
-    """Pieces of a text that are on disk."""
+    """The pieces of a text that are on disk."""
     data = everywhere(path)
     pieces = [text[at : at + 24] for at in range(0, len(text) - 24, 12)] or [text]
     return [piece for piece in {MARK.decode(), *pieces} if piece.encode() in data]
@@ -239,7 +239,7 @@ def test_erasing_twice_leaves_a_valid_store(session, path):
 
 
 def many_facts(store, seed: int) -> None:
-    """Facts of many sizes, put over one another and erased in any order: rows move between pages."""
+    """Facts of many sizes, overwritten and erased in any order, so that rows move between pages."""
     chance = random.Random(seed)
     with store.open("moved") as session:
         for _ in range(chance.randint(20, 120)):
@@ -256,7 +256,7 @@ def many_facts(store, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_no_copy_of_erased_bytes_is_left_where_rows_were_moved(path, seed):
-    """`secure_delete` overwrites a row where it stood, and not where it had stood before."""
+    """`secure_delete` overwrites a row at its current place, not at earlier places."""
     with connect(path, durability="relaxed") as store:
         many_facts(store, seed)
         assert MARK not in everywhere(path)

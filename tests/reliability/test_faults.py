@@ -40,7 +40,7 @@ def grow(folder: Path) -> None:
 
 
 def fill(store, session: str) -> int:
-    """Append until the disk is full; the last acknowledged seq."""
+    """Append until the disk is full; returns the last acknowledged seq."""
     last = 0
     for n in range(10_000):
         draft = fact_draft(store, session, f"fact {n}", os.urandom(3000))
@@ -133,7 +133,7 @@ def test_creating_a_store_on_a_full_disk_leaves_no_file(small_disk):
 def run(
     path, session: str, count: int, *prefix: str, limit: tuple[int, int] | None = None
 ) -> list[str]:
-    """Run the append program; the lines it printed: ids of acknowledged commits, codes of errors."""
+    """Run the append program; returns its lines: ids of acknowledged commits and codes of errors."""
 
     def restrict() -> None:
         if limit is not None:
@@ -203,11 +203,11 @@ def inject(path, session: str, call: str, fault: str, when: str) -> list[str]:
 
 
 CODES = {StoreFailed.code, StoreFull.code, "E_NOT_A_STORE", "E_CORRUPT", "E_READ_ONLY"}
-"""The last because SQLite opens for reading what it cannot open for writing, whatever the reason."""
+"""The last one because SQLite opens a file for reading if it cannot open it for writing."""
 
 
 def hurt(path, session: str, call: str, fault: str, when: str) -> str:
-    """What is wrong after a fault, or nothing."""
+    """What is wrong after a fault, or an empty text."""
     lines = inject(path, session, call, fault, when)
     errors = {line for line in lines if not line.startswith("k_")}
     missing = lost(path, session, lines)

@@ -1,4 +1,4 @@
-"""kill -9 at any moment: nothing acknowledged is lost, and every call's outcome is known or said to be unknown."""
+"""kill -9 at any moment loses no acknowledged commit; each outcome is known or recorded as unknown."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from reliability.support import Worker, findings, recorded_session
 from stator.connect import connect
 
 CYCLES_A_STORE = 10
-"""A store is used for so many kills, so that verifying it stays quick."""
+"""The number of kills per store, so that verifying it stays quick."""
 
 
 def kill_cycles(zygote, folder, cycles: int, durability: str, seed: int) -> dict[str, int]:
-    """Writers are killed after a random number of acknowledgements; every one of those must be in the log."""
+    """Kill writers after random numbers of acknowledgements, all of which must be in the log."""
     rng = random.Random(seed)
     total = {"cycles": cycles, "acknowledged": 0, "lost": 0, "damaged": 0}
     for cycle in range(cycles):
@@ -33,10 +33,10 @@ def kill_cycles(zygote, folder, cycles: int, durability: str, seed: int) -> dict
 
 
 def a_kill(zygote, path, shared: str, durability: str, rng: random.Random) -> dict[str, list[str]]:
-    """Start writers, kill each after it was heard so many times; session → what was acknowledged there."""
+    """Start writers and kill each after some acknowledgements; session → acknowledged commits."""
     driver = zygote.start("write_until_killed", path, "driven", durability)
     heard: dict[Worker, list[str]] = {driver: []}
-    if rng.random() < 0.7:  # else it may be killed while it opens the store
+    if rng.random() < 0.7:  # otherwise it may be killed while it opens the store
         heard[driver] += [driver.hear() for _ in range(rng.randint(1, 20))]
     if rng.random() < 0.7:
         sharer = zygote.start("share_until_killed", path, shared, durability)

@@ -1,4 +1,4 @@
-"""Many processes and threads, one store: nothing lost, nobody locked out, one driver at a time."""
+"""Many processes and threads on one store: no lost commit, no deadlock, one driver at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stator.store.sqlite import connection
 
 
 def all_at_once(workers):
-    """Let workers that said they are ready go, and collect what they return."""
+    """Start workers that are ready at the same time, and collect their results."""
     for worker in workers:
         assert worker.hear() == "ready"
     for worker in workers:
@@ -65,13 +65,13 @@ def test_flushing_all_sessions_includes_commits_of_another_connection(path, monk
         both, own = recorded_session(mine, "both"), recorded_session(mine, "own")
         mine.port.append(both, [fact_draft(mine, both, "1")])
         theirs.port.append(both, [fact_draft(theirs, both, "2")])
-        for number in (3, 4):  # the second of them is one too many to leave unflushed
+        for number in (3, 4):  # the second exceeds the limit of unflushed commits
             mine.port.append(own, [fact_draft(mine, own, str(number))])
         assert findings(path) == []
 
 
 def append_at_once(zygote, path, processes: int, each: int):
-    """Ids acknowledged to processes that append to one session, and that session's log."""
+    """The ids acknowledged to processes that append to one session, and the log of that session."""
     with connect(path, project="test") as store:
         session = recorded_session(store, "shared")
     workers = [zygote.start("append", path, session, each) for _ in range(processes)]
@@ -92,7 +92,7 @@ def test_the_seqs_of_a_shared_session_have_no_gap(zygote, path):
 
 
 def drive_at_once(zygote, path, processes: int, each: int) -> int:
-    """How many of the commits acknowledged to drivers of sessions of their own are missing."""
+    """The number of missing commits that were acknowledged to drivers of separate sessions."""
     connect(path, project="test").close()
     workers = [zygote.start("drive_many", path, each) for _ in range(processes)]
     acknowledged = [one for ids in all_at_once(workers) for one in ids]
@@ -124,7 +124,7 @@ def test_sixteen_drivers_with_500_appends_each_lose_no_commit(zygote, path):
 
 
 def test_opening_a_store_waits_for_a_process_that_locks_it(zygote, path, monkeypatch):
-    """As one does that recovers the WAL after a crash: the very first read may meet the lock."""
+    """A process that recovers the WAL after a crash holds such a lock, even for the first read."""
     connect(path, project="test").close()
     worker = zygote.start("lock", path)
     assert worker.hear() == "locked"
@@ -384,7 +384,7 @@ class Interrupter:
 
 
 def interrupt_at(store, session: str, line: int) -> tuple[bool, str]:
-    """Append, interrupted at a line: whether it is in the log afterwards, and what was said of it."""
+    """Append, interrupted at a line; returns whether it is in the log, and what the error reported."""
     draft = fact_draft(store, session, "x", line)
     interrupter = Interrupter(line)
     claim = "acknowledged"
@@ -397,7 +397,7 @@ def interrupt_at(store, session: str, line: int) -> tuple[bool, str]:
             sys.settrace(before)
     except KeyboardInterrupt as error:
         claim = (getattr(error, "__notes__", None) or ["nothing"])[-1]
-    # another append settles what was left queued
+    # another append processes the queue
     store.port.append(session, [fact_draft(store, session, "y", line)])
     there = any(c.id == draft.id for c in store.read(session).log("head~2..head"))
     if interrupter.left > 0:

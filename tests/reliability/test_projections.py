@@ -1,4 +1,4 @@
-"""The log is the truth: throw away everything else, and every answer is the same."""
+"""The log is the truth: every answer is the same after deleting everything else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TRUTH = ("meta", "log", "blob", "blob_use", "session", "alias")
 
 
 def projections(db) -> list[str]:
-    """Every table that can be made again from the others."""
+    """Every table that can be rebuilt from the others."""
     tables = db.execute(
         "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name"
     ).fetchall()
@@ -20,7 +20,7 @@ def projections(db) -> list[str]:
 
 
 def fill(store) -> None:
-    """Sessions long enough for snapshots, and with something in every collection."""
+    """Sessions long enough for snapshots, with a record in every collection."""
     populate(store, turns=4)
     with store.open("long") as session:
         for _ in range(3):
@@ -32,7 +32,7 @@ def fill(store) -> None:
 
 
 def fork(store) -> None:
-    """A fork, and a fork of the fork, each with turns of its own."""
+    """A fork, and a fork of the fork, each with its own turns."""
     store.fork("main", "t2", as_name="branch")
     with store.open("branch") as branch:
         for number in range(5, 8):
@@ -161,7 +161,7 @@ def test_answers_are_the_same_before_and_after_a_flush(path):
 
 
 def view_at(store, session: str, last: int) -> list[str]:
-    """Answers about what was recorded up to a seq, which later commits do not change."""
+    """Answers up to a seq, which later commits do not change."""
     view = store.read(session)
     return [
         repr(view.files()),

@@ -1,4 +1,4 @@
-"""What is purged, expires or is erased: gone from every file, whole or not at all, and the space returns."""
+"""Purged, expired or erased content is gone from every file, completely or not at all, and frees space."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BY = "local:ann"
 
 
 def on_disk(path: Path) -> bytes:
-    """Every byte of the store: its file, its logs, its lease and what its runs printed."""
+    """Every byte of the store: its file, its logs, its lease and the output of its runs."""
     files = [file for file in path.parent.rglob(f"{path.name}*") if file.is_file()]
     files += [file for file in Path(f"{path}-runs").rglob("*") if file.is_file()]
     return b"".join(file.read_bytes() for file in files)
@@ -122,7 +122,7 @@ def in_a_snapshot(store, s):
 
 
 def in_a_forks_own_put(store, s):
-    """A fork that moved a plan's step on carries its detail along."""
+    """A fork that changed the status of a plan step copies its detail."""
     with s.turn("go"):
         s._driver.append(
             [s._draft("plan", changes=(Upsert("plan", PlanRecord(step="1", detail=MARK)),))]
@@ -134,7 +134,7 @@ def in_a_forks_own_put(store, s):
 
 
 def in_a_fork_under_another_id(store, s):
-    """A decision is another record each time; what they have in common is what they are about."""
+    """Each decision is a new record; only the topic is common."""
     with s.turn("go") as t:
         t.decide("cookies", topic="auth")
     store.fork("main", as_name="fork")
@@ -153,7 +153,7 @@ def in_a_fork_beside(store, s):
 
 
 def what_a_compaction_named(store, s):
-    """Of a dead end, the key by which it is recalled is all that it says."""
+    """The recall key of a dead end is its whole text."""
     for n in range(3):
         with s.turn(f"go {n}") as t:
             t.dead_end(f"{MARK} {n}")
@@ -212,7 +212,7 @@ PLACES = (
 @pytest.mark.usefixtures("uncompressed")
 def test_erased_content_is_gone_from_every_file(store, session, path, place):
     made = place(store, session)
-    assert not is_gone(path)  # the control: it can be found
+    assert not is_gone(path)  # the control: the search can find it
     erase(store, made)
     assert is_gone(path)
     assert findings(path) == []
@@ -255,7 +255,7 @@ def test_erasing_an_erased_session_again_removes_nothing(store, session):
 
 
 def test_a_hold_is_released_and_never_erased(store, session):
-    """Else whoever may erase could let go what somebody is bound to keep."""
+    """Otherwise erasing would be a way to remove a legal hold."""
     policies.hold(store.port, store.context, session.id, by=BY, why="case 4711")
     own = project_session.known(store.port, session.record)
     assert own is not None
@@ -291,7 +291,7 @@ def test_a_compaction_can_be_undone_after_its_evicted_records_were_erased(store,
 
 
 def test_erasing_an_artifact_keeps_the_rewind_that_restored_it(store, session):
-    """What a rewind says of where it went is no version of the document."""
+    """The target recorded by a rewind is not a version of the artifact."""
     for n in range(2):
         with session.turn("go") as t:
             t.artifact("notes", f"version {n}")
@@ -337,12 +337,12 @@ def test_a_purged_session_is_gone_from_every_file(path):
     assert findings(path) == []
 
 
-# -- a reader in the way --------------------------------------------------------------------------
+# -- blocking readers -----------------------------------------------------------------------------
 
 
 @pytest.fixture
 def blocked(zygote, store, path):
-    """An erasure while another process looks at the store as it was."""
+    """An erasure while another process reads an older snapshot of the store."""
     with store.open("main") as s:
         with s.turn(MARK):
             pass
@@ -401,11 +401,11 @@ def test_a_process_that_had_the_store_open_finishes_a_blocked_erasure(zygote, pa
 
 
 def test_finishing_an_earlier_removal_keeps_the_mark_of_a_later_one(store, session, path):
-    """Between emptying the WAL and taking the mark off, another process may have removed something."""
+    """Another process may remove something between emptying the WAL and clearing the mark."""
     erase(store, a_prompt(store, session))
 
     class Late(apsw.Connection):
-        """A connection after whose first checkpoint somebody else marks the store."""
+        """A connection after whose first checkpoint another process marks the store."""
 
         late = True
 
@@ -426,7 +426,7 @@ def test_finishing_an_earlier_removal_keeps_the_mark_of_a_later_one(store, sessi
 
 
 def test_an_erasure_finishes_in_a_copy_without_auto_vacuum(path, store):
-    """Made by a tool that rebuilt the file its own way; erasing in it used to never return."""
+    """Other tools make such copies; erasing in one used to hang."""
     fill(store, sessions=1)
     store.close()
     db = apsw.Connection(str(path))
@@ -454,7 +454,7 @@ def test_a_line_of_proc_locks_is_parsed_or_skipped():
         assert space._reader(other, 2647291) == 0
 
 
-# -- killed in the middle -------------------------------------------------------------------------
+# -- killed during a removal ----------------------------------------------------------------------
 
 POINTS = 12
 """How many moments of each removal a process is killed at."""
@@ -496,7 +496,7 @@ def test_a_killed_removal_leaves_a_valid_store_and_the_next_run_finishes(
 
 @pytest.mark.parametrize("what", REMOVALS)
 def test_removal_shrinks_the_file(tmp_path, what):
-    """Within 5 % of what a file that was never any larger takes."""
+    """Within 5 % of the size of a file that never contained the removed content."""
     path = tmp_path / "store.db"
     with connect(path, project="test", durability="relaxed") as store:
         with store.open("s0") as s:

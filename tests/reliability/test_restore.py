@@ -1,4 +1,4 @@
-"""Killed while it restores: every file is the old one or the new one, whole, and there is a way back."""
+"""A killed restore leaves each file whole, old or new, and can be undone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def delete(path):
 
 
 def prepare(folder: Path, store_path: Path) -> str:
-    """A folder in which a session changed, made and deleted files; the session's id."""
+    """Make a folder in which a session changed, created and deleted files; returns the session id."""
     (folder / "deep").mkdir(parents=True)
     (folder / ".stator").mkdir()
     (folder / ".stator" / "project").write_text("test\n")
@@ -47,7 +47,7 @@ def files(folder: Path) -> dict[str, str]:
 
 
 def whole(found: dict[str, str]) -> bool:
-    """Whether every file is as it was or as it was to be."""
+    """Whether every file has its old or its new content."""
     return all(found.get(name) in (OLD.get(name), NEW.get(name)) for name in {*OLD, *NEW})
 
 

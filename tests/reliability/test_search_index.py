@@ -1,4 +1,4 @@
-"""The search index as a file: whatever happens to it, answers are those of the log, and what is gone is gone."""
+"""The search index as a file: damage changes no answer, and removed content leaves no byte."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stator.runtime.views import search
 from stator.store.port import IndexLost
 
 RARE, TRACE = "zzyxwvutquirk", b"yxwvutquirk"
-"""A word, and what of it stands in an index that keeps only where it differs from the word before."""
+"""A word, and its bytes in an index, which stores only the difference from the previous word."""
 
 
 def fill(store, words=RARE, sessions=3):
@@ -44,16 +44,16 @@ def found(store, words="common"):
 
 @pytest.fixture
 def searched(store, path):
-    """A store that was searched, and what was found."""
+    """Fill and search a store; returns the hits."""
     fill(store)
     return found(store)
 
 
-# -- what is gone is gone -------------------------------------------------------------------------
+# -- removed content ------------------------------------------------------------------------------
 
 
 def test_a_word_is_in_the_index_before_it_is_erased(store, path):
-    """The control: what is looked for can be found."""
+    """The control: the search can find the text."""
     fill(store)
     store.search(RARE)
     assert TRACE in raw(path)
@@ -91,7 +91,7 @@ def test_content_erased_by_an_imported_bundle_is_in_no_byte_of_the_index(store, 
 
 
 def test_content_erased_by_an_imported_fork_is_in_no_byte_of_the_index(store, path, tmp_path):
-    """It stands in the session that both go on from, and not in the fork that was brought in."""
+    """The erased commit is in the shared session, not in the imported fork."""
     with connect(tmp_path / "there.db", project="test") as there:
         with store.open("main") as s:
             s.fact("part", RARE)
@@ -109,7 +109,7 @@ def test_content_erased_by_an_imported_fork_is_in_no_byte_of_the_index(store, pa
 
 @pytest.mark.parametrize("what", REMOVALS)
 def test_a_concurrent_indexer_does_not_restore_removed_content(store, path, what):
-    """Somebody searched, read the session, and tells the index only after it was removed."""
+    """Another process read the session before the removal and writes to the index after it."""
     store.search("common")
     fill(store)
     session = store.read("s0").id
@@ -121,7 +121,7 @@ def test_a_concurrent_indexer_does_not_restore_removed_content(store, path, what
 
 
 def test_the_next_search_removes_what_a_killed_erasure_left_in_the_index(store, path):
-    """As if the process had died between the erasure and the index."""
+    """As if the process died between erasing and updating the index."""
     with store.open("main") as s:
         s.fact("part", RARE)
     (hit,) = store.search(RARE)
@@ -153,7 +153,7 @@ def test_erasing_creates_no_index(store, path):
     assert not index_of(path).exists()
 
 
-# -- a file that is not what it should be ---------------------------------------------------------
+# -- damaged index files --------------------------------------------------------------------------
 
 
 def nothing_there(index):
@@ -307,7 +307,7 @@ def test_no_partial_file_is_left_beside_the_store(store, path, searched):
     assert [name for name in os.listdir(path.parent) if ".new-" in name] == []
 
 
-# -- another store in its place -------------------------------------------------------------------
+# -- replaced stores ------------------------------------------------------------------------------
 
 
 def test_a_search_after_the_store_was_replaced_finds_only_the_new_store(path, tmp_path):
@@ -323,7 +323,7 @@ def test_a_search_after_the_store_was_replaced_finds_only_the_new_store(path, tm
 
 
 def test_a_search_after_an_older_copy_was_restored_finds_only_its_content(path, tmp_path):
-    """A session went on, was set back to an older copy of the store, and went on otherwise."""
+    """A session continued, an older copy of the store was restored, and it continued differently."""
     with connect(path, project="test") as store, store.open("main") as s:
         s.fact("common", "ground")
     copy_store(path, tmp_path / "older.db")
@@ -339,7 +339,7 @@ def test_a_search_after_an_older_copy_was_restored_finds_only_its_content(path, 
         assert store.search("other")
 
 
-# -- several at once ------------------------------------------------------------------------------
+# -- concurrent searches --------------------------------------------------------------------------
 
 
 def test_concurrent_searches_give_the_same_answer(zygote, store, path):
@@ -374,12 +374,12 @@ def test_the_next_search_completes_the_index_of_a_killed_one(zygote, store, path
     assert len({(hit.session, hit.seq) for hit in store.search("common", limit=100)}) == 40
 
 
-# -- where none can be kept -----------------------------------------------------------------------
+# -- unwritable folders ---------------------------------------------------------------------------
 
 
 @pytest.fixture
 def shared(path):
-    """A closed store in a folder that other users can reach: pytest's own cannot be entered by them."""
+    """A closed store in a folder that other users can reach, unlike that of pytest."""
     with connect(path, project="test") as store:
         fill(store)
     folder = Path(tempfile.mkdtemp(prefix="stator-rights-"))
@@ -390,7 +390,7 @@ def shared(path):
 
 @pytest.fixture
 def unwritable(shared):
-    """It may be read and not written."""
+    """A store that can be read but not written."""
     for name in os.listdir(shared.parent):
         (shared.parent / name).chmod(0o444)
     shared.parent.chmod(0o555)

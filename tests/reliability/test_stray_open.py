@@ -1,5 +1,4 @@
-"""A stray open of the file in the writer's process drops SQLite's locks; nothing acknowledged may be lost by it.
-
+"""A stray open of the file in the writer's process drops SQLite's locks; no acknowledged commit may be lost.
 On bare SQLite each of these can lose acknowledged commits to a kill, and `integrity_check` says "ok".
 """
 
@@ -15,7 +14,7 @@ STRAYS = ["open", "copy", "chmod", "sqlite3"]
 
 
 def stray_then_kill(zygote, task, path, kind):
-    """A writer does a stray thing, another process looks, 50 commits follow, kill -9; what it said last."""
+    """A writer makes a stray open, another process reads, 50 commits follow, kill -9; returns its last message."""
     writer = zygote.start(task, path, kind, 50)
     assert writer.hear() == "strayed"
     zygote.run("look", path)
