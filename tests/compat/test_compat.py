@@ -1,4 +1,4 @@
-"""Databases written by earlier releases open, verify and answer the same, for ever."""
+"""Databases written by earlier releases open, verify and give the same answers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def release(request, tmp_path):
 
 
 def answers(path: Path) -> dict[str, object]:
-    """Everything a person could ask of the store, as digests."""
+    """Digests of every answer the store gives."""
     found: dict[str, object] = {}
     with stator.connect(path, create=False, read_only=True, project="compat") as store:
         for row in store.sessions(limit=100).rows:
@@ -58,7 +58,7 @@ EMPTY: tuple[object, ...] = (None, "", 0, [], {})
 
 
 def _commit(shown: dict[str, Any]) -> dict[str, Any]:
-    """A commit as it is shown, without what was added since and holds nothing."""
+    """A commit as it is shown, without later fields that are empty."""
     changes = [_known(change, SHAPE["operation"]) for change in shown["delta"]]
     return _known(shown, SHAPE["commit"]) | {
         "delta": [change | {"record": _record(change)} for change in changes]
@@ -76,14 +76,14 @@ def _record(change: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _state(found: object) -> str:
-    """The digest of a state; its records are without defaults as they are."""
+    """The digest of a state; its records omit defaults."""
     return _digest(_known(msgspec.to_builtins(found), SHAPE["collections"]))
 
 
 def _known(
     shown: dict[str, Any], names: Container[str], defaults: Mapping[str, object] | None = None
 ) -> dict[str, Any]:
-    """What has one of these names, or holds something."""
+    """The fields with one of these names, and other fields that are not empty."""
     return {
         name: value
         for name, value in shown.items()

@@ -34,7 +34,7 @@ FRAME = struct.Struct(">ccII")
 
 
 def run(module: str, folder: Path, *words: str) -> None:
-    """Run a script in a process of its own, in unusual surroundings: nothing of them may be recorded."""
+    """Run a script in its own process with an unusual environment, none of which may be recorded."""
     folder.mkdir()
     environ = {
         **os.environ,
@@ -56,7 +56,7 @@ def read(path: Path) -> list[commits.Line]:
 
 
 def frames(path: Path) -> list[tuple[bytes, bytes]]:
-    """What a bundle holds, unpacked: another zstd may pack it otherwise."""
+    """The unpacked content of a bundle: another zstd may compress it differently."""
     data = path.read_bytes()
     (length,) = struct.unpack(">I", data[10:14])
     place, found = 14 + length, [(b"header", data[14 : 14 + length])]
@@ -119,7 +119,7 @@ def test_a_recorded_text_that_no_script_writes_is_still_in_the_source(word, sour
 
 @pytest.fixture(scope="module")
 def source_texts() -> set[str]:
-    """Every text in the source that is no docstring."""
+    """Every string in the source except docstrings."""
     found: set[str] = set()
     for path in SOURCE.rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -139,7 +139,7 @@ def source_texts() -> set[str]:
 
 @pytest.fixture
 def two(tmp_path):
-    """The commits of two stores in which a turn was given up, for reasons that differ in one word."""
+    """The commits of two stores in which a turn was aborted, for reasons that differ in one word."""
     found = []
     for name, why in (("first", "too dear"), ("second", "too slow")):
         with opened(str(tmp_path / f"{name}.db"), str(tmp_path)) as store:
