@@ -1,4 +1,4 @@
-"""The documentation cannot lie: what it shows runs, what it lists is complete."""
+"""The documentation is true: its examples run, and its lists are complete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The README: a first example that runs as pasted, a picture that needs no network, links to every page."""
+"""The README has a first example that runs, a picture that needs no network, and links to every page."""
 
 from __future__ import annotations
 
