@@ -1,4 +1,4 @@
-"""Erasure: content goes, the chain stays."""
+"""Erasure removes content and keeps the chain."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class TestErasure:
         must_verify(story.log)
 
     def test_erasing_without_a_field_erases_all_content_of_a_commit(self, story: Story) -> None:
-        """Salts too."""
+        """The salts are erased too."""
         target = story.fact("x", NEEDLE, why=NEEDLE, principal="me")
         story.erase(target.seq)
         found = story.log[target.seq - 1]
@@ -67,7 +67,7 @@ class TestErasure:
         assert found.hash == target.hash
 
     def test_an_erased_record_is_erased_in_the_state(self, story: Story) -> None:
-        """In the state, in every version of it, and under no key any more."""
+        """Every version of it is erased, and no key finds it."""
         identifier = story.fact(NEEDLE, 1).delta[0].id
         story.fact(NEEDLE, 2)
         by = story.add(story.drafts.erase_record("facts", identifier))
@@ -82,7 +82,7 @@ class TestErasure:
     def test_erasing_the_newest_version_does_not_restore_the_previous_one(
         self, story: Story
     ) -> None:
-        """The record is erased, not old."""
+        """The record is shown as erased."""
         story.fact("x", 1)
         target = story.fact("x", 2)
         story.erase(target.seq)
@@ -91,7 +91,7 @@ class TestErasure:
         assert isinstance(entry.record, ErasedRecord)
 
     def test_erasing_an_old_version_keeps_the_newest(self, story: Story) -> None:
-        """Under its key."""
+        """It is still found by its key."""
         target = story.fact("x", 1)
         story.fact("x", 2)
         story.erase(target.seq)
@@ -108,7 +108,7 @@ class TestErasure:
         assert (again.delta[0].id != old, again.delta[0].was) == (True, 0)
 
     def test_erasing_a_dropped_record_erases_its_key(self, story: Story) -> None:
-        """The drop names its key no more."""
+        """The drop no longer names the key."""
         identifier = story.fact(NEEDLE).delta[0].id
         story.add(story.drafts.forget(NEEDLE))
         story.add(story.drafts.erase_record("facts", identifier))
@@ -117,7 +117,7 @@ class TestErasure:
         assert story.store.touches("facts", NEEDLE) == []
 
     def test_content_erased_in_the_parent_is_gone_in_the_fork(self, story: Story) -> None:
-        """From its log, its state, its drops and what it does next."""
+        """From the fork's log, state, drops and later commits."""
         story.fact("dropped" + NEEDLE)
         kept = story.fact(NEEDLE, 1)
         fork = story.fork("fork")
@@ -136,7 +136,7 @@ class TestErasure:
     def test_a_key_erased_in_the_parent_is_not_indexed_later_by_the_fork(
         self, story: Story
     ) -> None:
-        """What the fork dropped a moment ago is indexed without it."""
+        """A recent drop in the fork is indexed without the key."""
         kept = story.fact(NEEDLE, 1)
         fork = story.fork("fork")
         fork.add(fork.drafts.forget(NEEDLE))
@@ -147,7 +147,7 @@ class TestErasure:
         assert list(story.store.audit()) == []
 
     def test_a_fork_cannot_erase_what_its_parent_wrote(self, story: Story) -> None:
-        """It is erased where it was written."""
+        """Only the session that wrote a commit can erase it."""
         target = story.fact("x")
         fork = story.fork("fork")
         for draft in (
@@ -158,7 +158,7 @@ class TestErasure:
                 fork.add(draft)
 
     def test_erasing_missing_content_is_an_error_and_changes_nothing(self, story: Story) -> None:
-        """A later seq, a field it does not have, a record that was never put, nothing at all."""
+        """A later seq, a missing field, a record that was never put, or no target."""
         story.fact("x")
         length = len(story.log)
         with pytest.raises(NotFound):
@@ -203,7 +203,7 @@ class TestErasure:
         must_verify(story.log)
 
     def test_the_record_of_a_session_cannot_be_erased(self, story: Story) -> None:
-        """It is found, driven and ended by it."""
+        """Finding, driving and ending the session depend on it."""
         story.erase(1)
         for wish in (Erase(seq=1, fields=("put0",)), Erase(collection="session", id="x")):
             with pytest.raises(StatorError):
@@ -215,7 +215,7 @@ class TestErasure:
         must_verify(story.log)
 
     def test_the_store_verifies_after_an_erasure(self, story: Story) -> None:
-        """Its projections are what the log makes."""
+        """Its projections agree with the log."""
         target = story.fact("x", 1)
         story.fact("x", 2)
         story.add(story.drafts.forget("x"))
@@ -226,7 +226,7 @@ class TestErasure:
     def test_erased_content_stays_erased_after_reopening(
         self, story: Story, make_store: MakeStore, capabilities: Capabilities
     ) -> None:
-        """And a rebuild does not restore it."""
+        """A rebuild does not restore it."""
         skip_unless_durable(capabilities)
         target = story.fact(NEEDLE, 1)
         story.erase(target.seq)

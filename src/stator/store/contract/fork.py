@@ -37,7 +37,7 @@ class TestFork:
         assert (first.kind, first.seq, first.prev) == ("fork", point.seq + 1, point.hash)
 
     def test_the_log_of_a_fork_is_its_lineage_and_its_own_commits(self, story: Story) -> None:
-        """Without what the parent wrote later."""
+        """Later commits of the parent are not in it."""
         point = story.fact("x")
         story.fact("y")
         fork = story.fork("fork", point.seq)
@@ -47,7 +47,7 @@ class TestFork:
         assert fork.log[3].session == fork.session
 
     def test_the_state_of_a_new_fork_is_that_of_the_fork_point(self, story: Story) -> None:
-        """Later changes on either side stay there."""
+        """Later changes on either side do not reach the other."""
         story.fact("x", 1)
         point = story.fact("y", 1)
         fork = story.fork("fork", point.seq)
@@ -57,7 +57,7 @@ class TestFork:
         assert facts(story) == {"x": 2, "y": 1}
 
     def test_a_fork_has_the_earlier_states_of_its_parent(self, story: Story) -> None:
-        """State at a seq before the fork reads across the border."""
+        """The state at a seq before the fork point is read from the parent."""
         one = story.fact("x", 1)
         story.fact("x", 2)
         fork = story.fork("fork")
@@ -65,14 +65,14 @@ class TestFork:
         assert facts(fork, one.seq) == {"x": 1}
 
     def test_a_record_keeps_its_id_in_a_fork(self, story: Story) -> None:
-        """And `was` names the seq in the parent's log."""
+        """Its `was` names the seq in the parent's log."""
         one = story.fact("x", 1)
         fork = story.fork("fork")
         (op,) = fork.fact("x", 2).delta
         assert (op.id, op.was) == (one.delta[0].id, one.seq)
 
     def test_a_fork_can_drop_an_inherited_record(self, story: Story) -> None:
-        """And the parent keeps it."""
+        """The parent keeps it."""
         story.fact("x", 1)
         fork = story.fork("fork")
         fork.add(fork.drafts.forget("x"))
@@ -80,7 +80,7 @@ class TestFork:
         assert facts(story) == {"x": 1}
 
     def test_a_fork_can_be_forked(self, story: Story) -> None:
-        """Each sees its own line only."""
+        """Each fork sees only its own lineage."""
         story.fact("x", 1)
         fork = story.fork("fork")
         fork.fact("x", 2)
@@ -94,7 +94,7 @@ class TestFork:
     def test_a_fork_point_before_the_parents_own_fork_is_in_the_grandparent(
         self, story: Story
     ) -> None:
-        """Lands in the grandparent's log."""
+        """Such a fork continues the grandparent's log."""
         story.fact("x", 1)
         story.fact("x", 2)
         fork = story.fork("fork")
@@ -104,7 +104,7 @@ class TestFork:
         assert [c.session for c in early.log] == [story.session] * 3 + [early.session]
 
     def test_a_fork_starts_without_approvals_and_spend(self, story: Story) -> None:
-        """And with its inherited open calls marked as elsewhere."""
+        """Its inherited open calls are marked as elsewhere."""
         story.add(story.drafts.make("approval", Upsert("approvals", ApprovalRecord(tool="pay"))))
         story.entry("x", usage={"tokens": 5})
         story.call("pay")
@@ -117,7 +117,7 @@ class TestFork:
         assert len(story.store.entries(story.session, "approvals")) == 1
 
     def test_a_fork_continues_the_turn_numbers(self, story: Story) -> None:
-        """Even from the middle of a turn, which the fork may end."""
+        """Even from within a turn, which the fork can end."""
         story.turn()
         story.turn_end()
         story.turn()
@@ -153,7 +153,7 @@ class TestFork:
             story.store.create([drafts.fork("fork", nobody, story.log[-1])])
 
     def test_a_fork_that_does_not_follow_its_parent_is_refused(self, story: Story) -> None:
-        """Wrong hash, a seq that is not there yet, a lineage with a hole: nothing is created."""
+        """With a wrong hash, a missing seq or a gap in its lineage, nothing is created."""
         last = story.log[-1]
         wrong = msgspec.structs.replace(last, hash=chain.GENESIS)
         beyond = msgspec.structs.replace(last, seq=last.seq + 5)
@@ -175,7 +175,7 @@ class TestFork:
             story.store.session(drafts.session)
 
     def test_a_child_has_a_parent_and_its_own_log(self, store: StorePort) -> None:
-        """Only a lineage makes it read the parent's commits."""
+        """Only a session with a lineage reads the commits of its parent."""
         story = begin(store)
         parent = Parent(session=story.session, seq=1, hash=story.log[0].hash, kind="child")
         child = begin(store, "child", parent=parent)

@@ -21,7 +21,7 @@ from stator.store.port import StorePort
 
 @pytest.fixture
 def elsewhere() -> Iterator[Story]:
-    """A session in another store, with a turn in which much happened."""
+    """A session in another store, with a turn of many kinds of commits."""
     with MemoryStore(clock=Clock()) as other:
         story = begin(other, ids=Ids("elsewhere")).drive()
         busy(story)
@@ -32,7 +32,7 @@ class TestIngest:
     def test_an_ingested_session_gives_the_same_answers(
         self, store: StorePort, elsewhere: Story
     ) -> None:
-        """Commit by commit, and in everything made from them."""
+        """The commits and everything derived from them are equal."""
         log = elsewhere.log
         assert store.ingest(log) == len(log)
         there, session = elsewhere.store, elsewhere.session
@@ -47,7 +47,7 @@ class TestIngest:
     def test_ingesting_again_adds_only_what_is_new(
         self, store: StorePort, elsewhere: Story
     ) -> None:
-        """A longer bundle of a session that is here continues it."""
+        """A longer log of an existing session extends it."""
         log = elsewhere.log
         assert store.ingest(log[:5]) == 5
         assert store.ingest(log[:5]) == 0
@@ -56,7 +56,7 @@ class TestIngest:
         assert store.commits(elsewhere.session) == log
 
     def test_ingesting_no_commits_changes_nothing(self, store: StorePort) -> None:
-        """And no error."""
+        """It is not an error."""
         assert store.ingest([]) == 0
 
     def test_a_changed_commit_breaks_the_chain_and_nothing_is_written(
@@ -74,7 +74,7 @@ class TestIngest:
     def test_records_are_read_from_the_hashed_content(
         self, store: StorePort, elsewhere: Story
     ) -> None:
-        """Not from a changed delta beside it."""
+        """A changed delta beside the content is ignored."""
         elsewhere.fact("x", 1)
         log = elsewhere.log
         op = log[-1].delta[0]
@@ -84,7 +84,7 @@ class TestIngest:
         assert store.commits(elsewhere.session)[-1] == log[-1]
 
     def test_a_gap_is_refused(self, store: StorePort, elsewhere: Story) -> None:
-        """They must continue what is there."""
+        """Ingested commits must continue the existing log."""
         log = elsewhere.log
         store.ingest(log[:3])
         with pytest.raises(BrokenChain):
@@ -93,7 +93,7 @@ class TestIngest:
             begin(store, "other").store.ingest(log[4:])
 
     def test_a_diverged_log_is_refused(self, store: StorePort, elsewhere: Story) -> None:
-        """Two that have diverged are not merged."""
+        """Diverged logs are not merged."""
         log = elsewhere.log
         store.ingest(log[:3])
         mine = Story(store, elsewhere.drafts)
@@ -113,7 +113,7 @@ class TestIngest:
     def test_several_sessions_can_be_ingested_in_one_call(
         self, store: StorePort, elsewhere: Story
     ) -> None:
-        """A fork right after what it continues."""
+        """A fork directly follows its parent."""
         fork = elsewhere.fork("fork")
         fork.fact("x")
         log = elsewhere.log
@@ -124,7 +124,7 @@ class TestIngest:
     def test_several_sessions_are_ingested_together_or_not_at_all(
         self, store: StorePort, elsewhere: Story
     ) -> None:
-        """Everything before the first bad commit is undone, also in a session that existed."""
+        """Everything before the first bad commit is undone, also in an existing session."""
         log = elsewhere.log
         store.ingest(log[:5])
         other = begin(elsewhere.store, "other")
@@ -140,7 +140,7 @@ class TestIngest:
     def test_an_error_while_reading_commits_leaves_nothing(
         self, store: StorePort, elsewhere: Story
     ) -> None:
-        """An error while the commits are read is as good as a bad commit."""
+        """It is handled like a bad commit."""
 
         def broken() -> Iterator[Commit]:
             yield from elsewhere.log[:6]
@@ -169,7 +169,7 @@ class TestIngest:
     def test_an_ingested_session_is_found_in_its_new_project(
         self, store: StorePort, elsewhere: Story
     ) -> None:
-        """Its log, and so its head, is what it was where it came from; also after more of it came."""
+        """Its log and head are those of the source, also after a second ingest."""
         log, session = elsewhere.log, elsewhere.session
         store.ingest(log[:5], projects={session: "/here"})
         store.ingest(log)
@@ -187,7 +187,7 @@ class TestIngest:
     def test_two_sessions_with_one_name_can_be_ingested_into_two_projects(
         self, store: StorePort, elsewhere: Story
     ) -> None:
-        """What is in the way of a name is another of it in the same project."""
+        """Only the same name in the same project is a conflict."""
         begin(store, "story", ids=Ids("here"))
         store.ingest(elsewhere.log, projects={elsewhere.session: "/other"})
         assert len(store.sessions(SessionQuery(name="story")).rows) == 2
@@ -195,7 +195,7 @@ class TestIngest:
     def test_an_ingested_erasure_erases_local_content(
         self, store: StorePort, elsewhere: Story
     ) -> None:
-        """In everything before it, records and texts."""
+        """In all earlier commits, both records and texts."""
         elsewhere.entry(large_text())
         fact = elsewhere.fact("x", "private")
         store.ingest(elsewhere.log)
@@ -210,7 +210,7 @@ class TestIngest:
     def test_content_erased_locally_is_not_restored_by_an_ingest(
         self, store: StorePort, elsewhere: Story
     ) -> None:
-        """By a copy from before the erasure."""
+        """The ingested copy is from before the erasure."""
         log = elsewhere.log
         store.ingest(log)
         here = Story(store, elsewhere.drafts)
@@ -222,7 +222,7 @@ class TestIngest:
     def test_content_missing_from_an_ingest_is_kept_locally(
         self, store: StorePort, elsewhere: Story
     ) -> None:
-        """It was not erased: a store that has it keeps it."""
+        """Missing content is not erased content."""
         log = elsewhere.log
         store.ingest(log)
         bare = [chain.without(commit, set(commit.content), 0) for commit in log[1:]]
@@ -238,7 +238,7 @@ class TestIngest:
             store.ingest(elsewhere.log)
 
     def test_a_fork_is_ingested_after_its_parent(self, store: StorePort, elsewhere: Story) -> None:
-        """Its own commits only; it then reads across the border."""
+        """Only its own commits are ingested; it reads the others from its parent."""
         fork = elsewhere.fork("fork")
         fork.fact("x")
         own = [c for c in fork.log if c.session == fork.session]
@@ -252,7 +252,7 @@ class TestIngest:
     def test_a_fork_is_ingested_while_its_parent_is_written_to(
         self, store: StorePort, elsewhere: Story
     ) -> None:
-        """What the parent appended a moment ago is part of the lineage."""
+        """Recent commits of the parent are part of the lineage."""
         store.ingest(elsewhere.log)
         elsewhere.store.release(Lease(elsewhere.session, elsewhere.drafts.epoch))
         here = Story(store, elsewhere.drafts)
@@ -278,7 +278,7 @@ class TestIngest:
         assert store.ingest(log) == 1
 
     def test_erased_content_is_ingested_as_erased(self, store: StorePort, elsewhere: Story) -> None:
-        """And verifies."""
+        """The log verifies."""
         elsewhere.erase(4)
         fact = elsewhere.fact("x")
         elsewhere.erase(fact.seq)
@@ -290,7 +290,7 @@ class TestIngest:
     def test_an_erased_change_of_the_session_record_is_ingested(
         self, store: StorePort, elsewhere: Story
     ) -> None:
-        """The row keeps what is still known."""
+        """The row keeps the fields that are not erased."""
         pause = elsewhere.add(elsewhere.drafts.make("pause", cause="user"))
         elsewhere.erase(pause.seq)
         log = elsewhere.log
@@ -298,7 +298,7 @@ class TestIngest:
         assert store.commits(elsewhere.session) == log
 
     def test_an_ingested_session_can_be_driven(self, store: StorePort, elsewhere: Story) -> None:
-        """It is driven and its old ids are known."""
+        """Its earlier commit ids are recognised."""
         draft = elsewhere.drafts.fact("known")
         elsewhere.add(draft)
         log = elsewhere.log

@@ -34,7 +34,7 @@ class TestLease:
         assert story.turn().turn == 1
 
     def test_epochs_grow_over_the_whole_store(self, store: StorePort) -> None:
-        """No two leases ever have the same."""
+        """No two leases have the same epoch."""
         a, b = begin(store, "a"), begin(store, "b")
         epochs = []
         for story in (a, b, a):
@@ -44,7 +44,7 @@ class TestLease:
         assert epochs == sorted(set(epochs))
 
     def test_the_row_names_a_live_holder(self, store: StorePort) -> None:
-        """Until the lease is given back."""
+        """Until the lease is released."""
         story = begin(store)
         lease = store.acquire(story.session, SOMEONE)
         holder = story.row.holder
@@ -54,7 +54,7 @@ class TestLease:
         assert story.row.holder is None
 
     def test_acquiring_a_held_lease_is_busy(self, store: StorePort) -> None:
-        """The error says who it is."""
+        """The error names the holder."""
         story = begin(store)
         store.acquire(story.session, SOMEONE)
         with pytest.raises(Busy) as caught:
@@ -62,7 +62,7 @@ class TestLease:
         assert caught.value.holder.program == "someone"
 
     def test_taking_the_lease_fences_the_previous_driver(self, store: StorePort) -> None:
-        """Its next append is refused; the lease says whom it displaced."""
+        """Its next append is refused; the new lease names the displaced driver."""
         story = begin(store).drive("first")
         lease = store.acquire(story.session, SOMEONE, take=True)
         assert lease.displaced is not None
@@ -87,7 +87,7 @@ class TestLease:
         assert story.row.holder is not None
 
     def test_a_released_lease_can_no_longer_drive(self, store: StorePort) -> None:
-        """Even while no other driver has it."""
+        """Even while no other driver holds it."""
         story = begin(store)
         lease = store.acquire(story.session, SOMEONE)
         story.drafts.epoch = lease.epoch
@@ -105,7 +105,7 @@ class TestLease:
         assert store.acquire(story.session, SOMEONE).displaced is None
 
     def test_acquiring_the_lease_of_a_missing_session_is_not_found(self, store: StorePort) -> None:
-        """acquire says so."""
+        """The error is NotFound."""
         with pytest.raises(NotFound):
             store.acquire(Ids("nobody")("session"), SOMEONE)
 
@@ -124,7 +124,7 @@ class TestLease:
 
 class TestLifecycle:
     def test_a_closed_session_refuses_turns(self, story: Story) -> None:
-        """Nor facts; a score it takes."""
+        """It also refuses facts but accepts a score."""
         story.add(story.drafts.make("close", cause="done"))
         for draft in (story.drafts.turn(), story.drafts.fact("x")):
             with pytest.raises(WrongState):
@@ -132,20 +132,20 @@ class TestLifecycle:
         assert story.add(story.drafts.make("score")).kind == "score"
 
     def test_resuming_a_closed_session_makes_it_active(self, story: Story) -> None:
-        """And it takes turns again."""
+        """It accepts turns again."""
         story.add(story.drafts.make("close", cause="done"))
         story.add(story.drafts.make("resume"))
         assert story.row.record.status == "active"
         assert story.turn().turn == 1
 
     def test_an_archived_session_cannot_be_resumed(self, story: Story) -> None:
-        """An archived session cannot be reopened."""
+        """The error is WrongState."""
         story.add(story.drafts.make("close"), story.drafts.make("archive"))
         with pytest.raises(WrongState):
             story.add(story.drafts.make("resume"))
 
     def test_the_session_record_has_the_reason_of_its_end(self, story: Story) -> None:
-        """In the row and in the state."""
+        """Both in the row and in the state."""
         story.add(story.drafts.make("pause", cause="budget"))
         (entry,) = story.store.entries(story.session, "session")
         assert entry.record == story.row.record

@@ -1,4 +1,4 @@
-"""Purging: a whole session goes, and nothing else."""
+"""Purging removes one whole session and nothing else."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def purging(project: Story, *sessions: str) -> Draft:
 
 
 def everything(story: Story) -> list[Any]:
-    """What a store says of a session."""
+    """Every answer of a store about a session."""
     store, session = story.store, story.session
     state = [store.entries(session, name) for name in COLLECTIONS]
     return [story.row, story.log, state, store.counts(session), store.turns(session)]
@@ -50,7 +50,7 @@ def everything(story: Story) -> list[Any]:
 
 class TestPurge:
     def test_a_purged_session_is_gone(self, store: StorePort, project: Story) -> None:
-        """By id, from the list, from what it touched, from its commits' ids."""
+        """Neither its id, the list, its keys nor its commit ids find it."""
         gone = told(store, "gone")
         fact = gone.fact("x", 1)
         project.add(purging(project, gone.session))
@@ -79,7 +79,7 @@ class TestPurge:
     def test_the_name_of_a_purged_session_is_free_again(
         self, store: StorePort, project: Story
     ) -> None:
-        """For a session of another id, which begins with nothing."""
+        """A new session with that name has another id and is empty."""
         gone = told(store, "again")
         gone.fact("x", 1)
         project.add(purging(project, gone.session))
@@ -91,7 +91,7 @@ class TestPurge:
     def test_other_sessions_are_unchanged_by_a_purge(
         self, store: StorePort, project: Story
     ) -> None:
-        """Written before, between and after it, with some payloads the same."""
+        """They were written before, between and after its commits, and share some payloads."""
         stories = [told(store, name) for name in ("one", "gone", "two")]
         for n in range(3):
             for story in stories:
@@ -108,7 +108,7 @@ class TestPurge:
     def test_every_remaining_commit_is_found_by_its_id(
         self, store: StorePort, project: Story
     ) -> None:
-        """Also one whose id begins as one that is gone did."""
+        """Also one whose id has the same prefix as a purged one."""
         gone, kept = told(store, "gone"), told(store, "kept")
         digits = "0190aaaabbbb7ccc"  # the part that is made from the time is the same in all
         places = []
@@ -124,14 +124,14 @@ class TestPurge:
     def test_a_commit_id_of_a_purged_session_can_be_used_again(
         self, store: StorePort, project: Story
     ) -> None:
-        """Its id is free."""
+        """The id is free after the purge."""
         gone, kept = told(store, "gone"), told(store, "kept")
         fact = gone.fact("x", 1)
         project.add(purging(project, gone.session))
         assert kept.add(kept.drafts.make("fact", id=fact.id)).id == fact.id
 
     def test_a_session_with_a_fork_cannot_be_purged(self, store: StorePort, project: Story) -> None:
-        """And nothing is written; once the fork is gone it may go too."""
+        """Nothing is written; after its fork is purged it can be purged too."""
         parent = told(store, "parent")
         parent.fact("x", 1)
         fork = parent.fork("fork")
@@ -146,7 +146,7 @@ class TestPurge:
     def test_several_purges_in_one_append_all_happen_or_none(
         self, store: StorePort, project: Story
     ) -> None:
-        """One that is not there keeps the other."""
+        """A missing session prevents the purge of the other."""
         kept = told(store, "kept")
         before = everything(kept)
         with pytest.raises(NotFound):
@@ -154,7 +154,7 @@ class TestPurge:
         assert everything(kept) == before
 
     def test_a_driven_session_cannot_be_purged(self, store: StorePort, project: Story) -> None:
-        """Until its driver leaves."""
+        """After its driver ends, it can be purged."""
         driven = begin(store, project=PROJECT).drive()
         with pytest.raises(Busy):
             project.add(purging(project, driven.session))
@@ -166,7 +166,7 @@ class TestPurge:
     def test_only_the_session_of_a_project_purges_and_only_sessions_of_that_project(
         self, store: StorePort, project: Story
     ) -> None:
-        """Not another's, and never a project's own."""
+        """Neither sessions of other projects nor the project session itself can be purged."""
         kept, other = told(store, "kept"), told(store, "other", project="elsewhere")
         with pytest.raises(InvalidInput):
             kept.add(kept.drafts.make("purge", Purge(kept.session)))
@@ -177,7 +177,7 @@ class TestPurge:
     def test_repeating_a_purge_returns_the_first_commit(
         self, store: StorePort, project: Story
     ) -> None:
-        """With the commit that did it."""
+        """The session is not purged twice."""
         gone = told(store, "gone")
         draft = purging(project, gone.session)
         first = project.add(draft)
@@ -186,7 +186,7 @@ class TestPurge:
     def test_a_session_with_erased_content_can_be_purged(
         self, store: StorePort, project: Story
     ) -> None:
-        """Nor are payloads that another session has too."""
+        """Payloads shared with another session are kept there."""
         gone, kept = told(store, "gone"), told(store, "kept")
         seq = gone.entry(large_text()).seq
         gone.entry(large_text())
@@ -199,7 +199,7 @@ class TestPurge:
 
 class TestUsage:
     def test_usage_has_the_same_total_for_every_grouping(self, store: StorePort) -> None:
-        """By session, by tier and by kind; with indexes and free pages."""
+        """By session, by tier and by kind, including indexes and free pages."""
         for name in ("one", "two"):
             story = told(store, name)
             story.turn("prompt")
@@ -211,7 +211,7 @@ class TestUsage:
         assert sums == {whole.get("file", whole["log"])}
 
     def test_usage_of_one_session_counts_only_that_session(self, store: StorePort) -> None:
-        """Transcript apart from state."""
+        """Transcript and state are separate tiers."""
         one, two = told(store, "one"), told(store, "two")
         one.entry("x" * 1000)
         two.fact("x", 1)

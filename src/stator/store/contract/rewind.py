@@ -26,7 +26,7 @@ def values(story: Story, at: int | None = None) -> dict[str, object]:
 
 class TestRewind:
     def test_a_rewind_restores_a_changed_record(self, story: Story) -> None:
-        """Under the same id, and the op says what it replaced."""
+        """It keeps its id, and the op names the version it replaced."""
         one, two = story.fact("x", 1), story.fact("x", 2)
         (put,) = one.delta
         done = rewind(story, Reset("facts", put.id, "x", FactRecord(name="x", value=1)))
@@ -34,14 +34,14 @@ class TestRewind:
         assert [(op.id, op.was) for op in done.delta] == [(put.id, two.seq)]
 
     def test_a_rewind_removes_a_newer_record(self, story: Story) -> None:
-        """And is there at the seqs where it was."""
+        """The record still exists at earlier seqs."""
         made = story.fact("x", 1)
         rewind(story, Reset("facts", made.delta[0].id, "x"))
         assert values(story) == {}
         assert values(story, made.seq) == {"x": 1}
 
     def test_a_rewind_restores_a_dropped_record_under_its_id(self, story: Story) -> None:
-        """No other record may have the id, and the record is found by its key and its id."""
+        """The id stays unique, and the record is found by its key and its id."""
         made = story.fact("x", 1)
         dropped = story.add(story.drafts.forget("x"))
         rewind(story, Reset("facts", made.delta[0].id, "x", FactRecord(name="x", value=1)))
@@ -51,7 +51,7 @@ class TestRewind:
         assert values(story, dropped.seq) == {}
 
     def test_a_rewind_restores_a_superseded_decision(self, story: Story) -> None:
-        """The one that superseded it goes first."""
+        """The one that superseded it is removed first."""
         old, new = story.decision("a", "auth"), story.decision("b", "auth")
         put = old.delta[-1]
         record = getattr(put, "record", None)
@@ -72,14 +72,14 @@ class TestRewind:
         assert (op.id, op.was) == (one.delta[0].id, done.seq)
 
     def test_a_fork_of_a_rewound_session_has_the_rewound_state(self, story: Story) -> None:
-        """Also one that is taken before the rewind has the state from before it."""
+        """A fork from before the rewind has the state from before it."""
         made = story.fact("x", 1)
         rewind(story, Reset("facts", made.delta[0].id, "x"))
         assert values(story.fork("after")) == {}
         assert values(story.fork("before", made.seq)) == {"x": 1}
 
     def test_erasing_a_record_erases_the_copy_a_rewind_restored(self, story: Story) -> None:
-        """Every put of it, by any commit."""
+        """Every put of the record is erased, in any commit."""
         one = story.fact("x", "marker")
         story.fact("x", 2)
         put = one.delta[0]
@@ -88,14 +88,14 @@ class TestRewind:
         assert "marker" not in repr(story.log)
 
     def test_a_rewind_needs_the_lease(self, story: Story) -> None:
-        """It is no contribution."""
+        """It is not a contribution."""
         made = story.fact("x", 1)
         story.drafts.epoch = 0
         with pytest.raises(LeaseLost):
             rewind(story, Reset("facts", made.delta[0].id, "x"))
 
     def test_a_rewind_with_other_changes_is_refused(self, story: Story) -> None:
-        """Nor does it touch what happened, or reset what is not there."""
+        """It cannot reset history collections or missing records either."""
         fact = FactRecord(name="x", value=1)
         tag = TagRecord(name="x", hash="", seq=1)
         with pytest.raises(InvalidInput):
@@ -106,7 +106,7 @@ class TestRewind:
             rewind(story, Reset("facts", "nobody", "x"))
 
     def test_projections_agree_with_the_log_after_a_rewind(self, story: Story) -> None:
-        """After a rewind, and after a rebuild."""
+        """They also agree after a rebuild."""
         one = story.fact("x", 1)
         story.add(story.drafts.forget("x"))
         rewind(story, Reset("facts", one.delta[0].id, "x", FactRecord(name="x", value=1)))

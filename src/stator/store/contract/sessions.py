@@ -79,19 +79,19 @@ class TestSessions:
             store.session(drafts.session)
 
     def test_create_accepts_more_drafts(self, store: StorePort) -> None:
-        """What comes with the open commit is in the log with it."""
+        """They are in the log directly after the open commit."""
         drafts = Drafts(Ids(), Ids()("session"))
         row, _ = store.create([drafts.open("a"), drafts.fact("x", 1)])
         assert (row.head, len(store.entries(row.id, "facts"))) == (2, 1)
 
     def test_an_unknown_session_is_not_found(self, store: StorePort) -> None:
-        """By any method that takes one."""
+        """This holds for every method that takes a session."""
         for ask in (store.session, store.head, store.commits, store.turns, store.counts):
             with pytest.raises(NotFound):
                 ask(Ids("nobody")("session"))
 
     def test_an_invalid_session_id_is_not_found(self, store: StorePort) -> None:
-        """Not an error of another kind."""
+        """The error is NotFound."""
         for text in ("", "x", "s_", "s_" + "g" * 32):
             with pytest.raises(NotFound):
                 store.session(text)
@@ -105,7 +105,7 @@ class TestSessions:
     def test_an_imported_session_is_sorted_by_when_its_commits_happened(
         self, store: StorePort
     ) -> None:
-        """A session imported later is as old as its commits say, also after a flush."""
+        """A session imported later is as old as its commits, also after a flush."""
         recent, old = begin(store, "recent"), begin(store, "old", mode="recorded")
         for _ in range(300):
             old.add(msgspec.structs.replace(old.drafts.fact("x", 1), happened=7))
@@ -131,7 +131,7 @@ class TestSessions:
             assert [row.id for row in pages(store, limit)] == expected
 
     def test_a_listed_row_equals_the_row_of_the_session(self, store: StorePort) -> None:
-        """Head, turns, updated and holder, too."""
+        """Including head, turns, updated and holder."""
         story = begin(store).drive()
         story.turn()
         assert pages(store, 10) == [story.row]
@@ -165,7 +165,7 @@ class TestSessions:
         assert [row.record.status for row in page.rows] == ["paused"]
 
     def test_an_invalid_limit_is_refused(self, store: StorePort) -> None:
-        """Zero, negative and absurd ones."""
+        """Zero, negative and very large limits."""
         for limit in (0, -1, 10**9):
             with pytest.raises(BadQuery):
                 store.sessions(SessionQuery(), limit=limit)
